@@ -1,0 +1,309 @@
+"""The plan of a sort: everything decided before anything runs, from shapes, dtypes and the scheduler in use alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dask.utils import format_bytes
+
+from .keys import code_dtype
+from .order import Order
+
+Path = Literal["radix", "merge"]
+Exchange = Literal["gather", "p2p", "tasks"]
+Size = float  # a chunk size is an int, or nan where it is unknown
+
+#: Keys that one scan task may receive in a round (32 MiB of 64-bit keys; sorting them takes some tenths of a second).
+ROUND_KEYS = 1 << 22
+#: Counts in the digit table (chunks x digits). Together with ROUND_KEYS this bounds the scan task, whatever P is.
+TABLE_COUNTS = 1 << 24
+#: Digits of up to this many bits are counted whole, so that 8- and 16-bit keys need no further round.
+WHOLE_DIGIT_BITS = 16
+#: One group's keys on threads: large enough for a vectorised sort, small enough to stay near the cache.
+THREADS_GROUP_BYTES = 8 << 20
+#: Below this a group costs more in shards than it saves in memory.
+SMALLEST_GROUP_BYTES = 4 << 20
+#: More groups than this only add slices; memory alone is a reason for more.
+MOST_GROUPS = 128
+#: Groups a thread, so that no thread waits long for the last group.
+GROUPS_PER_THREAD = 4
+#: Of a worker's memory, what one group's keys and values may take. While a group is finished, it is held up to three
+#: times (shards as read, joined, output chunks), by each thread of the worker, beside the shuffle's buffers.
+GROUP_MEMORY_FRACTION = 1 / 10
+#: Sorted chunks that one task of the "tasks" exchange joins.
+BUNDLE_CHUNKS = 16
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What the plan knows of those who will run it.
+
+    Attributes
+    ----------
+    threads : int
+        In all.
+    memory : int or None
+        Bytes for one thread, None if there is no limit that we know of.
+    """
+
+    threads: int
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one array is sorted along one chunked axis.
+
+    Attributes
+    ----------
+    order : Order
+    path : {"radix", "merge"}
+        Whether the first brackets come from digit histograms or from ranks of samples alone.
+    exchange : {"gather", "p2p", "tasks"}
+    sizes : tuple of int
+        Keys in each input chunk, nan where unknown.
+    chunks : tuple of int
+        Keys in each output chunk, nan where unknown.
+    groups : tuple of (first output chunk, last + 1, part, parts)
+        What each group holds: some output chunks, or one of several equal parts of one.
+    radix_bits : int
+        Digits counted in each chunk, 0 on the merge path.
+    samples : int
+        Keys with which a chunk answers in a round.
+    rounds : int
+        Rounds of counting after the first.
+    row_bytes : int
+        Bytes of one key in transit and its companions.
+    """
+
+    order: Order
+    path: Path
+    exchange: Exchange
+    sizes: tuple[Size, ...]
+    chunks: tuple[Size, ...]
+    groups: tuple[tuple[int, int, int, int], ...]
+    radix_bits: int
+    samples: int
+    rounds: int
+    row_bytes: int
+
+    @property
+    def known(self) -> bool:
+        """Whether all chunk sizes are known."""
+        return not any(map(math.isnan, (*self.sizes, *self.chunks)))
+
+    @property
+    def bundles(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of input chunks that one task of the "tasks" exchange joins."""
+        count = len(self.sizes)
+        return tuple((a, min(a + BUNDLE_CHUNKS, count)) for a in range(0, count, BUNDLE_CHUNKS))
+
+    @property
+    def num_tasks(self) -> int:
+        """Tasks of one sorted array, without those that make the input."""
+        chunks, groups = len(self.sizes), len(self.groups)
+        exchange = {
+            "gather": 1 + groups,
+            "p2p": chunks + 1 + groups,
+            "tasks": len(self.bundles) * (1 + groups) + groups,
+        }[self.exchange]
+        return chunks + (1 + self.rounds) * (chunks + 1) + exchange + len(self.chunks)
+
+    @property
+    def group_bytes(self) -> float:
+        """Bytes of the largest group's keys and companions, nan if unknown."""
+        sizes = [sum(self.chunks[first:last]) / parts for first, last, _, parts in self.groups]
+        return max(sizes, default=0) * self.row_bytes
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes that one thread holds: three times a group, or a chunk being sorted and its copy."""
+        return max(3 * self.group_bytes, 2 * max(self.sizes, default=0) * self.row_bytes)
+
+
+def choose_path(order: Order, method: str) -> Path:
+    """The path for a dtype: digits where a key is an unsigned integer of up to 64 bits, else ranks of samples."""
+    if method == "merge" or (method == "auto" and not order.coded):
+        return "merge"
+    if not order.coded:
+        raise TypeError(
+            f"method='radix' needs keys that map to unsigned integers of up to 64 bits, not {order.dtype}: "
+            "use method='auto' or 'merge'"
+        )
+    return "radix"
+
+
+def choose_radix_bits(order: Order, path: Path, num_chunks: int, samples: int) -> int:
+    """Width of the digits counted in each chunk; 0 on the merge path."""
+    code = code_dtype(order.dtype)
+    if path == "merge" or code is None:
+        return 0
+    bits = code.itemsize * 8
+    if bits <= WHOLE_DIGIT_BITS and num_chunks << bits <= TABLE_COUNTS:
+        return bits
+    return min(bits, samples.bit_length())
+
+
+def choose_samples(sizes: Sequence[Size], num_groups: int) -> int:
+    """Keys that a chunk answers with in one round.
+
+    With s samples in each of P chunks, the next round asks about 2 G N / s keys at most (see `choose_rounds`): the two
+    rounds cost the same where ``P s == 2 G N / s``.
+    """
+    total = sum(size for size in sizes if not math.isnan(size)) or len(sizes) * ROUND_KEYS
+    even = math.isqrt(int(2 * num_groups * total / len(sizes)))
+    return max(1, min(even, ROUND_KEYS // len(sizes)))
+
+
+def choose_rounds(order: Order, sizes: Sequence[Size], num_groups: int, radix_bits: int, samples: int) -> int:
+    """Rounds after the first, so that the last one surely receives few keys.
+
+    Regular samples at distance d bound a rank to within d keys of each chunk, so a round divides the keys in question
+    by at least ``samples / (2 * groups)``, whatever the distribution. Histograms of whole keys leave nothing to ask
+    but the counts of ties.
+    """
+    if num_groups == 1:
+        return 0
+    code = code_dtype(order.dtype)
+    if code is not None and radix_bits == code.itemsize * 8:
+        return 1
+    total = sum(sizes)
+    if math.isnan(total):
+        return 2
+    narrowing = max(2.0, samples / (2 * num_groups))
+    left, rounds = total / narrowing, 1
+    while left > ROUND_KEYS:
+        left, rounds = left / narrowing, rounds + 1
+    return rounds
+
+
+def count_groups(exchange: Exchange, total_bytes: float, chunk_bytes: float, workers: Workers) -> int:
+    """How many groups the keys are exchanged between."""
+    if exchange == "gather":
+        wanted = total_bytes / THREADS_GROUP_BYTES
+        least = GROUPS_PER_THREAD * workers.threads
+        return int(max(1, min(max(wanted, least), MOST_GROUPS, total_bytes // SMALLEST_GROUP_BYTES)))
+    by_memory = 1.0
+    if workers.memory is not None:
+        by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
+    by_threads = min(GROUPS_PER_THREAD * workers.threads, total_bytes / SMALLEST_GROUP_BYTES)
+    return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
+
+
+def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Groups of about equal size: consecutive output chunks, or equal parts of one that is too large.
+
+    Parameters
+    ----------
+    chunks : sequence of int
+        Output chunk sizes; where any is nan they count as equal.
+    wanted : int
+        About how many groups.
+
+    Returns
+    -------
+    tuple of (first output chunk, last + 1, part, parts)
+    """
+    unknown = any(map(math.isnan, chunks))
+    sizes = [1.0] * len(chunks) if unknown else list(map(float, chunks))
+    target = max(sum(sizes) / wanted, 1.0)
+    groups: list[tuple[int, int, int, int]] = []
+    first, held = 0, 0.0
+    for number, size in enumerate(sizes):
+        parts = 1 if unknown else min(wanted, round(size / target))
+        if held and held + size > target * 1.001:
+            groups.append((first, number, 0, 1))
+            first, held = number, 0.0
+        if parts > 1:
+            if first < number:
+                groups.append((first, number, 0, 1))
+            groups += [(number, number + 1, part, parts) for part in range(parts)]
+            first, held = number + 1, 0.0
+        else:
+            held += size
+    if first < len(sizes):
+        groups.append((first, len(sizes), 0, 1))
+    return tuple(groups)
+
+
+def make_plan(
+    order: Order,
+    sizes: Sequence[Size],
+    chunks: Sequence[Size],
+    *,
+    method: str,
+    exchange: Exchange,
+    workers: Workers,
+    groups: int | None,
+    companion_bytes: int,
+) -> Plan:
+    """Decide how an array is sorted.
+
+    Parameters
+    ----------
+    order : Order
+    sizes, chunks : sequence of int
+        Keys in each input and each output chunk, nan where unknown.
+    method : {"auto", "radix", "merge"}
+    exchange : {"gather", "p2p", "tasks"}
+    workers : Workers
+    groups : int or None
+        Number of exchange groups asked for; None chooses it.
+    companion_bytes : int
+        Bytes that travel with each key.
+
+    Returns
+    -------
+    Plan
+    """
+    path = choose_path(order, method)
+    row_bytes = order.transit_dtype.itemsize + companion_bytes
+    total = sum(sizes) * row_bytes
+    if groups is None and math.isnan(total):
+        groups = min(len(chunks), GROUPS_PER_THREAD * workers.threads)
+    elif groups is None:
+        groups = count_groups(exchange, total, max(chunks, default=0) * row_bytes, workers)
+    laid_out = lay_out_groups(chunks, groups)
+    samples = choose_samples(sizes, len(laid_out))
+    radix_bits = choose_radix_bits(order, path, len(sizes), samples)
+    return Plan(
+        order=order,
+        path=path,
+        exchange=exchange,
+        sizes=tuple(sizes),
+        chunks=tuple(chunks),
+        groups=laid_out,
+        radix_bits=radix_bits,
+        samples=samples,
+        rounds=choose_rounds(order, sizes, len(laid_out), radix_bits, samples),
+        row_bytes=row_bytes,
+    )
+
+
+def describe(plan: Plan) -> str:
+    """The plan as text, one decision a line."""
+    order = plan.order
+    path = (
+        f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
+        if plan.path == "radix"
+        else "merge: ranks of regular samples"
+    )
+    direction = "descending" if order.descending else "ascending"
+    rows = {
+        "keys": f"{order.dtype}, {direction}{', stable' if order.stable else ''}",
+        "path": path,
+        "rounds": f"1 + {plan.rounds} of counting, {plan.samples:,} keys a chunk in each",
+        "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
+        "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
+        "exchange": plan.exchange,
+        "tasks": f"{plan.num_tasks:,}",
+        "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
+    }
+    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+
+
+def _bytes(number: float) -> str:
+    return "an unknown size" if math.isnan(number) else format_bytes(int(number))
