@@ -1,0 +1,18 @@
+"""Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, same names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+def library_of(array: Any) -> str:
+    """Name of the top-level package an array type comes from: "numpy", "cupy", ..."""
+    return type(array).__module__.partition(".")[0]
+
+
+def ops_for(array: Any) -> ModuleType:
+    """The steps for chunks of an array's type; CuPy is only imported where its chunks are."""
+    name = "cupy_ops" if library_of(array) == "cupy" else "numpy_ops"
+    return import_module(f"{__name__}.{name}")

@@ -1,0 +1,202 @@
+"""A run: sorted consecutive keys of one chunk, and the values that travel with them.
+
+A run is what every task between the local sort and the finished groups hands on::
+
+    sort chunk c -> Run -> views run[a:b], one a group -> Run.concat of one group's views -> finish
+
+It is a class of its own, and not a tuple of arrays, for three reasons: its size is known exactly (Dask's ``sizeof``
+samples long containers, and asks any other object for ``__sizeof__``), it pickles every fixed-width dtype out of band
+(NumPy itself copies ``datetime64`` into the pickle), and keys and values cannot get out of step when they are cut.
+
+Distributed sends an object without a serialiser of its own by pickle protocol 5, whose out-of-band buffers are the
+frames: the same frames, without a copy, that a registered serialiser would give. So nothing is registered for runs of
+NumPy arrays, and importing this file needs neither dask nor distributed nor CuPy.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+#: A NumPy array, or a CuPy array, which has the same methods.
+Array: TypeAlias = Any
+
+#: Elements looked at to estimate what an array of Python objects or of variable-width strings holds: enough for the
+#: few per cent that a scheduler can use, few enough to cost some microseconds.
+SAMPLED_ELEMENTS = 32
+
+
+def is_fixed_width(dtype: np.dtype[Any]) -> bool:
+    """Tell whether an array's own buffer is all of its data.
+
+    Not so for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
+    """
+    return dtype.kind in "biufcmMSUV" and not dtype.hasobject
+
+
+def byte_view(array: Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Flat bytes of a fixed-width NumPy array: a view if the array is contiguous in C order, else a copy."""
+    if array.nbytes == 0:  # NumPy cannot view elements of no width (an empty string dtype) as bytes
+        return np.empty(0, np.uint8)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Sorted keys and the values that travel with them.
+
+    Parameters
+    ----------
+    keys : array, shape (n,)
+        NumPy or CuPy, any dtype.
+    values : tuple of arrays, each of shape (n, ...)
+        Companions of the keys: row i belongs to key i.
+
+    Raises
+    ------
+    ValueError
+        If the keys are not one-dimensional or a companion has another length.
+    """
+
+    keys: Array
+    values: tuple[Array, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.keys.ndim != 1:
+            raise ValueError(f"keys of a run have one dimension, got shape {self.keys.shape}: ravel them first")
+        for value in self.values:
+            if value.ndim == 0 or value.shape[0] != self.keys.shape[0]:
+                raise ValueError(
+                    f"a companion of shape {value.shape} does not fit {self.keys.shape[0]} keys: "
+                    "its first axis must be as long as the keys"
+                )
+
+    def __len__(self) -> int:
+        return int(self.keys.shape[0])
+
+    def __getitem__(self, part: slice) -> Run:
+        """Cut a run: the arrays of the result are views."""
+        if not isinstance(part, slice):
+            raise TypeError(f"a run is cut by a slice, got {part!r}: index its `keys` or `values` instead")
+        return Run(self.keys[part], tuple(value[part] for value in self.values))
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The keys, then the values."""
+        return (self.keys, *self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the arrays' buffers (of Python objects: of the references)."""
+        return sum(int(array.nbytes) for array in self.arrays)
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``: buffers exactly, Python objects and long strings estimated."""
+        return object.__sizeof__(self) + self.nbytes + sum(_bytes_elsewhere(array) for array in self.arrays)
+
+    def copy(self) -> Run:
+        """Copy into contiguous memory of its own."""
+        return Run(self.keys.copy(), tuple(value.copy() for value in self.values))
+
+    def own(self) -> Run:
+        """Copy what is a view or not contiguous, so that a slice does not keep the array it was cut from alive."""
+        return Run(_owned(self.keys), tuple(_owned(value) for value in self.values))
+
+    @staticmethod
+    def concat(runs: Sequence[Run], *, copy: bool | None = True) -> Run:
+        """Join runs end to end.
+
+        Parameters
+        ----------
+        runs : sequence of Run, not empty
+            All with the same number of values.
+        copy : bool or None, default True
+            NumPy's meaning: True always gives fresh memory, so that the result may be sorted in place; None gives
+            views where the runs already lie end to end in memory (as the P2P exchange leaves them), which saves a
+            copy of the group; False raises where they do not.
+
+        Raises
+        ------
+        ValueError
+            If there is no run, if the runs carry different numbers of values, or if a copy is needed and forbidden.
+        """
+        if not runs:
+            raise ValueError("no runs to join: pass an empty run of the right dtypes")
+        if len({len(run.values) for run in runs}) > 1:
+            raise ValueError("runs to join must carry the same number of values")
+        keys, *values = (_join(column, copy=copy) for column in zip(*(run.arrays for run in runs), strict=True))
+        return Run(keys, tuple(values))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Run], tuple[Any, ...]]:
+        return _restore, tuple(_packed(array, int(protocol)) for array in self.arrays)
+
+
+def _bytes_elsewhere(array: Array) -> int:
+    """Estimate, from a few elements, the bytes that an array refers to outside its buffer."""
+    if is_fixed_width(array.dtype) or array.size == 0:
+        return 0
+    flat = array.reshape(-1)
+    sample = flat[:: max(1, flat.size // SAMPLED_ELEMENTS)]
+    return int(sum(map(sys.getsizeof, sample.tolist())) / sample.size * flat.size)
+
+
+def _owned(array: Array) -> Array:
+    return array if array.base is None and array.flags.c_contiguous else array.copy()
+
+
+def _join(arrays: Sequence[Array], *, copy: bool | None) -> Array:
+    if not copy:
+        joined = _view_across(arrays)
+        if joined is not None:
+            return joined
+        if copy is False and any(array.size for array in arrays):
+            raise ValueError("the runs do not lie end to end in memory: pass copy=None to copy where needed")
+    return np.concatenate(arrays)  # CuPy's own, for CuPy arrays
+
+
+def _view_across(arrays: Sequence[Array]) -> Array | None:
+    """One view across arrays that lie end to end in one base array, or None if they do not."""
+    if len(arrays) == 1:
+        return arrays[0]
+    filled = [array for array in arrays if array.size]
+    base = filled[0].base if filled else None
+    if not isinstance(base, np.ndarray) or not base.flags.c_contiguous or len({array.dtype for array in arrays}) > 1:
+        return None
+    row_shape = filled[0].shape[1:]
+    start = end = _address(filled[0])
+    for array in filled:
+        alike = array.base is base and array.dtype == base.dtype and array.shape[1:] == row_shape
+        if not alike or not array.flags.c_contiguous or _address(array) != end:
+            return None
+        end += array.nbytes
+    first, last = ((address - _address(base)) // base.itemsize for address in (start, end))
+    return base.reshape(-1)[first:last].reshape(-1, *row_shape)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _packed(array: Array, protocol: int) -> tuple[Any, ...]:
+    """What pickle should keep of one array: its bytes, out of band if the protocol can, or the array itself."""
+    if not isinstance(array, np.ndarray) or not is_fixed_width(array.dtype):
+        return (array,)
+    data: Any = byte_view(array)
+    return array.dtype, array.shape, pickle.PickleBuffer(data) if protocol >= 5 else data.tobytes()
+
+
+def _restore(*packed: tuple[Any, ...]) -> Run:
+    keys, *values = (
+        part[0] if len(part) == 1 else np.ndarray(part[1], part[0], buffer=_writable(part[2])) for part in packed
+    )
+    return Run(keys, tuple(values))
+
+
+def _writable(buffer: Any) -> Any:
+    """Copy a ``bytes`` object, which only an in-band pickle gives: arrays that come back should be writable."""
+    return bytearray(buffer) if isinstance(buffer, bytes) else buffer
