@@ -1,0 +1,1 @@
+"""Builders of Dask graphs, one file a stage: the only room that knows Dask's tasks."""

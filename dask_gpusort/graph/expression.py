@@ -1,0 +1,44 @@
+"""The output of a sort as an expression of Dask's array query planning."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from dask._collections import new_collection
+from dask.array._array_expr._expr import ArrayExpr
+from dask.tokenize import tokenize
+
+from .collection import Recipe, rename
+
+__all__ = ["SortedExpr", "new_collection"]
+
+
+class SortedExpr(ArrayExpr):
+    """One output array of a sort; its operands behind the parameters are the input arrays."""
+
+    _parameters: ClassVar = ["recipe", "output", "which", "prefix"]
+
+    @property
+    def args(self) -> list[Any]:
+        return self.operands[len(self._parameters) :]
+
+    @cached_property
+    def _recipe(self) -> Recipe:
+        return rename(self.operand("recipe"), [array._name for array in self.args])
+
+    @cached_property
+    def _name(self) -> str:
+        return f"{self.operand('prefix')}-{tokenize(self._recipe.token, self.operand('which'))}"
+
+    @cached_property
+    def _meta(self) -> Any:
+        return self.operand("output").meta
+
+    @cached_property
+    def chunks(self) -> tuple[tuple[float, ...], ...]:
+        return (self._recipe.plan.chunks, *self.operand("output").trailing)
+
+    def _layer(self) -> dict[Any, Any]:
+        output = self._recipe.output(self._name, self.operand("which"), len(self.operand("output").trailing))
+        return {**self._recipe.stages(), **output}

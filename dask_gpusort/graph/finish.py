@@ -1,0 +1,139 @@
+"""Stage 4: finish each group and cut it into output chunks. Tasks ``sort-merge`` and the output's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.typing import Key
+
+from ..chunk import library_of, ops_for
+from ..chunk.run import Run
+from ..order import Order
+from ..plan import Plan
+from ..table import Cuts
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How a group's pieces become its part of the outputs: a function that pickles.
+
+    Attributes
+    ----------
+    order : Order
+    with_keys : bool
+        Whether the sorted keys are wanted.
+    with_positions : bool
+        Whether the last value is a position in its chunk, to become a global one.
+    """
+
+    order: Order
+    with_keys: bool
+    with_positions: bool
+
+    def __call__(self, pieces: list[Run], cuts: Cuts, group: int) -> tuple[Any, ...]:
+        """Merge the pieces of a group.
+
+        Parameters
+        ----------
+        pieces : list of Run
+            In chunk order, without those that have no keys; one empty run if the group has none. They may be
+            written to.
+        cuts : Cuts
+        group : int
+
+        Returns
+        -------
+        tuple of arrays
+            Of equal length: the sorted keys if wanted, then the values; positions are global.
+        """
+        if self.with_positions:
+            pieces = [self._globally_placed(*numbered) for numbered in zip(_chunks(cuts, group), pieces, strict=False)]
+        ops = ops_for(pieces[0].keys)
+        merged = ops.merge(pieces, self.order)
+        return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
+
+    def _globally_placed(self, place: tuple[int, int], piece: Run) -> Run:
+        *values, positions = piece.values
+        return Run(piece.keys, (*values, positions.astype(np.int64) + place[1]))
+
+
+def _chunks(cuts: Cuts, group: int) -> list[tuple[int, int]]:
+    """Number and global start of the chunks with keys in a group; of chunk 0 if there is none."""
+    held = np.flatnonzero(cuts.offsets[:, group + 1] > cuts.offsets[:, group])
+    return [(int(chunk), int(cuts.starts[chunk])) for chunk in held] or [(0, 0)]
+
+
+def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
+    """Task: one output chunk out of a group.
+
+    A part much smaller than its group is copied, or it would keep the whole group in memory.
+    """
+    array = group[which]
+    part = array[start:stop]
+    return part.copy() if library_of(array) == "numpy" and array.nbytes >= 2 * part.nbytes else part
+
+
+def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Cuts, first: int, chunk: int) -> Any:
+    """Task: one output chunk whose size only the cuts know: that of the input chunk of the same number."""
+    start, stop = cuts.starts[[chunk, chunk + 1]] - cuts.starts[first]
+    return take_part(group, which, int(start), int(stop))
+
+
+def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
+    """Task: one output chunk out of the groups that are its parts."""
+    arrays = [group[which] for group in groups]
+    return ops_for(arrays[0]).concatenate(arrays)
+
+
+def output_chunks(
+    name: str, plan: Plan, groups: Sequence[Key], cuts: Key, which: int, extra_dims: int
+) -> dict[Key, Task]:
+    """Graph of one output array.
+
+    Parameters
+    ----------
+    name : str
+        Of the array.
+    plan : Plan
+    groups : sequence of keys
+        The finished groups, each a tuple of arrays.
+    cuts : key
+    which : int
+        Position of the array in each group's tuple.
+    extra_dims : int
+        Dimensions behind the sorted one, one chunk each.
+
+    Returns
+    -------
+    dict of key to Task
+        Keys ``(name, chunk, 0, ...)``.
+    """
+    tasks: list[Task] = []
+    number = 0
+    unknown = any(map(math.isnan, plan.chunks))
+    while number < len(groups):
+        first, last, _, parts = plan.groups[number]
+        if parts > 1:
+            refs = List(*map(TaskRef, groups[number : number + parts]))
+            tasks.append(Task(_key(name, first, extra_dims), join_parts, refs, which))
+        else:
+            ref, start = TaskRef(groups[number]), 0
+            for chunk in range(first, last):
+                key = _key(name, chunk, extra_dims)
+                if unknown:
+                    tasks.append(Task(key, take_unknown_part, ref, which, TaskRef(cuts), first, chunk))
+                else:
+                    stop = start + int(plan.chunks[chunk])
+                    tasks.append(Task(key, take_part, ref, which, start, stop))
+                    start = stop
+        number += parts
+    return {task.key: task for task in tasks}
+
+
+def _key(name: str, chunk: int, extra_dims: int) -> tuple[Any, ...]:
+    return (name, chunk) + (0,) * extra_dims

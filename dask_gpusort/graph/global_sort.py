@@ -1,0 +1,100 @@
+"""The global sort: one-dimensional arrays of many chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..chunk import library_of
+from ..config import setting
+from ..order import Order
+from ..plan import Plan, Size, make_plan
+from .collection import Output, Recipe, new_arrays
+from .scheduler import choose_exchange, scheduler_in_use, workers_in_use
+
+Want = Literal["keys", "positions", "both"]
+POSITION_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a sort, beside the arrays.
+
+    Attributes
+    ----------
+    order : Order
+    want : {"keys", "positions", "both"}
+        Sorted keys, the indices that sort, or keys and companions.
+    method : {"auto", "radix", "merge"}
+    exchange : {"auto", "gather", "p2p", "tasks"}
+    """
+
+    order: Order
+    want: Want
+    method: str
+    exchange: str
+
+
+def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size]) -> Plan:
+    """The plan of a global sort.
+
+    Parameters
+    ----------
+    request : Request
+    keys : dask array, one-dimensional
+    values : sequence of dask arrays
+        Companions, chunked like the keys along their first dimension and whole along others.
+    chunks : sequence of int
+        Output chunk sizes, nan where unknown.
+    """
+    kind, client = scheduler_in_use(keys)
+    asked = setting("exchange") if request.exchange == "auto" else request.exchange
+    companions = sum(_row_bytes(value) for value in values)
+    return make_plan(
+        request.order,
+        keys.chunks[0],
+        chunks,
+        method=request.method,
+        exchange=choose_exchange(asked, kind, library_of(keys._meta)),
+        workers=workers_in_use(kind, client),
+        groups=setting("groups"),
+        companion_bytes=companions + (POSITION_BYTES if request.want == "positions" else 0),
+    )
+
+
+def _row_bytes(value: Any) -> int:
+    return int(value.dtype.itemsize * math.prod(value.shape[1:]))
+
+
+def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size]) -> tuple[Any, ...]:
+    """Sort a one-dimensional array of any number of chunks.
+
+    Parameters
+    ----------
+    request : Request
+    keys, values, chunks
+        As for `plan_for`.
+
+    Returns
+    -------
+    tuple of dask arrays
+        The keys; or their indices; or the keys and the values, sorted.
+    """
+    inputs = (keys, *values)
+    recipe = Recipe(
+        plan=plan_for(request, keys, values, chunks),
+        with_keys=request.want != "positions",
+        with_positions=request.want == "positions",
+        names=tuple(array.name for array in inputs),
+        extra_dims=tuple(array.ndim - 1 for array in inputs),
+    )
+    if request.want == "positions":
+        outputs = [Output(np.empty_like(keys._meta, dtype=np.int64))]
+    else:
+        outputs = [Output(array._meta, array.chunks[1:]) for array in inputs]
+    prefix = "argsort" if request.want == "positions" else "sort"
+    return new_arrays(recipe, inputs, outputs, prefix)

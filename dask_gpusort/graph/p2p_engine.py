@@ -1,0 +1,272 @@
+"""A spec and a run of our own for the P2P shuffle engine of distributed.
+
+The engine owns the hard parts: buffers with back-pressure, messages between the workers, files, the barrier, and the
+restart of an exchange that has lost a worker. A shuffle brings what is particular to it, in two classes: a frozen spec,
+which goes to the scheduler with the barrier task, and a run, which each worker makes for itself::
+
+    scheduler            SortSpec: which worker gets which groups
+                             |  create_run_on_worker
+    every worker         SortRun: run -> slabs -> (comms) -> records -> files -> one group's file
+
+None of this is public and much of it has changed before. All use of it stays in this file, and `mismatch` says whether
+the installed version still has what is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from distributed.core import ErrorMessage, OKMessage
+from distributed.shuffle._core import (
+    P2PBarrierTask,
+    ShuffleId,
+    ShuffleRun,
+    ShuffleSpec,
+    barrier_key,
+    get_worker_plugin,
+    handle_transfer_errors,
+    handle_unpack_errors,
+    p2p_barrier,
+)
+from distributed.shuffle._disk import DiskShardsBuffer
+from distributed.shuffle._exceptions import DataUnavailable
+from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
+from numpy.typing import NDArray
+
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.p2p_records import RunPacker, Slab, split_slab
+
+__all__ = [
+    "P2PBarrierTask",
+    "ShuffleId",
+    "SortSpec",
+    "barrier_key",
+    "mismatch",
+    "p2p_barrier",
+    "receive_group",
+    "send_run",
+]
+
+#: Records that a worker collects before it hands them to the disk buffer, which opens a file for each group it is
+#: handed. Opening a file costs about as much as writing 100 kB; so each group should come with several times that.
+PENDING_BYTES = 16 * 2**20
+
+#: Read ahead in a group's file. Records are often a few kB, where Python's 8 KiB would take a call to the system each.
+READ_BYTES = 128 * 2**10
+
+#: What one chunk sends to one worker: the chunk's number and its slabs.
+Shard: TypeAlias = tuple[int, list[Slab]]
+
+#: What a transfer task hands to the engine: a sorted chunk and its row of the cuts, num_groups + 1 positions in keys.
+CutRun: TypeAlias = tuple[Run, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class SortSpec(ShuffleSpec[int]):
+    """What the scheduler must know of one exchange: the number of groups."""
+
+    num_groups: int
+
+    @property
+    def output_partitions(self) -> Generator[int]:
+        """Numbers of the groups."""
+        yield from range(self.num_groups)
+
+    def pick_worker(self, partition: int, workers: Sequence[str]) -> str:
+        """Give neighbouring groups to the same worker, so that what a chunk sends to a worker is one slice of it."""
+        return workers[len(workers) * partition // self.num_groups]
+
+    def create_run_on_worker(
+        self,
+        run_id: int,
+        span_id: str | None,
+        worker_for: dict[int, str],
+        plugin: ShuffleWorkerPlugin,
+    ) -> SortRun:
+        """Make this worker's part of the exchange."""
+        worker = plugin.worker
+        return SortRun(
+            worker_for,
+            id=self.id,
+            run_id=run_id,
+            span_id=span_id,
+            local_address=worker.address,
+            directory=os.path.join(worker.local_directory, f"sort-{self.id}-{run_id}"),
+            executor=plugin._executor,
+            rpc=worker.rpc,
+            digest_metric=worker.digest_metric,
+            scheduler=worker.scheduler,
+            memory_limiter_disk=plugin.memory_limiter_disk,
+            memory_limiter_comms=plugin.memory_limiter_comms,
+            disk=self.disk,
+            loop=plugin.worker.loop,
+        )
+
+
+class SortRun(ShuffleRun[int, CutRun]):
+    """One worker's part of one attempt at an exchange.
+
+    Parameters
+    ----------
+    worker_for : dict of int to str
+        Address of the worker that gets each group.
+    **engine
+        Parameters of distributed's ``ShuffleRun``.
+    """
+
+    def __init__(self, worker_for: dict[int, str], **engine: Any) -> None:
+        super().__init__(**engine)
+        self.worker_for = worker_for
+        self._pending: dict[int, list[memoryview]] = defaultdict(list)
+        self._pending_bytes = 0
+        self._flushing = asyncio.Lock()
+        groups_of: dict[str, list[int]] = defaultdict(list)
+        for group, address in worker_for.items():
+            groups_of[address].append(group)
+        self.ranges_of = {address: neighbours(groups) for address, groups in groups_of.items()}
+
+    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, Shard]:  # type: ignore[override]
+        run, row = data
+        cuts = row.tolist()
+        packer = RunPacker(partition_id, run)
+        slabs_for = {
+            address: [slab for groups in ranges if (slab := packer.slab(groups, cuts))]
+            for address, ranges in self.ranges_of.items()
+        }
+        return {address: (partition_id, slabs) for address, slabs in slabs_for.items() if slabs}
+
+    async def send(self, address: str, shards: list[Shard]) -> OKMessage | ErrorMessage:  # type: ignore[override]
+        """Send shards to a worker; its own, without serialising them and going through a socket."""
+        if address == self.local_address:
+            return await self.receive(shards)  # type: ignore[arg-type]
+        return await super().send(address, shards)  # type: ignore[arg-type]
+
+    async def _receive(self, data: list[Shard]) -> None:  # type: ignore[override]
+        self.raise_if_closed()
+        for chunk, slabs in data:
+            # A message that was sent again after a lost reply, or a transfer task that ran twice, comes twice.
+            if chunk in self.received:
+                continue
+            self.received.add(chunk)
+            for slab in slabs:
+                self.total_recvd += len(slab[2])
+                for group, record in split_slab(slab):
+                    self._pending[group].append(record)
+                    self._pending_bytes += len(record)
+        if self._pending_bytes >= PENDING_BYTES:
+            await self._write_pending()
+
+    async def _write_pending(self) -> None:
+        records, self._pending, self._pending_bytes = self._pending, defaultdict(list), 0
+        try:
+            # The files take `bytes` as they are; anything else would be pickled.
+            await self._write_to_disk({(group,): b"".join(parts) for group, parts in records.items()})
+        except Exception as error:
+            self._exception = error
+            raise
+
+    async def flush_receive(self) -> None:
+        """Write what has not been written, and wait for it: no more will come."""
+        # The first call closes the buffer that writes to disk, so no other may pass while it still writes.
+        async with self._flushing:
+            if self._pending:
+                await self._write_pending()
+            await super().flush_receive()
+
+    def _get_output_partition(self, partition_id: int, key: Any, **kwargs: Any) -> BinaryIO | None:  # type: ignore[override]
+        try:
+            file: BinaryIO = self._read_from_disk((partition_id,))  # type: ignore[assignment]
+            return file
+        except DataUnavailable:  # no chunk has sent a record
+            return None
+
+    def read(self, path: Path) -> tuple[BinaryIO, int]:
+        """Open a group's file. It stays readable if the exchange is closed, and its files removed, meanwhile."""
+        return path.open("rb", buffering=READ_BYTES), path.stat().st_size
+
+    def deserialize(self, buffer: Any) -> Any:
+        """Leave a shard in memory as it is (only used without disk)."""
+        return buffer
+
+    def validate_data(self, data: Any) -> None:
+        """Refuse what is not a run of NumPy arrays."""
+        run, _ = data
+        if not isinstance(run, Run) or not all(isinstance(array, np.ndarray) for array in run.arrays):
+            raise TypeError(
+                "the P2P exchange carries runs of NumPy arrays only: for CuPy arrays choose exchange='tasks'"
+            )
+
+    def _get_assigned_worker(self, i: int) -> str:
+        return self.worker_for[i]
+
+
+def neighbours(groups: Iterable[int]) -> list[range]:
+    """Collect numbers into ranges of consecutive ones."""
+    ranges: list[range] = []
+    for group in sorted(groups):
+        if ranges and ranges[-1].stop == group:
+            ranges[-1] = range(ranges[-1].start, group + 1)
+        else:
+            ranges.append(range(group, group + 1))
+    return ranges
+
+
+def send_run(shuffle_id: ShuffleId, chunk: int, run: Run, row: NDArray[np.int64]) -> int:
+    """Hand a sorted chunk to the engine on this worker; gives the number of the attempt, for the barrier."""
+    with handle_transfer_errors(shuffle_id):
+        return get_worker_plugin().add_partition((run, row), partition_id=chunk, id=shuffle_id)
+
+
+def receive_group(shuffle_id: ShuffleId, group: int, run_id: int) -> BinaryIO | None:
+    """Open the file of a group, or have the task moved to the worker that has it (the engine raises for that)."""
+    with handle_unpack_errors(shuffle_id):
+        file: BinaryIO | None = get_worker_plugin().get_output_partition(shuffle_id, run_id, group)
+        return file
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def mismatch() -> str | None:
+    """Compare the engine with what this file needs of it; gives the first difference, or None."""
+    needed: list[tuple[Callable[..., Any], set[str]]] = [
+        (ShuffleRun.__init__, {"id", "run_id", "span_id", "local_address", "directory", "executor", "rpc", "loop"}),
+        (ShuffleRun.__init__, {"digest_metric", "scheduler", "memory_limiter_disk", "memory_limiter_comms", "disk"}),
+        (ShuffleRun.add_partition, {"data", "partition_id"}),
+        (ShuffleRun.get_output_partition, {"partition_id", "key"}),
+        (ShuffleRun._shard_partition, {"data", "partition_id"}),
+        (ShuffleRun._get_output_partition, {"partition_id", "key", "kwargs"}),
+        (ShuffleRun._get_assigned_worker, {"i"}),
+        (ShuffleRun._receive, {"data"}),
+        (ShuffleRun._write_to_disk, {"data"}),
+        (ShuffleRun._read_from_disk, {"id"}),
+        (ShuffleRun.send, {"address", "shards"}),
+        (ShuffleRun.receive, {"data"}),
+        (ShuffleRun.read, {"path"}),
+        (ShuffleRun.validate_data, {"data"}),
+        (ShuffleSpec.create_run_on_worker, {"run_id", "span_id", "worker_for", "plugin"}),
+        (ShuffleSpec.pick_worker, {"partition", "workers"}),
+        (ShuffleWorkerPlugin.add_partition, {"data", "partition_id", "id"}),
+        (ShuffleWorkerPlugin.get_output_partition, {"shuffle_id", "run_id", "partition_id"}),
+        (DiskShardsBuffer.__init__, {"directory", "read", "memory_limiter"}),
+        (P2PBarrierTask.__init__, {"key", "func", "args", "spec"}),
+        (p2p_barrier, {"id", "run_ids"}),
+    ]
+    for function, names in needed:
+        if lacking := names - _parameters(function):
+            return f"{function.__qualname__} of distributed has no parameter {sorted(lacking)}"
+    for ours in (SortRun, SortSpec):
+        if unmet := getattr(ours, "__abstractmethods__", frozenset()):
+            return f"{ours.__mro__[1].__qualname__} of distributed needs methods that are new to us: {sorted(unmet)}"
+    if {field.name for field in fields(ShuffleSpec)} != {"id", "disk"}:
+        return "ShuffleSpec of distributed has other fields than id and disk"
+    return None

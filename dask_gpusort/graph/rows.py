@@ -1,0 +1,128 @@
+"""Sorts along one axis of arrays of several dimensions: many sorts of rows.
+
+Chosen by where a row lies::
+
+    in one chunk                    sort the rows of each chunk                              no exchange
+    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back       Dask's rechunk
+    in several, too long for one    one global sort a row                                    the sort's own exchange
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.utils import parse_bytes
+
+from ..chunk import ops_for
+from ..order import Order
+from .global_sort import Request, global_sort
+
+
+def sort_block(block: Any, order: Order, axis: int) -> Any:
+    """Task: sort the rows of one chunk."""
+    return ops_for(block).sort_rows(block, order, axis)
+
+
+def argsort_block(block: Any, order: Order, axis: int) -> Any:
+    """Task: indices that sort the rows of one chunk."""
+    return ops_for(block).argsort_rows(block, order, axis)
+
+
+def take_block(block: Any, indices: Any, axis: int) -> Any:
+    """Task: rows of one chunk in the order of indices."""
+    return ops_for(block).take_rows(block, indices, axis)
+
+
+def way_of(keys: Any, axis: int) -> str:
+    """How an axis is sorted: "whole", "rechunk" or "global" (see the module's drawing)."""
+    if keys.numblocks[axis] == 1:
+        return "whole"
+    length = keys.shape[axis]
+    return "rechunk" if length * keys.dtype.itemsize <= chunk_limit(keys) else "global"
+
+
+def chunk_limit(keys: Any) -> float:
+    """Bytes that a chunk of whole rows may have: what Dask aims at, or what the largest chunk has already."""
+    aimed = parse_bytes(dask.config.get("array.chunk-size"))
+    largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
+    return aimed if math.isnan(largest) else max(aimed, largest)
+
+
+def sort_rows(request: Request, keys: Any, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
+    """Sort along an axis of an array of several dimensions, or of one chunk.
+
+    Parameters
+    ----------
+    request : Request
+    keys : dask array
+    values : sequence of dask arrays
+        Companions of the keys' shape and chunks.
+    axis : int
+        Not negative.
+    chunks : tuple of tuples
+        Of the outputs.
+
+    Returns
+    -------
+    tuple of dask arrays
+        As `global_sort`.
+    """
+    way = way_of(keys, axis)
+    if way == "global":
+        found = _row_by_row(request, keys, values, axis)
+    else:
+        if way == "rechunk":
+            keys, *values = (_whole_rows(array, keys, axis) for array in (keys, *values))
+        found = _sort_blocks(request, keys, values, axis)
+    return tuple(array if _same(array.chunks, chunks) else array.rechunk(chunks) for array in found)
+
+
+def _same(chunks: Any, others: Any) -> bool:
+    # An unknown size is nan, which is not equal to itself.
+    return len(chunks) == len(others) and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
+    )
+
+
+def _whole_rows(array: Any, keys: Any, axis: int) -> Any:
+    """Rechunk so that an axis is whole, and others are cut to keep chunks within the limit."""
+    unknown = any(math.isnan(size) for sizes in keys.chunks for size in sizes)
+    others = [] if unknown else [dim for dim in range(keys.ndim) if dim != axis]
+    spec = {axis: -1, **dict.fromkeys(others, "auto")}
+    return array.rechunk(spec, block_size_limit=int(chunk_limit(keys)))
+
+
+def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    order, meta = request.order, keys._meta
+    if request.want == "keys":
+        return (keys.map_blocks(sort_block, order, axis, dtype=keys.dtype, meta=meta, name=None, token="sort-rows"),)
+    positions = keys.map_blocks(
+        argsort_block, order, axis, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64), token="argsort-rows"
+    )
+    if request.want == "positions":
+        return (positions,)
+    return tuple(
+        da.map_blocks(take_block, array, positions, axis, dtype=array.dtype, meta=array._meta, token="sort-take")
+        for array in (keys, *values)
+    )
+
+
+def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    last = [dim for dim in range(keys.ndim) if dim != axis] + [axis]
+    moved = [array.transpose(last) for array in (keys, *values)]
+    stacked = _stack_rows(request, moved)
+    return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
+
+
+def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Sort along the last axis: row by row for one dimension, else for each index of the first."""
+    keys, *values = arrays
+    if keys.ndim == 1:
+        return global_sort(request, keys, values, keys.chunks[0])
+    parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
+    return tuple(da.stack(column, axis=0, allow_unknown_chunksizes=True) for column in zip(*parts, strict=True))

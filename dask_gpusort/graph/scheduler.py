@@ -1,0 +1,75 @@
+"""Who will run the graph: the scheduler in use, its threads and their memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, Literal
+
+import dask
+from dask.base import get_scheduler
+from dask.system import CPU_COUNT
+
+from ..plan import Exchange, Workers
+
+Kind = Literal["threads", "processes", "distributed"]
+
+
+def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
+    """Kind of the scheduler that would compute an array now, and the distributed client if that is it."""
+    get = get_scheduler(collections=[array])
+    owner = getattr(get, "__self__", None)
+    if owner is not None and type(owner).__module__.startswith("distributed"):
+        return "distributed", owner
+    if getattr(get, "__module__", "") == "dask.multiprocessing":
+        return "processes", None
+    return "threads", None
+
+
+def workers_in_use(kind: Kind, client: Any) -> Workers:
+    """Threads of the scheduler in use, and memory for each."""
+    if kind != "distributed":
+        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
+    workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
+    threads = sum(worker["nthreads"] for worker in workers)
+    limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
+    return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None))
+
+
+def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
+    """The exchange for a scheduler and the library of the chunks.
+
+    Parameters
+    ----------
+    asked : {"auto", "gather", "p2p", "tasks"}
+    kind : {"threads", "processes", "distributed"}
+    library : {"numpy", "cupy"}
+
+    Raises
+    ------
+    ValueError
+        If the engine is asked for where it cannot run.
+    """
+    if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
+        reason = _p2p_unavailable(kind, library)
+        if reason is None:
+            return "p2p"
+        if asked == "p2p":
+            raise ValueError(f"exchange='p2p' {reason}: use exchange='auto'")
+        return "tasks"
+    if asked in ("gather", "tasks"):
+        return asked  # type: ignore[return-value]
+    return "gather" if kind == "threads" else "tasks"
+
+
+def _p2p_unavailable(kind: Kind, library: str) -> str | None:
+    if kind != "distributed":
+        return "needs a distributed Client, made before the sort is built"
+    if library != "numpy":
+        return "moves NumPy chunks alone"
+    if importlib.util.find_spec("distributed") is None:
+        return "needs the distributed package"
+    # distributed is only imported by those who use it.
+    from .p2p import unavailable
+
+    reason = unavailable()
+    return None if reason is None else f"does not fit this version of distributed ({reason})"
