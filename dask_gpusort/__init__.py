@@ -1,0 +1,13 @@
+"""Exact, stable, lazy sorts of Dask arrays."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from .api import argsort, explain, sort, sort_by_key
+from .register import register, unregister
+
+__all__ = ["argsort", "explain", "register", "sort", "sort_by_key", "unregister"]
+
+try:
+    __version__ = version("dask_gpusort")
+except PackageNotFoundError:  # run from a checkout that is not installed
+    __version__ = "0+unknown"

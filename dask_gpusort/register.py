@@ -1,0 +1,67 @@
+"""Opt-in: make NumPy's and Dask's own names sort through this package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+
+from . import api
+
+_previous: dict[str, Any] = {}
+
+
+def _sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+) -> Any:
+    """`numpy.sort` for Dask arrays; see `dask_gpusort.sort`."""
+    return api.sort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+
+def _argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+) -> Any:
+    """`numpy.argsort` for Dask arrays; see `dask_gpusort.argsort`."""
+    return api.argsort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+
+_OURS = {"sort": _sort, "argsort": _argsort}
+
+
+def register() -> None:
+    """Make ``np.sort(darr)``, ``np.argsort(darr)``, ``dask.array.sort`` and ``dask.array.argsort`` lazy.
+
+    Without it NumPy's functions compute the whole array, with a warning. Calling it again changes nothing.
+
+    See Also
+    --------
+    unregister
+    """
+    for name, function in _OURS.items():
+        if name not in _previous:
+            # NumPy asks Dask for a function of the same name in dask.array.
+            _previous[name] = getattr(da, name, None)
+            setattr(da, name, function)
+
+
+def unregister() -> None:
+    """Undo `register`."""
+    for name, previous in list(_previous.items()):
+        if previous is None:
+            delattr(da, name)
+        else:
+            setattr(da, name, previous)
+        del _previous[name]
