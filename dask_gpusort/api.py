@@ -217,7 +217,7 @@ def explain(
     sizes = _output_chunks(keys, chunks)[axis]
     way = way_of(keys, axis)
     if way == "whole":
-        return f"rows      each whole in a chunk: {keys.npartitions:,} chunks sorted where they are"
+        return f"rows      each whole in a chunk: {math.prod(keys.numblocks):,} chunks sorted where they are"
     if way == "rechunk" and keys.ndim > 1:
         return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
     if keys.ndim == 1:
@@ -259,7 +259,7 @@ def _sort(want: Want, keys: Any, values: Sequence[Any], axis: int, chunks: Any, 
     request = options.request(want, keys)
     outputs = _output_chunks(keys, chunks)
     values = [_companion(keys, _checked_array(value), number) for number, value in enumerate(values)]
-    if keys.ndim == 1 and (keys.npartitions > 1 or any(value.ndim > 1 for value in values)):
+    if keys.ndim == 1 and (keys.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
         return global_sort(request, keys, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
 

@@ -144,7 +144,7 @@ def choose_radix_bits(order: Order, path: Path, num_chunks: int, samples: int) -
     bits = code.itemsize * 8
     if bits <= WHOLE_DIGIT_BITS and num_chunks << bits <= TABLE_COUNTS:
         return bits
-    return min(bits, samples.bit_length())
+    return max(1, min(bits, samples.bit_length() - 2))
 
 
 def choose_samples(sizes: Sequence[Size], num_groups: int) -> int:

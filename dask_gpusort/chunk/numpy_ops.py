@@ -183,8 +183,24 @@ def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | N
     new[1:] = key_order(order).changes(found) | (bracket[1:] != bracket[:-1])
     found, bracket = found[new], bracket[new]
     digits = histogram(array, order, radix_bits) if radix_bits and size else None
-    left, right = search(array, found, order, "left"), search(array, found, order, "right")
+    left, right = _own_counts(array, found, position[new], order)
     return Entries(size, found, bracket, left, right, start, stop, digits)
+
+
+def _own_counts(
+    array: np.ndarray, found: np.ndarray, position: np.ndarray, order: Order
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many keys of a chunk are less than, and at most, keys of its own at some positions.
+
+    A key whose neighbours differ needs no search, and neighbours lie in the cache.
+    """
+    left, right = position.copy(), position + 1
+    before = _floor(array[np.maximum(position - 1, 0)], order)
+    after = _floor(array[np.minimum(position + 1, len(array) - 1)], order)
+    tied = np.flatnonzero((before == found) | (after == found))
+    left[tied] = search(array, found[tied], order, "left")
+    right[tied] = search(array, found[tied], order, "right")
+    return left, right
 
 
 def _regular_positions(start: np.ndarray, stop: np.ndarray, distance: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ import inspect
 import os
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -36,7 +36,6 @@ from distributed.shuffle._core import (
     handle_unpack_errors,
     p2p_barrier,
 )
-from distributed.shuffle._disk import DiskShardsBuffer
 from distributed.shuffle._exceptions import DataUnavailable
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
 from numpy.typing import NDArray
@@ -232,41 +231,45 @@ def receive_group(shuffle_id: ShuffleId, group: int, run_id: int) -> BinaryIO | 
         return file
 
 
-def _parameters(function: Callable[..., Any]) -> set[str]:
-    return set(inspect.signature(function).parameters)
+#: The methods that are called or overridden here, with the parameters that are used.
+NEEDED: tuple[tuple[type, str, set[str]], ...] = (
+    (ShuffleRun, "__init__", {"id", "run_id", "span_id", "local_address", "directory", "executor", "rpc", "loop"}),
+    (ShuffleRun, "__init__", {"digest_metric", "scheduler", "memory_limiter_disk", "memory_limiter_comms", "disk"}),
+    (ShuffleRun, "add_partition", {"data", "partition_id"}),
+    (ShuffleRun, "get_output_partition", {"partition_id", "key"}),
+    (ShuffleRun, "flush_receive", set()),
+    (ShuffleRun, "raise_if_closed", set()),
+    (ShuffleRun, "send", {"address", "shards"}),
+    (ShuffleRun, "receive", {"data"}),
+    (ShuffleRun, "read", {"path"}),
+    (ShuffleRun, "deserialize", {"buffer"}),
+    (ShuffleRun, "validate_data", {"data"}),
+    (ShuffleRun, "_shard_partition", {"data", "partition_id"}),
+    (ShuffleRun, "_get_output_partition", {"partition_id", "key", "kwargs"}),
+    (ShuffleRun, "_get_assigned_worker", {"i"}),
+    (ShuffleRun, "_receive", {"data"}),
+    (ShuffleRun, "_write_to_disk", {"data"}),
+    (ShuffleRun, "_read_from_disk", {"id"}),
+    (ShuffleSpec, "__init__", {"id", "disk"}),
+    (ShuffleSpec, "create_run_on_worker", {"run_id", "span_id", "worker_for", "plugin"}),
+    (ShuffleSpec, "pick_worker", {"partition", "workers"}),
+    (ShuffleWorkerPlugin, "add_partition", {"data", "partition_id", "id"}),
+    (ShuffleWorkerPlugin, "get_output_partition", {"shuffle_id", "run_id", "partition_id"}),
+    (P2PBarrierTask, "__init__", {"key", "func", "args", "spec"}),
+)
 
 
 def mismatch() -> str | None:
     """Compare the engine with what this file needs of it; gives the first difference, or None."""
-    needed: list[tuple[Callable[..., Any], set[str]]] = [
-        (ShuffleRun.__init__, {"id", "run_id", "span_id", "local_address", "directory", "executor", "rpc", "loop"}),
-        (ShuffleRun.__init__, {"digest_metric", "scheduler", "memory_limiter_disk", "memory_limiter_comms", "disk"}),
-        (ShuffleRun.add_partition, {"data", "partition_id"}),
-        (ShuffleRun.get_output_partition, {"partition_id", "key"}),
-        (ShuffleRun._shard_partition, {"data", "partition_id"}),
-        (ShuffleRun._get_output_partition, {"partition_id", "key", "kwargs"}),
-        (ShuffleRun._get_assigned_worker, {"i"}),
-        (ShuffleRun._receive, {"data"}),
-        (ShuffleRun._write_to_disk, {"data"}),
-        (ShuffleRun._read_from_disk, {"id"}),
-        (ShuffleRun.send, {"address", "shards"}),
-        (ShuffleRun.receive, {"data"}),
-        (ShuffleRun.read, {"path"}),
-        (ShuffleRun.validate_data, {"data"}),
-        (ShuffleSpec.create_run_on_worker, {"run_id", "span_id", "worker_for", "plugin"}),
-        (ShuffleSpec.pick_worker, {"partition", "workers"}),
-        (ShuffleWorkerPlugin.add_partition, {"data", "partition_id", "id"}),
-        (ShuffleWorkerPlugin.get_output_partition, {"shuffle_id", "run_id", "partition_id"}),
-        (DiskShardsBuffer.__init__, {"directory", "read", "memory_limiter"}),
-        (P2PBarrierTask.__init__, {"key", "func", "args", "spec"}),
-        (p2p_barrier, {"id", "run_ids"}),
-    ]
-    for function, names in needed:
-        if lacking := names - _parameters(function):
-            return f"{function.__qualname__} of distributed has no parameter {sorted(lacking)}"
+    for owner, name, parameters in NEEDED:
+        method = getattr(owner, name, None)
+        if method is None:
+            return f"{owner.__name__} of distributed has no method {name}"
+        if lacking := parameters - set(inspect.signature(method).parameters):
+            return f"{owner.__name__}.{name} of distributed has no parameter {sorted(lacking)}"
     for ours in (SortRun, SortSpec):
-        if unmet := getattr(ours, "__abstractmethods__", frozenset()):
-            return f"{ours.__mro__[1].__qualname__} of distributed needs methods that are new to us: {sorted(unmet)}"
-    if {field.name for field in fields(ShuffleSpec)} != {"id", "disk"}:
-        return "ShuffleSpec of distributed has other fields than id and disk"
+        # Not __abstractmethods__: ShuffleRun marks methods as abstract without being an abstract base class.
+        unmet = [name for name in dir(ours) if getattr(getattr(ours, name), "__isabstractmethod__", False)]
+        if unmet:
+            return f"{ours.__mro__[1].__name__} of distributed wants methods that are unknown here: {unmet}"
     return None

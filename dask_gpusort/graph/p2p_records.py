@@ -163,10 +163,10 @@ class _GroupReader:
 
     def read_record(self, file: BinaryIO, head: bytes) -> None:
         """Read the record that begins with this head."""
-        if len(head) < _HEAD.size:
-            raise RuntimeError(f"a file of {self._name} ends inside a record. {_REMEDY}")
+        self._check_read(len(head), _HEAD.size)
         chunk, keys, layout_bytes, pickled_bytes = _HEAD.unpack(head)
         layout = file.read(layout_bytes)
+        self._check_read(len(layout), layout_bytes)
         self._check_in(chunk, keys)
         if self._whole is None:
             self._whole, self._layout = _empty_run(layout, self._starts[-1]), layout
@@ -176,7 +176,9 @@ class _GroupReader:
         else:
             room = _empty_run(layout, keys)
             self._fill(file, _fixed_bytes(room), 0, keys)
-            self._apart[chunk] = _with_objects(room, file.read(pickled_bytes)) if pickled_bytes else room
+            objects = file.read(pickled_bytes)
+            self._check_read(len(objects), pickled_bytes)
+            self._apart[chunk] = _with_objects(room, objects) if objects else room
 
     def _check_in(self, chunk: int, keys: int) -> None:
         if not 0 <= chunk < len(self._lengths):
@@ -192,8 +194,11 @@ class _GroupReader:
     def _fill(self, file: BinaryIO, columns: list[tuple[memoryview, int]], start: int, stop: int) -> None:
         for data, width in columns:
             room = data[start * width : stop * width]
-            if file.readinto(room) != len(room):  # type: ignore[attr-defined]
-                raise RuntimeError(f"a file of {self._name} ends inside a record. {_REMEDY}")
+            self._check_read(file.readinto(room), len(room))  # type: ignore[attr-defined]
+
+    def _check_read(self, got: int, wanted: int) -> None:
+        if got != wanted:
+            raise RuntimeError(f"a file of {self._name} ends inside a record. {_REMEDY}")
 
     def pieces(self) -> list[Run]:
         """Give the pieces in chunk order, once all records are read."""

@@ -100,14 +100,12 @@ def _whole_rows(array: Any, keys: Any, axis: int) -> Any:
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     order, meta = request.order, keys._meta
     if request.want == "keys":
-        return (keys.map_blocks(sort_block, order, axis, dtype=keys.dtype, meta=meta, name=None, token="sort-rows"),)
-    positions = keys.map_blocks(
-        argsort_block, order, axis, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64), token="argsort-rows"
-    )
+        return (keys.map_blocks(sort_block, order, axis, dtype=keys.dtype, meta=meta),)
+    positions = keys.map_blocks(argsort_block, order, axis, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64))
     if request.want == "positions":
         return (positions,)
     return tuple(
-        da.map_blocks(take_block, array, positions, axis, dtype=array.dtype, meta=array._meta, token="sort-take")
+        da.map_blocks(take_block, array, positions, axis, dtype=array.dtype, meta=array._meta)
         for array in (keys, *values)
     )
 
