@@ -297,6 +297,8 @@ def _flattened(array: Any, axis: int | None) -> tuple[Any, int]:
         return array.map_blocks(np.ravel, new_axis=[0], chunks=((1,),), dtype=array.dtype, meta=array._meta.ravel()), 0
     if any(math.isnan(size) for size in array.shape):
         raise ValueError("axis=None cannot flatten chunks of unknown sizes: call compute_chunk_sizes() first")
+    if array.size == 0:
+        return da.from_array(array._meta.ravel()[:0], chunks=-1, asarray=False), 0
     # Once the later dimensions are whole, C order of the array is C order of each chunk.
     whole = array.rechunk({0: "auto", **dict.fromkeys(range(1, array.ndim), -1)})
     row = math.prod(array.shape[1:])

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -283,7 +284,7 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
     if order.coded:
         found = numpy_radix.argsort(_floor(encode(rows, order), order))
         return np.moveaxis(found.astype(np.int64, copy=False), -1, axis)
-    flat = np.ascontiguousarray(rows).reshape(-1, rows.shape[-1])
+    flat = np.ascontiguousarray(rows).reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
     found = np.empty(flat.shape, np.int64)
     for row, out in zip(flat, found, strict=True):
         out[:] = argsort_keys(row, order)

@@ -304,7 +304,8 @@ def _counting_sort(row: Array) -> None:
 def _take(rows: Array, positions: Array) -> Array:
     if len(rows) == 1:
         # One index is gathered with at half the cost of a row and a column.
-        return rows[0].take(positions[0]).reshape(rows.shape)
+        taken: Array = rows[0].take(positions[0])
+        return taken.reshape(rows.shape)
     return np.take_along_axis(rows, positions, axis=-1)
 
 

@@ -1,0 +1,169 @@
+"""Radix sorts of codes on one chunk, against NumPy's own stable sorts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dask_gpusort.chunk import numpy_radix
+from dask_gpusort.chunk.numpy_radix import argmerge_runs, argsort, join_runs, merge_runs, sort, sort_with_positions
+
+WIDTHS = ["u1", "u2", "u4", "u8"]
+
+
+@st.composite
+def code_arrays(draw, max_dims=3):
+    """Codes with ranges and ties of every kind: a base, a few high parts, a few low bits."""
+    dtype = np.dtype(draw(st.sampled_from(WIDTHS)))
+    top = (1 << 8 * dtype.itemsize) - 1
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=max_dims, min_side=0, max_side=40))
+    highs = draw(st.lists(st.integers(0, top), min_size=1, max_size=4))
+    span = draw(st.sampled_from([1, 2, 1 << 20, top]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    random = np.random.default_rng(seed)
+    codes = random.choice(np.array(highs, np.uint64), shape)
+    codes = codes + random.integers(0, span, shape, dtype=np.uint64, endpoint=True)
+    return (codes & np.uint64(top)).astype(dtype)
+
+
+def shapes_of_input(n, dtype):
+    """Named 1-D inputs that take different ways through the sort."""
+    random = np.random.default_rng(5)
+    dtype = np.dtype(dtype)
+    codes = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8).view(dtype)
+    few = codes[:7][np.arange(n) % 7]
+    ordered = np.sort(codes)
+    strays = ordered.copy()
+    strays[n // 2 : n // 2 + 2] = codes[:2]
+    yield "random", codes
+    yield "sorted", ordered
+    yield "reversed", ordered[::-1].copy()
+    yield "reversed, strictly", np.arange(n)[::-1].astype(dtype)
+    yield "reversed, few distinct", np.sort(few)[::-1].copy()
+    yield "few distinct", few
+    yield "constant", np.full(n, codes[0])
+    yield "few strays", strays
+    yield "one step down at a block's end", np.append(ordered[n // 2 :], ordered[: n // 2])
+    yield "ties above the low bits", codes & ~dtype.type(0) << dtype.type(dtype.itemsize * 4)
+    yield "ties in the high part", np.where(np.arange(n) % 3 == 0, codes, codes % dtype.type(200))
+
+
+def check(codes):
+    before = codes.copy()
+    want = np.argsort(codes, axis=-1, kind="stable")
+    positions = argsort(codes)
+    assert positions.dtype == np.int64
+    assert np.array_equal(positions, want)
+    sorted_codes, positions = sort_with_positions(codes)
+    assert sorted_codes.dtype == codes.dtype
+    assert positions.dtype == np.int64
+    assert np.array_equal(positions, want)
+    assert np.array_equal(sorted_codes, np.sort(codes, axis=-1))
+    assert np.array_equal(codes, before)
+    sort(before)
+    assert np.array_equal(before, sorted_codes)
+
+
+@given(code_arrays())
+@settings(deadline=None)
+@example(np.zeros((3, 0), np.uint32))
+@example(np.zeros((0, 3), np.uint64))
+@example(np.array([[2**64 - 1]], np.uint64))
+@example(np.array([2**64 - 1, 0, 2**64 - 1, 1], np.uint64))
+def test_sorts_agree_with_numpy(codes):
+    check(codes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy_radix, "_SMALL", 0)  # no way out for few keys
+        patch.setattr(numpy_radix, "_SHORT_ROW", 0)
+        check(codes)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("n", [2**14 - 1, 2**14, 2**14 + 1, 70_000])
+def test_long_rows_agree_with_numpy(n, dtype):
+    for name, codes in shapes_of_input(n, dtype):
+        try:
+            check(codes)
+        except AssertionError as error:
+            raise AssertionError(f"input: {name}") from error
+
+
+@pytest.mark.parametrize("shape", [(5_000, 13), (3, 20_000), (2, 300, 40)])
+def test_many_and_long_rows_with_tied_high_parts(shape):
+    random = np.random.default_rng(3)
+    # The range leaves no room beside the position, and high parts repeat.
+    codes = random.integers(0, 4, shape, dtype=np.uint64) << np.uint64(62)
+    codes += random.integers(0, 3, shape, dtype=np.uint64)
+    check(codes)
+
+
+def test_counting_sort_of_long_rows(monkeypatch):
+    monkeypatch.setattr(numpy_radix, "_COUNT_BLOCK", 100)
+    for dtype in ("u1", "u2"):
+        codes = np.random.default_rng(0).integers(0, 256, (2, 1234 * 2), dtype=np.uint8).view(dtype)
+        want = np.sort(codes, axis=-1)
+        sort(codes)
+        assert np.array_equal(codes, want)
+
+
+@st.composite
+def run_lists(draw):
+    codes = draw(code_arrays(max_dims=1))
+    bounds = sorted(draw(st.lists(st.integers(0, codes.size), max_size=12)))
+    offsets = np.array([0, *bounds, codes.size])
+    for a, b in pairwise(offsets):
+        codes[a:b].sort()
+    return codes, offsets
+
+
+@given(run_lists(), st.sampled_from([(1 << 15, 1 << 10), (8, 2), (1, 1)]))
+@settings(deadline=None)
+def test_runs_are_merged(drawn, piece):
+    codes, offsets = drawn
+    with pytest.MonkeyPatch.context() as patch:
+        # Small pieces, so that small runs are cut too.
+        patch.setattr(numpy_radix, "_PIECE_KEYS", piece[0])
+        patch.setattr(numpy_radix, "_SLICE_KEYS", piece[1])
+        patch.setattr(numpy_radix, "_SMALL", 0)
+        check_merges(codes, offsets)
+
+
+def check_merges(codes, offsets):
+    before = codes.copy()
+    want = np.sort(codes)
+    runs = [codes[a:b] for a, b in pairwise(offsets)]
+    joined = join_runs(runs)
+    assert joined.dtype == codes.dtype
+    assert np.array_equal(joined, want)
+    assert not np.shares_memory(joined, codes)
+    assert np.array_equal(argmerge_runs(codes, offsets), np.argsort(codes, kind="stable"))
+    assert np.array_equal(codes, before)
+    assert merge_runs(codes, offsets) is None
+    assert np.array_equal(codes, want)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("num_runs", [1, 2, 5, 100])
+def test_long_runs_are_merged(num_runs, dtype):
+    for name, codes in shapes_of_input(100_000, dtype):
+        runs = np.array_split(codes.copy(), num_runs)
+        offsets = np.cumsum([0, *map(len, runs)])
+        try:
+            check_merges(np.concatenate([np.sort(run) for run in runs]), offsets)
+        except AssertionError as error:
+            raise AssertionError(f"input: {name}") from error
+
+
+def test_joining_nothing_says_what_to_pass():
+    with pytest.raises(ValueError, match="at least one"):
+        join_runs([])
+
+
+def test_an_axis_is_needed():
+    with pytest.raises(ValueError, match="reshape"):
+        argsort(np.zeros((), np.uint32))
