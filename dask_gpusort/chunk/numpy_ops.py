@@ -20,6 +20,10 @@ from . import numpy_columns, numpy_radix
 from .run import Run
 
 
+#: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
+_SCANNED_KEYS = 1 << 16
+
+
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
     """Sort one chunk.
 
@@ -77,10 +81,10 @@ def _floor(array: np.ndarray, order: Order) -> np.ndarray:
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     """Sort keys in transit along the last axis, in place where that can be had."""
     if not order.coded:
-        if order.descending or order.dtype.kind not in "SUTO":
+        if order.descending or order.dtype.kind not in "SUT":
             return array[argsort_keys(array, order)]
         # Equal strings are the same bits, so NumPy's own sort cannot be told from a stable one.
-        array.sort(kind="stable" if order.dtype.kind == "O" else None)
+        array.sort()
         return array
     members = _tie_members(array, order)
     numpy_radix.sort(array)
@@ -177,15 +181,42 @@ def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | N
     else:
         start = search(array, brackets.low, order, "left")
         stop = search(array, brackets.high, order, "right")
-    distance = 1 if samples is None else max(1, -(-int((stop - start).sum()) // samples))
-    bracket, position = _regular_positions(start, stop, distance)
-    found = _floor(array[position], order)
-    new = np.ones(len(found), bool)
-    new[1:] = key_order(order).changes(found) | (bracket[1:] != bracket[:-1])
-    found, bracket = found[new], bracket[new]
+    distance = 1 if samples is None else -(-int((stop - start).sum()) // samples)
+    if distance <= 1:
+        bracket, left, right = _distinct_keys(array, start, stop, order)
+        found = _floor(array[left], order)
+    else:
+        bracket, position = _regular_positions(start, stop, distance)
+        found = _floor(array[position], order)
+        new = np.ones(len(found), bool)
+        new[1:] = key_order(order).changes(found)
+        found, bracket = found[new], bracket[new]
+        left, right = _own_counts(array, found, position[new], order)
     digits = histogram(array, order, radix_bits) if radix_bits and size else None
-    left, right = _own_counts(array, found, position[new], order)
     return Entries(size, found, bracket, left, right, start, stop, digits)
+
+
+def _distinct_keys(
+    array: np.ndarray, start: np.ndarray, stop: np.ndarray, order: Order
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bracket, first position and end of each distinct key in some ranges of sorted keys."""
+    changes = key_order(order).changes
+    brackets, lefts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for bracket in np.flatnonzero(stop > start):
+        first, last = int(start[bracket]), int(stop[bracket])
+        found = [np.array([first])]
+        if changes(_floor(array[[first, last - 1]], order))[0]:
+            # In blocks, so that long ranges of ties need no memory.
+            for block in range(first, last - 1, _SCANNED_KEYS):
+                keys = _floor(array[block : min(block + _SCANNED_KEYS + 1, last)], order)
+                found.append(block + 1 + np.flatnonzero(changes(keys)))
+        lefts += found
+        brackets.append(np.full(sum(map(len, found)), bracket))
+    bracket, left = np.concatenate(brackets), np.concatenate(lefts)
+    right, last_one = np.roll(left, -1), np.ones(len(bracket), bool)
+    last_one[:-1] = bracket[1:] != bracket[:-1]
+    right[last_one] = stop[bracket[last_one]]
+    return bracket, left, right
 
 
 def _own_counts(

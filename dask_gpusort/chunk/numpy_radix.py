@@ -485,8 +485,8 @@ def _mend(rows: Array, words: Array, least: int, index_bits: int, dropped: int) 
             sources = (ours & mask).view(np.int64)
             if len(rows) > 1:
                 sources += np.arange(start, stop)[members] // num_keys * num_keys
-            low = flat_codes[sources]
-            low -= flat_codes.dtype.type(least)
+            low = flat_codes[sources].astype(np.uint64)
+            low -= np.uint64(least)
             low &= low_bits
             if groups is not None:
                 low |= groups << np.uint64(dropped)

@@ -23,13 +23,24 @@ from ..order import Order
 from .global_sort import Request, global_sort
 
 
-def sort_block(block: Any, order: Order, axis: int) -> Any:
+def check_length(block: Any, axis: int, length: float) -> None:
+    """Refuse a chunk whose rows are not as long as the array says, where it says so."""
+    if block.shape[axis] != length and not math.isnan(length):
+        raise ValueError(
+            f"a chunk of the input has rows of {block.shape[axis]} keys where its chunk size says {length}: "
+            "call compute_chunk_sizes() on it before sorting"
+        )
+
+
+def sort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: sort the rows of one chunk."""
+    check_length(block, axis, length)
     return ops_for(block).sort_rows(block, order, axis)
 
 
-def argsort_block(block: Any, order: Order, axis: int) -> Any:
+def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: indices that sort the rows of one chunk."""
+    check_length(block, axis, length)
     return ops_for(block).argsort_rows(block, order, axis)
 
 
@@ -43,7 +54,12 @@ def way_of(keys: Any, axis: int) -> str:
     if keys.numblocks[axis] == 1:
         return "whole"
     length = keys.shape[axis]
-    return "rechunk" if length * keys.dtype.itemsize <= chunk_limit(keys) else "global"
+    if keys.ndim > 1 and any(map(math.isnan, keys.shape)):
+        if math.isnan(length):
+            raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
+        # Rows that nobody has counted cannot be sorted one by one.
+        return "rechunk"
+    return "rechunk" if keys.size == 0 or length * keys.dtype.itemsize <= chunk_limit(keys) else "global"
 
 
 def chunk_limit(keys: Any) -> float:
@@ -92,16 +108,19 @@ def _same(chunks: Any, others: Any) -> bool:
 def _whole_rows(array: Any, keys: Any, axis: int) -> Any:
     """Rechunk so that an axis is whole, and others are cut to keep chunks within the limit."""
     unknown = any(math.isnan(size) for sizes in keys.chunks for size in sizes)
-    others = [] if unknown else [dim for dim in range(keys.ndim) if dim != axis]
+    others = [] if unknown or keys.size == 0 else [dim for dim in range(keys.ndim) if dim != axis]
     spec = {axis: -1, **dict.fromkeys(others, "auto")}
     return array.rechunk(spec, block_size_limit=int(chunk_limit(keys)))
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     order, meta = request.order, keys._meta
+    length = keys.shape[axis]
     if request.want == "keys":
-        return (keys.map_blocks(sort_block, order, axis, dtype=keys.dtype, meta=meta),)
-    positions = keys.map_blocks(argsort_block, order, axis, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64))
+        return (keys.map_blocks(sort_block, order, axis, length, dtype=keys.dtype, meta=meta),)
+    positions = keys.map_blocks(
+        argsort_block, order, axis, length, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64)
+    )
     if request.want == "positions":
         return (positions,)
     return tuple(
