@@ -14,6 +14,7 @@ from dask.array.core import normalize_chunks
 from numpy.exceptions import AxisError
 
 from .chunk import library_of
+from .config import EXCHANGES
 from .graph.global_sort import Request, Want, global_sort, plan_for
 from .graph.rows import sort_rows, way_of
 from .order import Order
@@ -21,7 +22,6 @@ from .plan import choose_path, describe
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
 _METHODS = ("auto", "radix", "merge")
-_EXCHANGES = ("auto", "gather", "p2p", "tasks")
 
 
 def sort(
@@ -242,7 +242,7 @@ class Options:
     def request(self, want: Want, keys: Any) -> Request:
         """Check the options against the keys."""
         _choice("method", self.method, _METHODS)
-        _choice("exchange", self.exchange, _EXCHANGES)
+        _choice("exchange", self.exchange, EXCHANGES)
         stable = _asks_stable(self.kind, self.stable) or want != "keys"
         rule = Order(keys.dtype, bool(self.descending), stable, _fields(self.order, keys.dtype))
         if library_of(keys._meta) == "cupy" and not rule.coded:
@@ -353,9 +353,11 @@ def _output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
         chunks = tuple(given.get(dim, keys.chunks[dim]) for dim in range(keys.ndim))
     try:
         return normalize_chunks(_as_tuple(chunks), keys.shape, dtype=keys.dtype, previous_chunks=keys.chunks)
-    except (TypeError, AttributeError) as error:
-        raise TypeError(
-            f"chunks must be what rechunk takes: an int, a tuple, a dict or 'auto' (got {chunks!r})"
+    except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+        kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
+        raise kind(
+            f"chunks must be what rechunk takes for shape {keys.shape}: an int, a tuple, a dict or 'auto' "
+            f"(got {chunks!r}: {error})"
         ) from error
 
 
@@ -402,6 +404,12 @@ def _keys_by(key: Callable[[Any], Any], array: Any) -> Any:
 def _packed(block: Any, key: Callable[[Any], Any]) -> Any:
     """Task: keys of one chunk; several become the fields of a record."""
     found = key(block)
+    for part in found if isinstance(found, tuple) else (found,):
+        if getattr(part, "shape", None) != block.shape:
+            raise ValueError(
+                f"key must give an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
+                f"got {getattr(part, 'shape', type(part).__name__)}"
+            )
     if not isinstance(found, tuple):
         return found
     record = np.empty(block.shape, [(f"key{number}", part.dtype) for number, part in enumerate(found)])

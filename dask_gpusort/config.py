@@ -12,6 +12,20 @@ DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None}
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
 
+EXCHANGES = ("auto", "gather", "p2p", "tasks")
+
+
 def setting(name: str) -> Any:
-    """One of this package's settings as it stands now."""
-    return dask.config.get(f"gpusort.{name}")
+    """One of this package's settings as it stands now.
+
+    Raises
+    ------
+    ValueError
+        If it has been set to what it cannot be.
+    """
+    value = dask.config.get(f"gpusort.{name}")
+    if name == "exchange" and value not in EXCHANGES:
+        raise ValueError(f"gpusort.exchange must be one of {', '.join(map(repr, EXCHANGES))} (got {value!r})")
+    if name == "groups" and value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"gpusort.groups must be a positive integer, or None to have it chosen (got {value!r})")
+    return value

@@ -57,7 +57,10 @@ class Column:
     def less(self, other: Column) -> np.ndarray:
         """Elementwise: whether a key comes before another in this column."""
         first, second = (other, self) if self.descending else (self, other)
-        return np.less(first.values, second.values).astype(bool)
+        try:
+            return np.less(first.values, second.values).astype(bool)
+        except TypeError as error:
+            raise _named(error, np.concatenate([first.values, second.values])) from error
 
     def differs(self, other: Column) -> np.ndarray:
         return np.not_equal(self.values, other.values).astype(bool)
@@ -67,7 +70,11 @@ def _argsort_compared(values: np.ndarray) -> np.ndarray:
     try:
         return np.argsort(values, kind="stable")
     except TypeError as error:
-        raise TypeError(f"{error}: {_incomparable(values)}; give `key=`, a function to keys that compare") from error
+        raise _named(error, values) from error
+
+
+def _named(error: TypeError, values: np.ndarray) -> TypeError:
+    return TypeError(f"{error}: {_incomparable(values)}; give `key=`, a function to keys that compare")
 
 
 def _incomparable(values: np.ndarray) -> str:

@@ -20,7 +20,7 @@ from . import numpy_columns, numpy_radix
 from .run import Run
 
 
-#: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
+#: Keys that are scanned for changes at a time (about a level-2 cache of 64-bit ones); fewer are copied out at once.
 _SCANNED_KEYS = 1 << 16
 
 
@@ -181,12 +181,13 @@ def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | N
     else:
         start = search(array, brackets.low, order, "left")
         stop = search(array, brackets.high, order, "right")
-    distance = 1 if samples is None else -(-int((stop - start).sum()) // samples)
-    if distance <= 1:
+    asked = int((stop - start).sum())
+    distance = 1 if samples is None else -(-asked // samples)
+    if distance <= 1 and asked > _SCANNED_KEYS:
         bracket, left, right = _distinct_keys(array, start, stop, order)
         found = _floor(array[left], order)
     else:
-        bracket, position = _regular_positions(start, stop, distance)
+        bracket, position = _regular_positions(start, stop, max(distance, 1))
         found = _floor(array[position], order)
         new = np.ones(len(found), bool)
         new[1:] = key_order(order).changes(found)

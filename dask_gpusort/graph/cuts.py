@@ -1,4 +1,4 @@
-"""Stage 2: find the exact cuts between groups. Tasks ``sort-count`` (one a chunk and round) and ``sort-scan``.
+"""Stage 2: find the exact cuts between groups. Tasks ``sort-count`` and ``sort-scan``.
 
 ::
 
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
+from tlz import concat
 
 from .. import table
 from ..chunk import numpy_ops, ops_for
@@ -26,10 +27,10 @@ from ..plan import Plan
 
 
 def count(
-    run: Run, brackets: table.Brackets | None, order: Order, samples: int | None, radix_bits: int
-) -> table.Entries:
-    """Task: tell how one sorted chunk lies in the brackets."""
-    return ops_for(run.keys).probe(run, brackets, order, samples=samples, radix_bits=radix_bits)
+    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int | None, radix_bits: int
+) -> list[table.Entries]:
+    """Task: tell how sorted chunks lie in the brackets."""
+    return [ops_for(run.keys).probe(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs]
 
 
 def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
@@ -40,8 +41,9 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     return np.array(ranks, np.int64)
 
 
-def first_scan(answers: Sequence[table.Entries], plan: Plan) -> table.Brackets:
+def first_scan(bundles: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Brackets:
     """Task: the first brackets, from every chunk's samples and, on the radix path, digits."""
+    answers = list(concat(bundles))
     sizes = np.array([answer.size for answer in answers], np.int64)
     expected = np.array(plan.sizes)
     wrong = np.flatnonzero((sizes != expected) & ~np.isnan(expected))
@@ -66,21 +68,22 @@ def first_scan(answers: Sequence[table.Entries], plan: Plan) -> table.Brackets:
     return table.narrow(sizes, ranks, digits, answers, order)
 
 
-def next_scan(answers: Sequence[table.Entries], brackets: table.Brackets, plan: Plan) -> table.Brackets:
+def next_scan(bundles: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Brackets:
     """Task: narrow the brackets by one more round."""
     if not len(brackets.low):
         return brackets
-    return table.narrow(brackets.sizes, brackets.ranks, brackets, answers, numpy_ops.key_order(plan.order))
+    order = numpy_ops.key_order(plan.order)
+    return table.narrow(brackets.sizes, brackets.ranks, brackets, list(concat(bundles)), order)
 
 
-def last_scan(answers: Sequence[table.Entries], brackets: table.Brackets, plan: Plan) -> table.Cuts:
+def last_scan(bundles: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Cuts:
     """Task: the exact cuts."""
-    return table.cut(brackets, answers, numpy_ops.key_order(plan.order))
+    return table.cut(brackets, list(concat(bundles)), numpy_ops.key_order(plan.order))
 
 
-def only_scan(answers: Sequence[table.Entries], plan: Plan) -> table.Cuts:
+def only_scan(bundles: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Cuts:
     """Task: the cuts where there is one group, which takes everything."""
-    return table.cut(first_scan(answers, plan), answers, numpy_ops.key_order(plan.order))
+    return table.cut(first_scan(bundles, plan), list(concat(bundles)), numpy_ops.key_order(plan.order))
 
 
 def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Task], Key]:
@@ -105,15 +108,15 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
         last = number == plan.rounds
         counts = [
             Task(
-                (f"sort-count-{token}", number, chunk),
+                (f"sort-count-{token}", number, first),
                 count,
-                TaskRef(run),
+                List(*map(TaskRef, runs[first:last])),
                 brackets,
                 plan.order,
                 None if last else plan.samples,
                 0 if number else plan.radix_bits,
             )
-            for chunk, run in enumerate(runs)
+            for first, last in plan.counted
         ]
         answers = List(*(task.ref() for task in counts))
         key = (f"sort-scan-{token}", number)
