@@ -225,9 +225,10 @@ def _changes(found: Sequence[Column], permutation: np.ndarray) -> np.ndarray:
     return changed
 
 
-def changes(array: np.ndarray, order: Order) -> np.ndarray:
-    """Where neighbouring keys differ, shape (n - 1,)."""
-    return _changes(columns_of(array, order), np.arange(len(array)))
+def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
+    """Elementwise: whether keys differ."""
+    pairs = zip(columns_of(first, order), columns_of(second, order), strict=True)
+    return np.logical_or.reduce([one.differs(other) for one, other in pairs])
 
 
 def less(first: Sequence[Column], second: Sequence[Column]) -> np.ndarray:

@@ -16,11 +16,10 @@ import numpy as np
 from .. import keys as key_codes
 from ..order import Order
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
-from . import numpy_columns, numpy_radix
+from . import numpy_columns, numpy_radix, probing
 from .run import Run
 
-
-#: Keys that are scanned for changes at a time (about a level-2 cache of 64-bit ones); fewer are copied out at once.
+#: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
 _SCANNED_KEYS = 1 << 16
 
 
@@ -73,9 +72,14 @@ def decode(array: np.ndarray, order: Order) -> np.ndarray:
     return array
 
 
-def _floor(array: np.ndarray, order: Order) -> np.ndarray:
-    """Codes by which keys compare: equal ones become the same code."""
+def floor(array: np.ndarray, order: Order) -> np.ndarray:
+    """Keys in transit to the least of their tie classes: what compares equal becomes the same."""
     return key_codes.tie_floor(array, order.dtype, descending=order.descending) if order.has_ties else array
+
+
+def ceiling(array: np.ndarray, order: Order) -> np.ndarray:
+    """Keys in transit to the greatest of their tie classes."""
+    return key_codes.tie_ceiling(array, order.dtype, descending=order.descending) if order.has_ties else array
 
 
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
@@ -97,13 +101,12 @@ def _tie_members(array: np.ndarray, order: Order) -> np.ndarray | None:
     if not order.has_ties:
         return None
     members = array[_in_tie_class(array, order)]
-    floors = _floor(members, order)
+    floors = floor(members, order)
     return members if (members != floors).any() else None
 
 
 def _in_tie_class(array: np.ndarray, order: Order) -> np.ndarray:
-    ceiling = key_codes.tie_ceiling(array, order.dtype, descending=order.descending)
-    return np.not_equal(ceiling, _floor(array, order))
+    return np.not_equal(ceiling(array, order), floor(array, order))
 
 
 def _restore_ties(array: np.ndarray, members: np.ndarray | None, order: Order) -> None:
@@ -112,14 +115,14 @@ def _restore_ties(array: np.ndarray, members: np.ndarray | None, order: Order) -
         return
     mask = _in_tie_class(array, order)
     rows = np.repeat(np.arange(mask.size // mask.shape[-1]), np.atleast_2d(mask).sum(axis=-1).ravel())
-    by_floor = numpy_radix.argsort(_floor(members, order))
+    by_floor = numpy_radix.argsort(floor(members, order))
     array[mask] = members[by_floor[np.argsort(rows[by_floor], kind="stable")]]
 
 
 def argsort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     """Stable permutation that sorts keys in transit, shape (n,)."""
     if order.coded:
-        return numpy_radix.argsort(_floor(array, order))
+        return numpy_radix.argsort(floor(array, order))
     return numpy_columns.argsort_columns(numpy_columns.columns_of(array, order))
 
 
@@ -136,137 +139,76 @@ def key_order(order: Order) -> KeyOrder:
         return KeyOrder(numpy_radix.argsort, lambda array: array[1:] != array[:-1], np.searchsorted)
     return KeyOrder(
         lambda array: argsort_keys(array, order),
-        lambda array: numpy_columns.changes(array, order),
+        lambda array: numpy_columns.differ(array[1:], array[:-1], order),
         lambda array, needles, side: numpy_columns.search(array, needles, order, side),
     )
 
 
-def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """How many sorted keys are less than ("left"), or at most ("right"), each needle.
+class NumpyKeys:
+    """Sorted keys in transit, for `probing`."""
 
-    Needles are least of their tie class, in transit form. Keys of one class may stand in any order.
-    """
-    if not order.coded:
-        return numpy_columns.search(array, needles, order, side)
-    if order.has_ties and side == "right":
-        needles = key_codes.tie_ceiling(needles, order.dtype, descending=order.descending)
-    return np.searchsorted(array, needles, side=side).astype(np.int64, copy=False)
+    def __init__(self, array: np.ndarray, order: Order):
+        self.array, self.order = array, order
+
+    @property
+    def size(self) -> int:
+        return len(self.array)
+
+    def at(self, positions: np.ndarray) -> np.ndarray:
+        return floor(self.array[positions], self.order)
+
+    def search(self, needles: np.ndarray, side: Side) -> np.ndarray:
+        if not self.order.coded:
+            return numpy_columns.search(self.array, needles, self.order, side)
+        # Keys of one tie class may stand in any order, so a search must pass them all.
+        ends = ceiling(needles, self.order) if side == "right" else needles
+        return np.searchsorted(self.array, ends, side=side).astype(np.int64, copy=False)
+
+    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return first != second if self.order.coded else numpy_columns.differ(first, second, self.order)
+
+    def scan(self, first: int, last: int) -> np.ndarray:
+        found = [np.empty(0, np.int64)]
+        for block in range(first, last - 1, _SCANNED_KEYS):
+            part = floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
+            found.append(block + 1 + np.flatnonzero(self.differ(part[1:], part[:-1])))
+        return np.concatenate(found)
+
+
+def sorted_keys(run: Run, order: Order) -> NumpyKeys:
+    """The keys of a run, for `probing`."""
+    return NumpyKeys(run.keys, order)
 
 
 def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0) -> Entries:
-    """Tell how one chunk's keys lie in some brackets.
+    """Tell how one chunk's keys lie in some brackets (see `probing.probe`).
 
     Parameters
     ----------
     run : Run
-    brackets : Brackets or None
-        None asks about the whole chunk.
+    brackets, samples
+        As for `probing.probe`.
     order : Order
-    samples : int or None
-        Most keys to answer with, at regular distances; None answers with every distinct key.
     radix_bits : int
-        Add a histogram of the chunk's ``2**radix_bits`` leading digits, if not 0.
-
-    Returns
-    -------
-    Entries
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5.2: regular samples bound every sub-block.
+        Add a histogram of the chunk's leading digits of this many bits, if not 0.
     """
-    array, size = run.keys, len(run)
-    if brackets is None:
-        start, stop = np.zeros(1, np.int64), np.full(1, size, np.int64)
-    else:
-        start = search(array, brackets.low, order, "left")
-        stop = search(array, brackets.high, order, "right")
-    asked = int((stop - start).sum())
-    distance = 1 if samples is None else -(-asked // samples)
-    if distance <= 1 and asked > _SCANNED_KEYS:
-        bracket, left, right = _distinct_keys(array, start, stop, order)
-        found = _floor(array[left], order)
-    else:
-        bracket, position = _regular_positions(start, stop, max(distance, 1))
-        found = _floor(array[position], order)
-        new = np.ones(len(found), bool)
-        new[1:] = key_order(order).changes(found)
-        found, bracket = found[new], bracket[new]
-        left, right = _own_counts(array, found, position[new], order)
-    digits = histogram(array, order, radix_bits) if radix_bits and size else None
-    return Entries(size, found, bracket, left, right, start, stop, digits)
-
-
-def _distinct_keys(
-    array: np.ndarray, start: np.ndarray, stop: np.ndarray, order: Order
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bracket, first position and end of each distinct key in some ranges of sorted keys."""
-    changes = key_order(order).changes
-    brackets, lefts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for bracket in np.flatnonzero(stop > start):
-        first, last = int(start[bracket]), int(stop[bracket])
-        found = [np.array([first])]
-        if changes(_floor(array[[first, last - 1]], order))[0]:
-            # In blocks, so that long ranges of ties need no memory.
-            for block in range(first, last - 1, _SCANNED_KEYS):
-                keys = _floor(array[block : min(block + _SCANNED_KEYS + 1, last)], order)
-                found.append(block + 1 + np.flatnonzero(changes(keys)))
-        lefts += found
-        brackets.append(np.full(sum(map(len, found)), bracket))
-    bracket, left = np.concatenate(brackets), np.concatenate(lefts)
-    right, last_one = np.roll(left, -1), np.ones(len(bracket), bool)
-    last_one[:-1] = bracket[1:] != bracket[:-1]
-    right[last_one] = stop[bracket[last_one]]
-    return bracket, left, right
-
-
-def _own_counts(
-    array: np.ndarray, found: np.ndarray, position: np.ndarray, order: Order
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many keys of a chunk are less than, and at most, keys of its own at some positions.
-
-    A key whose neighbours differ needs no search, and neighbours lie in the cache.
-    """
-    left, right = position.copy(), position + 1
-    before = _floor(array[np.maximum(position - 1, 0)], order)
-    after = _floor(array[np.minimum(position + 1, len(array) - 1)], order)
-    tied = np.flatnonzero((before == found) | (after == found))
-    left[tied] = search(array, found[tied], order, "left")
-    right[tied] = search(array, found[tied], order, "right")
-    return left, right
-
-
-def _regular_positions(start: np.ndarray, stop: np.ndarray, distance: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every ``distance``-th position of each range, its first and its last one included."""
-    count = -(-(stop - start) // distance)
-    # One more a range, for its last position; equal neighbours fall out as equal keys.
-    count = np.where(count > 0, count + 1, 0)
-    bracket = np.repeat(np.arange(len(start)), count)
-    step = np.arange(len(bracket)) - np.repeat(np.cumsum(count) - count, count)
-    return bracket, np.minimum(start[bracket] + step * distance, stop[bracket] - 1)
+    keys = sorted_keys(run, order)
+    digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
+    return probing.probe(keys, brackets, samples, digits)
 
 
 def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
-    """Count the leading digits of sorted codes, behind the prefix that the first and the last share.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4.2: bucket offsets are where the digits of neighbours differ.
-    """
-    ends = _floor(array[[0, -1]], order)
-    first, last = int(ends[0]), int(ends[1])
-    shift = max(0, (first ^ last).bit_length() - radix_bits)
-    digits = np.arange(first >> shift, (last >> shift) + 1, dtype=np.uint64)
-    edges = (digits[1:] << np.uint64(shift)).astype(array.dtype)
-    offsets = np.searchsorted(array, _floor(edges, order), side="left")
-    return Digits(shift, first >> shift, np.diff(offsets, prepend=0, append=len(array)).astype(np.int64))
+    """Count the leading digits of sorted codes."""
+    keys = NumpyKeys(array, order)
+    shift, first, edges = probing.leading_digits(keys, radix_bits)
+    return probing.count_digits(keys.size, shift, first, keys.search(floor(edges, order), "left"))
 
 
 def needles(codes: Sequence[int], order: Order) -> np.ndarray:
     """Codes as Python integers to needles: least of their tie class, in transit form."""
     highest = np.iinfo(order.transit_dtype).max
     array = np.array([min(code, int(highest)) for code in codes], order.transit_dtype)
-    return _floor(array, order)
+    return floor(array, order)
 
 
 def merge(pieces: Sequence[Run], order: Order) -> Run:
@@ -295,7 +237,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return Run(sort_keys(joined.keys, order))
     if order.coded:
         offsets = np.cumsum([0, *map(len, pieces)])
-        permutation = numpy_radix.argmerge_runs(_floor(joined.keys, order), offsets)
+        permutation = numpy_radix.argmerge_runs(floor(joined.keys, order), offsets)
     else:
         permutation = argsort_keys(joined.keys, order)
     return Run(joined.keys[permutation], tuple(value[permutation] for value in joined.values))
@@ -314,7 +256,7 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
     """Stable indices, int64, that sort a chunk along an axis that is whole in it."""
     rows = np.moveaxis(block, axis, -1)
     if order.coded:
-        found = numpy_radix.argsort(_floor(encode(rows, order), order))
+        found = numpy_radix.argsort(floor(encode(rows, order), order))
         return np.moveaxis(found.astype(np.int64, copy=False), -1, axis)
     flat = np.ascontiguousarray(rows).reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
     found = np.empty(flat.shape, np.int64)

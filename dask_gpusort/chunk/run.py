@@ -183,7 +183,7 @@ def _address(array: Array) -> int:
 
 
 def _packed(array: Array, protocol: int) -> tuple[Any, ...]:
-    """What pickle should keep of one array: its bytes, out of band if the protocol can, or the array itself."""
+    """Give what pickle keeps of one array: its bytes, out of band if the protocol can, or the array itself."""
     if not isinstance(array, np.ndarray) or not is_fixed_width(array.dtype):
         return (array,)
     data: Any = byte_view(array)

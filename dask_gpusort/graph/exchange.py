@@ -15,12 +15,15 @@ Three ways, chosen in the plan::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
+from ..chunk import ops_for
 from ..chunk.run import Run
+from ..order import Order
 from ..plan import Plan
 from ..table import Cuts
 from .finish import Finish
@@ -46,16 +49,25 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: Key, finish: Fin
         # distributed is only imported by those who use it.
         from .p2p import p2p_exchange
 
-        return p2p_exchange(token, runs, cuts, len(plan.groups), finish)
+        return p2p_exchange(token, runs, cuts, len(plan.groups), finish, partial(check_run, order=plan.order))
     return (_by_tasks if plan.exchange == "tasks" else _by_list)(token, plan, runs, cuts, finish)
 
 
-def check_run(run: Run, cuts: Cuts, chunk: int) -> None:
-    """Refuse a run that is not as long as when it was counted."""
-    if len(run) != cuts.offsets[chunk, -1]:
+def check_run(run: Run, cuts: Cuts, chunk: int, order: Order) -> None:
+    """Refuse a run that is not what it was when it was counted.
+
+    A chunk that was lost is computed again. Where its input is not the same each time, the cuts do not fit it any
+    more: its length is another, or a cut is not between the keys that belong before and behind it.
+    """
+    ends = cuts.offsets[chunk, cuts.boundary]
+    keys = ops_for(run.keys).sorted_keys(run, order)
+    fits = len(run) == cuts.offsets[chunk, -1]
+    if not (
+        fits and (keys.search(cuts.keys, "left") <= ends).all() and (ends <= keys.search(cuts.keys, "right")).all()
+    ):
         raise RuntimeError(
-            f"chunk {chunk} has {len(run)} keys and had {cuts.offsets[chunk, -1]} when it was counted: the input "
-            "changes when it is computed again; persist it, or give its random numbers a seed"
+            f"chunk {chunk} is not what it was when it was counted: the input changes when it is computed again; "
+            "persist it, or give its random numbers a seed"
         )
 
 
@@ -64,10 +76,10 @@ def _cut_piece(run: Run, cuts: Cuts, chunk: int, group: int) -> Run:
     return run[int(start) : int(stop)]
 
 
-def list_runs(runs: list[Run], cuts: Cuts) -> list[Run]:
+def list_runs(runs: list[Run], cuts: Cuts, order: Order) -> list[Run]:
     """Task: the list of all runs, checked."""
     for chunk, run in enumerate(runs):
-        check_run(run, cuts, chunk)
+        check_run(run, cuts, chunk, order)
     return runs
 
 
@@ -80,7 +92,7 @@ def merge_from_list(runs: list[Run], cuts: Cuts, group: int, finish: Finish) -> 
 
 
 def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: Key, finish: Finish) -> dict[Key, Task]:
-    listed = Task(f"sort-scatter-{token}", list_runs, List(*map(TaskRef, runs)), TaskRef(cuts))
+    listed = Task(f"sort-scatter-{token}", list_runs, List(*map(TaskRef, runs)), TaskRef(cuts), plan.order)
     merges = (
         Task((f"sort-merge-{token}", group), merge_from_list, listed.ref(), TaskRef(cuts), group, finish)
         for group in range(len(plan.groups))
@@ -88,10 +100,10 @@ def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: Key, finish: Fin
     return {task.key: task for task in (listed, *merges)}
 
 
-def scatter_bundle(runs: list[Run], cuts: Cuts, first_chunk: int) -> list[Run]:
+def scatter_bundle(runs: list[Run], cuts: Cuts, first_chunk: int, order: Order) -> list[Run]:
     """Task: one contiguous slab for each group, from consecutive runs."""
     for number, run in enumerate(runs):
-        check_run(run, cuts, first_chunk + number)
+        check_run(run, cuts, first_chunk + number, order)
     return [
         Run.concat([_cut_piece(run, cuts, first_chunk + number, group) for number, run in enumerate(runs)])
         for group in range(cuts.offsets.shape[1] - 1)
@@ -122,7 +134,7 @@ def _by_tasks(token: str, plan: Plan, runs: Sequence[Key], cuts: Key, finish: Fi
     slabs: dict[tuple[int, int], Task] = {}
     for number, (first, last) in enumerate(plan.bundles):
         bundle = List(*map(TaskRef, runs[first:last]))
-        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, bundle, TaskRef(cuts), first)
+        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, bundle, TaskRef(cuts), first, plan.order)
         for group in groups:
             slabs[number, group] = Task((f"sort-slab-{token}", number, group), take_slab, scatter.ref(), group)
         tasks.append(scatter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
@@ -17,7 +17,7 @@ __all__ = ["SortedExpr", "new_collection"]
 class SortedExpr(ArrayExpr):
     """One output array of a sort; its operands behind the parameters are the input arrays."""
 
-    _parameters: ClassVar = ["recipe", "output", "which", "prefix"]
+    _parameters = ["recipe", "output", "which", "prefix"]  # noqa: RUF012 - the base class declares it so
 
     @property
     def args(self) -> list[Any]:

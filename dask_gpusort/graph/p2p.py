@@ -26,28 +26,25 @@ Import this module only where a client of distributed is in use: it imports dist
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 from numpy.typing import NDArray
 
-from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph.p2p_records import read_group
+from ..chunk.run import Run
+from .p2p_records import read_group
 
 # What is missing from another version of distributed decides whether this exchange can be used, no more than that.
-engine: ModuleType | None
+engine: Any = None
+_mismatch: str | None
 try:
-    from dask_gpusort.graph import p2p_engine as engine
+    from . import p2p_engine as engine
 except (ImportError, AttributeError, TypeError) as error:
-    engine = None
-    _mismatch: str | None = f"{type(error).__name__}: {error}"
+    _mismatch = f"{type(error).__name__}: {error}"
 else:
     _mismatch = engine.mismatch()
-
-T = TypeVar("T")
 
 
 class Cuts(Protocol):
@@ -56,6 +53,10 @@ class Cuts(Protocol):
     @property
     def offsets(self) -> NDArray[np.int64]:
         """Shape (num_chunks, num_groups + 1): keys offsets[c, g] to offsets[c, g + 1] of chunk c go to group g."""
+
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Cuts)
 
 
 def unavailable() -> str | None:
@@ -68,7 +69,8 @@ def p2p_exchange(
     runs: Sequence[Key],
     cuts: Key,
     num_groups: int,
-    finish: Callable[[list[Run], Cuts, int], T],
+    finish: Callable[[list[Run], C, int], T],
+    check: Callable[[Run, C, int], None] | None = None,
 ) -> dict[Key, Task]:
     """Build the graph of the exchange.
 
@@ -89,6 +91,9 @@ def p2p_exchange(
         to; they lie end to end in memory, so ``Run.concat(pieces, copy=None)`` copies nothing. What it raises is
         raised as it is.
 
+    check : callable(run, cuts, chunk), optional
+        Refuses a chunk that does not fit its cuts, by raising, before any of it is sent. Lengths are checked anyway.
+
     Returns
     -------
     dict of key to Task
@@ -99,12 +104,12 @@ def p2p_exchange(
     RuntimeError
         If the installed version of distributed does not fit (see `unavailable`).
     """
-    if engine is None or _mismatch is not None:
+    if _mismatch is not None:
         raise RuntimeError(f"the P2P exchange does not work here ({_mismatch}): choose exchange='tasks'")
     shuffle_id = engine.ShuffleId(f"sort-{token}")
     all_cuts = TaskRef(cuts)
     scatters = [
-        Task((f"sort-scatter-{token}", chunk), scatter_run, shuffle_id, chunk, TaskRef(run), all_cuts)
+        Task((f"sort-scatter-{token}", chunk), scatter_run, shuffle_id, chunk, TaskRef(run), all_cuts, check)
         for chunk, run in enumerate(runs)
     ]
     barrier = engine.P2PBarrierTask(
@@ -121,7 +126,7 @@ def p2p_exchange(
     return {task.key: task for task in (*scatters, barrier, *merges)}
 
 
-def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: Cuts) -> int:
+def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: C, check: Callable[[Run, C, int], None] | None = None) -> int:
     """Task: cut a sorted chunk and send its pieces.
 
     Returns
@@ -134,20 +139,20 @@ def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: Cuts) -> int:
     RuntimeError
         If the chunk is not as long as it was when the cuts were made.
     """
-    assert engine is not None
     row = cuts.offsets[chunk]
     if row[0] != 0 or row[-1] != len(run):
         raise RuntimeError(
             f"chunk {chunk} has {len(run)} keys, but its cuts go from {row[0]} to {row[-1]}: the input is not the "
             "same each time it is computed. Persist it before sorting."
         )
+    if check is not None:
+        check(run, cuts, chunk)
     run_id: int = engine.send_run(shuffle_id, chunk, run, row)
     return run_id
 
 
 def merge_group(shuffle_id: str, group: int, run_id: int, cuts: Cuts, finish: Callable[[list[Run], Cuts, int], T]) -> T:
     """Task: read the pieces of one group, check them against the cuts, and finish the group."""
-    assert engine is not None
     lengths = cuts.offsets[:, group + 1] - cuts.offsets[:, group]
     file = engine.receive_group(shuffle_id, group, run_id)
     try:

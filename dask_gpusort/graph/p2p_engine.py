@@ -18,7 +18,7 @@ import asyncio
 import inspect
 import os
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -40,8 +40,8 @@ from distributed.shuffle._exceptions import DataUnavailable
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
 from numpy.typing import NDArray
 
-from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph.p2p_records import RunPacker, Slab, split_slab
+from ..chunk.run import Run
+from .p2p_records import RunPacker, Slab, split_slab
 
 __all__ = [
     "P2PBarrierTask",
@@ -132,7 +132,7 @@ class SortRun(ShuffleRun[int, CutRun]):
             groups_of[address].append(group)
         self.ranges_of = {address: neighbours(groups) for address, groups in groups_of.items()}
 
-    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, Shard]:  # type: ignore[override]
+    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, Shard]:
         run, row = data
         cuts = row.tolist()
         packer = RunPacker(partition_id, run)
@@ -142,13 +142,13 @@ class SortRun(ShuffleRun[int, CutRun]):
         }
         return {address: (partition_id, slabs) for address, slabs in slabs_for.items() if slabs}
 
-    async def send(self, address: str, shards: list[Shard]) -> OKMessage | ErrorMessage:  # type: ignore[override]
+    async def send(self, address: str, shards: list[Shard]) -> OKMessage | ErrorMessage:
         """Send shards to a worker; its own, without serialising them and going through a socket."""
         if address == self.local_address:
-            return await self.receive(shards)  # type: ignore[arg-type]
-        return await super().send(address, shards)  # type: ignore[arg-type]
+            return await self.receive(shards)
+        return await super().send(address, shards)
 
-    async def _receive(self, data: list[Shard]) -> None:  # type: ignore[override]
+    async def _receive(self, data: list[Shard]) -> None:
         self.raise_if_closed()
         for chunk, slabs in data:
             # A message that was sent again after a lost reply, or a transfer task that ran twice, comes twice.

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_gpusort.chunk.run import Run, byte_view, is_fixed_width
+from ..chunk.run import Run, byte_view, is_fixed_width
 
 _HEAD = struct.Struct("<4q")
 
@@ -236,7 +236,7 @@ def _empty_run(layout: bytes, keys: int) -> Run:
 def _fixed_bytes(run: Run) -> list[tuple[memoryview, int]]:
     """Give the bytes, and the bytes of a row, of each array of fixed width."""
     return [
-        (memoryview(byte_view(array)), array.dtype.itemsize * prod(array.shape[1:]))
+        (byte_view(array).data, array.dtype.itemsize * prod(array.shape[1:]))
         for array in run.arrays
         if is_fixed_width(array.dtype)
     ]

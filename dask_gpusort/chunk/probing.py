@@ -1,0 +1,136 @@
+"""How a sorted chunk answers a round of counting, wherever its keys lie.
+
+The chunk is asked through four questions (`SortedKeys`); `numpy_ops` and `cupy_ops` answer them from host and device
+memory. Whatever comes out is small and lies on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..table import Brackets, Digits, Entries, IntArray, Side
+
+#: Keys that are read out at once; where more must be told apart, they are scanned in place.
+READ_KEYS = 1 << 16
+
+
+class SortedKeys(Protocol):
+    """The sorted keys of one chunk. Keys that are given out or come in are least of their tie class."""
+
+    @property
+    def size(self) -> int:
+        """Number of keys."""
+
+    def at(self, positions: IntArray) -> np.ndarray:
+        """Keys at some positions."""
+
+    def search(self, needles: np.ndarray, side: Side) -> IntArray:
+        """How many keys are less than ("left"), or at most ("right"), each needle."""
+
+    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Elementwise: whether keys that were given out differ."""
+
+    def scan(self, first: int, last: int) -> IntArray:
+        """Positions in (first, last) of keys that differ from the one before."""
+
+
+def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None) -> Entries:
+    """Tell how one chunk's keys lie in some brackets.
+
+    Parameters
+    ----------
+    keys : SortedKeys
+    brackets : Brackets or None
+        None asks about the whole chunk.
+    samples : int or None
+        Most keys to answer with, at regular distances; None answers with every distinct key.
+    digits : Digits or None
+        Goes along.
+
+    Returns
+    -------
+    Entries
+
+    References
+    ----------
+    Satish, Harris, Garland, IPDPS 2009, section 5.2: regular samples bound every sub-block.
+    """
+    if brackets is None:
+        start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
+    else:
+        start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
+    asked = int((stop - start).sum())
+    distance = 1 if samples is None else max(1, -(-asked // samples))
+    if distance == 1 and asked > READ_KEYS:
+        bracket, left, right = _distinct_keys(keys, start, stop)
+        found = keys.at(left)
+    else:
+        bracket, position = _regular_positions(start, stop, distance)
+        found = keys.at(position)
+        new = np.ones(len(found), bool)
+        new[1:] = keys.differ(found[1:], found[:-1])
+        found, bracket = found[new], bracket[new]
+        left, right = _own_counts(keys, found, position[new])
+    return Entries(keys.size, found, bracket, left, right, start, stop, digits)
+
+
+def _regular_positions(start: IntArray, stop: IntArray, distance: int) -> tuple[IntArray, IntArray]:
+    """Every ``distance``-th position of each range, its first and its last one included."""
+    count = -(-(stop - start) // distance)
+    # One more a range, for its last position; equal neighbours fall out as equal keys.
+    count = np.where(count > 0, count + 1, 0)
+    bracket = np.repeat(np.arange(len(start)), count)
+    step = np.arange(len(bracket)) - np.repeat(np.cumsum(count) - count, count)
+    return bracket, np.minimum(start[bracket] + step * distance, stop[bracket] - 1)
+
+
+def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:
+    """How many keys are less than, and at most, those at some positions.
+
+    A key whose neighbours differ needs no search, and neighbours lie in the cache.
+    """
+    left, right = position.copy(), position + 1
+    before, after = np.maximum(position - 1, 0), np.minimum(right, keys.size - 1)
+    tied = np.flatnonzero(~(keys.differ(keys.at(before), found) & keys.differ(keys.at(after), found)))
+    left[tied] = keys.search(found[tied], "left")
+    right[tied] = keys.search(found[tied], "right")
+    return left, right
+
+
+def _distinct_keys(keys: SortedKeys, start: IntArray, stop: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Bracket, first position and end of each distinct key in some ranges."""
+    brackets, lefts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number in np.flatnonzero(stop > start):
+        first, last = int(start[number]), int(stop[number])
+        found = [np.array([first])]
+        if keys.differ(*(keys.at(np.array([end])) for end in (first, last - 1)))[0]:
+            found.append(keys.scan(first, last))
+        lefts += found
+        brackets.append(np.full(sum(map(len, found)), number))
+    bracket, left = np.concatenate(brackets), np.concatenate(lefts)
+    ends = np.ones(len(bracket), bool)
+    ends[:-1] = bracket[1:] != bracket[:-1]
+    right = np.roll(left, -1)
+    right[ends] = stop[bracket[ends]]
+    return bracket, left, right
+
+
+def leading_digits(keys: SortedKeys, radix_bits: int) -> tuple[int, int, np.ndarray]:
+    """Shift, first digit and inner edges of a histogram of codes, behind the prefix that the ends share."""
+    ends = keys.at(np.array([0, keys.size - 1]))
+    first, last = int(ends[0]), int(ends[1])
+    shift = max(0, (first ^ last).bit_length() - radix_bits)
+    digits = np.arange(first >> shift, (last >> shift) + 1, dtype=np.uint64)
+    return shift, first >> shift, (digits[1:] << np.uint64(shift)).astype(ends.dtype)
+
+
+def count_digits(size: int, shift: int, first: int, offsets: IntArray) -> Digits:
+    """Histogram from the positions of its inner edges.
+
+    References
+    ----------
+    Satish, Harris, Garland, IPDPS 2009, section 4.2: bucket offsets are where the digits of neighbours differ.
+    """
+    return Digits(shift, first, np.diff(offsets, prepend=0, append=size).astype(np.int64))
