@@ -108,15 +108,15 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
         last = number == plan.rounds
         counts = [
             Task(
-                (f"sort-count-{token}", number, first),
+                (f"sort-count-{token}", number, start),
                 count,
-                List(*map(TaskRef, runs[first:last])),
+                List(*map(TaskRef, runs[start:stop])),
                 brackets,
                 plan.order,
                 None if last else plan.samples,
                 0 if number else plan.radix_bits,
             )
-            for first, last in plan.counted
+            for start, stop in plan.counted
         ]
         answers = List(*(task.ref() for task in counts))
         key = (f"sort-scan-{token}", number)
