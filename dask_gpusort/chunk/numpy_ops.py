@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +42,7 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     Run
         Sorted keys in `order.transit_dtype`. With companions or positions the sort is stable.
     """
-    for value in values:
-        if len(value) != len(block):
-            raise ValueError(
-                f"a chunk of {len(block)} keys has {len(value)} values: "
-                "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk"
-            )
+    check_lengths(block, values)
     array = encode(block, order)
     if not values and not positions:
         return Run(sort_keys(array, order))
@@ -56,6 +52,16 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
         fits = len(block) <= np.iinfo(np.uint32).max
         moved.append(permutation.astype(np.uint32 if fits else np.int64, copy=False))
     return Run(array, tuple(moved))
+
+
+def check_lengths(block: Any, values: Sequence[Any]) -> None:
+    """Refuse companions of another length than the keys."""
+    for value in values:
+        if len(value) != len(block):
+            raise ValueError(
+                f"a chunk of {len(block)} keys has {len(value)} values: "
+                "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk"
+            )
 
 
 def encode(block: np.ndarray, order: Order) -> np.ndarray:

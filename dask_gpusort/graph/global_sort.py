@@ -52,6 +52,7 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
         Output chunk sizes, nan where unknown.
     """
     kind, client = scheduler_in_use(keys)
+    library = library_of(keys._meta)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     companions = sum(_row_bytes(value) for value in values)
     return make_plan(
@@ -59,8 +60,8 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
         keys.chunks[0],
         chunks,
         method=request.method,
-        exchange=choose_exchange(asked, kind, library_of(keys._meta)),
-        workers=workers_in_use(kind, client),
+        exchange=choose_exchange(asked, kind, library),
+        workers=workers_in_use(kind, client, library),
         groups=setting("groups"),
         companion_bytes=companions + (POSITION_BYTES if request.want == "positions" else 0),
     )

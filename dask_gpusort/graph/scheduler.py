@@ -25,14 +25,15 @@ def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
     return "threads", None
 
 
-def workers_in_use(kind: Kind, client: Any) -> Workers:
+def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     """Threads of the scheduler in use, and memory for each."""
+    devices = library == "cupy"
     if kind != "distributed":
-        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
+        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT, devices=devices)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
-    return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None))
+    return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
 
 
 def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
