@@ -16,8 +16,8 @@ Path = Literal["radix", "merge"]
 Exchange = Literal["gather", "p2p", "tasks"]
 Size = float  # a chunk size is an int, or nan where it is unknown
 
-#: Keys that one scan task may receive in a round (32 MiB of 64-bit keys; sorting them takes some tenths of a second).
-ROUND_KEYS = 1 << 22
+#: Keys that one scan task may receive in a round: 256 MiB with their counts, of which few are sorted.
+ROUND_KEYS = 1 << 23
 #: Counts in the digit table (chunks x digits). Together with ROUND_KEYS this bounds the scan task, whatever P is.
 TABLE_COUNTS = 1 << 24
 #: Digits of up to this many bits are counted whole, so that 8- and 16-bit keys need no further round.

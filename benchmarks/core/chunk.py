@@ -1,0 +1,127 @@
+"""Section "chunk": the steps on one chunk, on one thread, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.order import Order
+
+from .measure import Effort, in_turns, seconds_of, times_faster
+from .report import Row
+
+#: The keys: random over the whole range of the dtype, or int64 of values below 2**32, as counters and times often are.
+KINDS = {"int32": ("i4", 31), "int64": ("i8", 63), "int64 below 2**32": ("i8", 32)}
+
+
+def make_keys(kind: str, n: int) -> np.ndarray:
+    """Random keys of one of the `KINDS`."""
+    dtype, bits = KINDS[kind]
+    low = 0 if kind.endswith("2**32") else -(1 << bits)
+    return np.random.default_rng(3).integers(low, (1 << bits) - 1, n, dtype=dtype)
+
+
+def check_indices(keys: np.ndarray, indices: np.ndarray) -> None:
+    """Raise unless the indices are those of a stable sort, without sorting again."""
+    found = keys[indices]
+    ordered = (found[1:] > found[:-1]) | ((found[1:] == found[:-1]) & (indices[1:] > indices[:-1]))
+    each_once = len(indices) == len(keys) and np.bincount(indices, minlength=len(keys)).max() == 1
+    if not (ordered.all() and each_once):
+        raise AssertionError("the indices are not those of a stable sort")
+
+
+@contextmanager
+def our_argsort(kind: str, n: int) -> Iterator[Any]:
+    """Ours, through the public function."""
+    keys = make_keys(kind, n)
+    x = da.from_array(keys, chunks=-1)
+    yield (
+        lambda: dask_gpusort.argsort(x, stable=True).compute(scheduler="synchronous"),
+        lambda found: check_indices(keys, found),
+    )
+
+
+@contextmanager
+def numpy_argsort(kind: str, n: int) -> Iterator[Any]:
+    """NumPy's stable argsort."""
+    keys = make_keys(kind, n)
+    yield lambda: np.argsort(keys, kind="stable"), lambda found: check_indices(keys, found)
+
+
+def make_runs(kind: str, n: int, runs: int) -> list[np.ndarray]:
+    """Sorted codes in equal runs."""
+    order = Order(np.dtype(KINDS[kind][0]))
+    blocks = np.split(make_keys(kind, n), runs)
+    return [numpy_ops.local_sort(block, (), order, positions=False).keys for block in blocks]
+
+
+def check_merged(runs: list[np.ndarray], found: np.ndarray) -> None:
+    """Raise unless an array is the sorted runs."""
+    np.testing.assert_array_equal(found, np.sort(np.concatenate(runs)))
+
+
+@contextmanager
+def our_merge(kind: str, n: int, runs: int) -> Iterator[Any]:
+    """Ours: the merge that finishes a group."""
+    order = Order(np.dtype(KINDS[kind][0]))
+    arrays = make_runs(kind, n, runs)
+    pieces = [numpy_ops.Run(array.copy()) for array in arrays]
+    yield lambda: numpy_ops.merge(pieces, order), lambda found: check_merged(arrays, found.keys)
+
+
+@contextmanager
+def fresh_sort(kind: str, n: int, runs: int) -> Iterator[Any]:
+    """What there would be without a merge: join the runs and sort."""
+    arrays = make_runs(kind, n, runs)
+    yield lambda: np.sort(np.concatenate(arrays)), lambda found: check_merged(arrays, found)
+
+
+def rows(effort: Effort) -> Iterator[Row]:
+    """Measure the section."""
+    bits = effort.size(24, 12)
+    for kind, least in (("int32", 5), ("int64", 3), ("int64 below 2**32", None)):
+        args = (kind, 1 << bits)
+        yield _row(
+            effort,
+            f"stable `argsort` of 2^{bits} {kind}, one chunk",
+            f"{least} times faster" if least else "",
+            least,
+            {"ours": (our_argsort, *args), '`numpy.argsort(kind="stable")`': (numpy_argsort, *args)},
+        )
+    bits = effort.size(22, 10)
+    for kind in ("int32", "int64"):
+        for runs in (2, 4, 16, 64, 256):
+            yield _row(
+                effort,
+                f"merge of {runs} runs, 2^{bits} {kind}",
+                "no slower",
+                1,
+                {
+                    "ours": (our_merge, kind, 1 << bits, runs),
+                    "a fresh `numpy.sort`": (fresh_sort, kind, 1 << bits, runs),
+                },
+            )
+
+
+def _row(effort: Effort, what: str, asked: str, least: float | None, jobs: dict[str, tuple[Any, ...]]) -> Row:
+    found = in_turns(effort, jobs)
+    ours, theirs = found.values()
+    peer = list(found)[1]
+    ratio = times_faster(ours, theirs)
+    return Row(
+        "chunk",
+        what,
+        asked,
+        1000 * seconds_of(ours),
+        "ms",
+        ratio,
+        f"{peer}, {1000 * seconds_of(theirs):,.3g} ms",
+        None if least is None else ratio >= least,
+        {name: [1000 * sample.seconds for sample in samples] for name, samples in found.items()},
+    )

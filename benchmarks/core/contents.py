@@ -1,0 +1,75 @@
+"""Whether an array is the sorted form of another: order and checksums, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ..suites.data import make_chunk
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of one chunk. The checksums are modulo 2**64."""
+
+    keys: int
+    first: int
+    last: int
+    in_order: bool
+    sum: int
+    squares: int
+
+
+def look_at(chunk: np.ndarray) -> Part:
+    """Summarise a chunk of int64, in few and cheap passes: a measurement should see little of it."""
+    if not len(chunk):
+        return Part(0, 0, 0, True, 0, 0)
+    words = np.ascontiguousarray(chunk).view("u8")
+    in_order = not (chunk[1:] < chunk[:-1]).any()
+    return Part(len(chunk), int(chunk[0]), int(chunk[-1]), in_order, int(words.sum()), int(np.dot(words, words)))
+
+
+def look_at_block(chunk: np.ndarray) -> np.ndarray:
+    """Task: summarise a chunk."""
+    found = np.empty(1, object)
+    found[0] = look_at(chunk)
+    return found
+
+
+def parts_of(array: da.Array) -> da.Array:
+    """Summaries of an array's chunks, lazily: it is consumed chunk by chunk."""
+    return array.map_blocks(look_at_block, dtype=object, chunks=((1,) * array.npartitions,), meta=np.empty(0, object))
+
+
+def checksums(parts: Iterable[Part]) -> tuple[int, int, int]:
+    """Keys, sum and sum of squares of all chunks."""
+    held = list(parts)
+    return (
+        sum(part.keys for part in held),
+        sum(part.sum for part in held) % 2**64,
+        sum(part.squares for part in held) % 2**64,
+    )
+
+
+def expected(distribution: str, n: int, chunks: int) -> tuple[int, int, int]:
+    """Checksums of the keys that `benchmarks.suites.data.dask_keys` gives."""
+    size = n // chunks
+    return checksums(look_at(make_chunk(number, size, size * chunks, distribution, "i8")) for number in range(chunks))
+
+
+def check_sorted(parts: Iterable[Any], distribution: str, n: int, chunks: int) -> list[int]:
+    """Raise unless the chunks are the sorted keys; gives their sizes."""
+    held = list(parts)
+    full = [part for part in held if part.keys]
+    if not all(part.in_order for part in full):
+        raise AssertionError("a chunk of the result is not in order")
+    if any(after.first < before.last for before, after in pairwise(full)):
+        raise AssertionError("a chunk of the result begins below the end of the one before")
+    if checksums(full) != expected(distribution, n, chunks):
+        raise AssertionError("the result does not hold the keys of the input")
+    return [part.keys for part in held]

@@ -1,0 +1,126 @@
+"""The table: rows, the machine they were measured on, and the files they are kept in."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One promise and what became of it.
+
+    Attributes
+    ----------
+    section, what : str
+    asked : str
+        In words; empty where the row is only there to be compared with.
+    measured : float
+    unit : str
+    ratio : float or None
+        To the peer, measured in turns with ours: more than 1 is better.
+    peer : str
+    reached : bool or None
+        Whether what is asked was reached, None if nothing is.
+    samples : dict of str to list of float
+        All measurements, in the row's unit.
+    """
+
+    section: str
+    what: str
+    asked: str
+    measured: float
+    unit: str
+    ratio: float | None = None
+    peer: str = ""
+    reached: bool | None = None
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+
+def machine() -> dict[str, Any]:
+    """What the measurements were made on."""
+    return {
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_before": os.getloadavg()[0],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "commit": commit(),
+    }
+
+
+def cpu_model() -> str:
+    """Name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+def commit() -> str:
+    """The commit that was measured, with a plus if files differ from it."""
+
+    def git(*command: str) -> str:
+        done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    head = git("rev-parse", "HEAD")
+    # Results, this run's among them, do not change what is measured.
+    changed = git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return f"{head or 'unknown'}{'+' if changed else ''}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| | asked | measured | beside | times | |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        mark = {None: "", True: "reached", False: "**missed**"}[row.reached]
+        ratio = "" if row.ratio is None else f"{row.ratio:.3g}"
+        measured = f"{row.measured:,.3g}" if row.measured < 1000 else f"{row.measured:,.0f}"
+        lines.append(f"| {row.what} | {row.asked} | {measured} {row.unit} | {row.peer} | {ratio} | {mark} |")
+    return "\n".join(lines)
+
+
+def as_markdown(rows: Sequence[Row], where: dict[str, Any], settings: dict[str, Any]) -> str:
+    """The whole report."""
+    versions = ", ".join(f"{name} {number}" for name, number in where["versions"].items())
+    memory = where["memory_bytes"] / 2**30
+    head = (
+        f"Measured by `python -m benchmarks.core{' --quick' if settings['quick'] else ''}` on {where['cpu']}, "
+        f"{where['cores']} cores, {memory:.0f} GiB (load before: {where['load_before']:.1f}); "
+        f"Python {where['python']}, {versions}; commit {where['commit'][:12]}"
+        f"{'+' if where['commit'].endswith('+') else ''}. Medians of {settings['repeat']}, in turns; "
+        "every result was checked. *times*: how many times better than what stands beside it."
+    )
+    if settings["quick"]:
+        head += " **Small sizes: these figures say nothing of speed.**"
+    return f"{head}\n\n{table(rows)}\n"
+
+
+def write(directory: Path, rows: Sequence[Row], where: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Keep a report as ``core_cpu.json`` and ``core_cpu.md``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {"machine": where, "settings": settings, "rows": [asdict(row) for row in rows]}
+    (directory / "core_cpu.json").write_text(json.dumps(content, indent=1) + "\n")
+    (directory / "core_cpu.md").write_text(as_markdown(rows, where, settings))

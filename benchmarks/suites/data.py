@@ -1,0 +1,68 @@
+"""Keys to sort, in the distributions that sorts find hard. The same arguments always give the same keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+#: Exponent of the Zipf distribution: the most frequent key makes up a good third.
+ZIPF = 1.5
+
+DISTRIBUTIONS = ("uniform", "zipf", "mostly equal", "equal", "sorted", "reversed")
+
+
+def make_chunk(number: int, n: int, total: int, distribution: str, dtype: str) -> np.ndarray:
+    """Keys of one chunk.
+
+    Parameters
+    ----------
+    number : int
+        Of the chunk; it starts at key ``number * n``.
+    n, total : int
+        Keys in the chunk, and in all chunks.
+    distribution : str
+        One of `DISTRIBUTIONS`. In "mostly equal", 90 % of the keys are one and the same.
+    dtype : str
+        Of the keys: any that integers can be cast to, or complex, or ``S<length>``.
+
+    Returns
+    -------
+    array, shape (n,)
+    """
+    rng = np.random.default_rng([1, number])
+    if distribution == "uniform":
+        keys = rng.integers(0, np.iinfo(np.int64).max, n)
+    elif distribution == "zipf":
+        keys = np.minimum(rng.random(n) ** (-1 / (ZIPF - 1)), 2.0**62).astype(np.int64)
+    elif distribution == "mostly equal":
+        keys = np.where(rng.random(n) < 0.9, 42, rng.integers(0, np.iinfo(np.int64).max, n))
+    elif distribution == "equal":
+        keys = np.full(n, 42)
+    else:
+        keys = number * n + np.arange(n)
+        if distribution == "reversed":
+            keys = total - 1 - keys
+    return _cast(keys, np.dtype(dtype))
+
+
+def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    if dtype.kind == "c":
+        return (keys % 1000 + 1j * keys).astype(dtype)
+    if dtype.kind in "iuf" or dtype.kind in "mM":
+        return keys.astype(dtype)
+    return np.char.mod("%x", keys).astype(dtype)
+
+
+def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8") -> da.Array:
+    """Keys in a number of equal chunks, each made when it is needed."""
+    size = n // chunks
+    numbers = da.arange(chunks, chunks=1)
+    return numbers.map_blocks(
+        _chunk_of, size, size * chunks, distribution, dtype, chunks=((size,) * chunks,), dtype=dtype
+    )
+
+
+def _chunk_of(number: np.ndarray, *args: Any) -> np.ndarray:
+    return make_chunk(int(number[0]) if number.size else 0, *args)

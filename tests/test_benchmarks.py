@@ -1,0 +1,153 @@
+"""Each benchmark runs once, at a small size; none of them is timed here."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+ROOT = Path(__file__).parents[1]
+SUITES = ("keys", "pairs", "rows", "merge", "exchange", "api")
+KINDS = ("time_", "peakmem_", "track_")
+#: First parameter of every suite, its size, where the suite has no opinion.
+SMALL = 4_096
+
+
+@pytest.fixture(autouse=True)
+def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+
+
+def suites() -> Iterator[Any]:
+    sys.path.insert(0, str(ROOT))
+    try:
+        modules = [importlib.import_module(f"benchmarks.suites.{name}") for name in SUITES]
+    finally:
+        sys.path.remove(str(ROOT))
+    for module in modules:
+        for _, suite in inspect.getmembers(module, inspect.isclass):
+            if suite.__module__ == module.__name__ and hasattr(suite, "params"):
+                yield pytest.param(suite, id=f"{module.__name__}.{suite.__name__}")
+
+
+@pytest.mark.parametrize("suite", list(suites()))
+def test_suite(suite: Any) -> None:
+    assert len(suite.param_names) == len(suite.params)
+    methods = [name for name, _ in inspect.getmembers(suite, inspect.isfunction) if name.startswith(KINDS)]
+    assert methods
+    size = getattr(suite, "small", SMALL)
+    for others in itertools.product(*suite.params[1:]):
+        benchmark = suite()
+        benchmark.setup(size, *others)
+        try:
+            for method in methods:
+                getattr(benchmark, method)(size, *others)
+        finally:
+            if hasattr(benchmark, "teardown"):
+                benchmark.teardown(size, *others)
+
+
+def test_every_module_is_known() -> None:
+    others = {"__init__", "data"}
+    assert {path.stem for path in (ROOT / "benchmarks" / "suites").glob("*.py")} - others == set(SUITES)
+
+
+def test_asv_takes_the_suites() -> None:
+    pytest.importorskip("asv")
+    command = [sys.executable, "-m", "asv", "check", "--environment", f"existing:{sys.executable}"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "ASV_PYTHONPATH": str(ROOT)},  # it drops PYTHONPATH
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_core_report(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("zarr")
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.core", "--quick", "--output", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "core_cpu.json").read_text())
+    sections = {row["section"] for row in report["rows"]}
+    assert sections == {"threads", "cluster", "chunk", "larger", "graph", "balance"}
+    assert sections == set(report["settings"]["sections"])
+    assert {"cpu", "cores", "memory_bytes", "versions", "commit"} <= report["machine"].keys()
+    assert all(row["samples"] and row["measured"] > 0 for row in report["rows"])
+    balance = [row for row in report["rows"] if row["section"] == "balance"]
+    assert [row["measured"] for row in balance] == [1.0] * len(balance)
+    text = (tmp_path / "core_cpu.md").read_text()
+    assert all(row["what"] in text for row in report["rows"])
+
+
+@contextmanager
+def doubling(number: int) -> Iterator[Any]:
+    yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])
+
+
+def test_jobs_run_in_processes_of_their_own() -> None:
+    pytest.importorskip("psutil")
+    measure = importlib.import_module("benchmarks.core.measure")
+    found = measure.in_turns(measure.Effort(repeat=2), {"a": (doubling, 1), "b": (doubling, 2)})
+    assert [sample.found for sample in found["a"]] == [2, 2]
+    assert [sample.found for sample in found["b"]] == [4, 4]
+    assert measure.peak_of(found["a"]) > 8_000_000
+    assert measure.times_faster(found["a"], found["b"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda keys: keys[::-1], "not in order"),
+        (lambda keys: np.concatenate([keys[500:], keys[:500]]), "begins below"),
+        (lambda keys: np.concatenate([keys[:1], keys[:-1]]), "does not hold"),
+        (lambda keys: keys[1:], "does not hold"),
+    ],
+)
+def test_a_wrong_result_is_seen(spoil: Any, message: str) -> None:
+    contents = importlib.import_module("benchmarks.core.contents")
+    data = importlib.import_module("benchmarks.suites.data")
+    keys = np.sort(data.dask_keys("uniform", 1_000, 4).compute())
+
+    def parts(array: np.ndarray) -> list[Any]:
+        return [contents.look_at(chunk) for chunk in np.split(array, [500])]
+
+    assert contents.check_sorted(parts(keys), "uniform", 1_000, 4) == [500, 500]
+    with pytest.raises(AssertionError, match=message):
+        contents.check_sorted(parts(spoil(keys)), "uniform", 1_000, 4)
+
+
+def test_no_section_of_that_name() -> None:
+    pytest.importorskip("pandas")
+    command = [sys.executable, "-m", "benchmarks.core", "unheard-of"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode == 2
+    assert "choose from" in done.stderr
