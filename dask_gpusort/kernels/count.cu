@@ -1,0 +1,146 @@
+// Histograms of a whole array over fine buckets, and their scan into the tables of the partition passes.
+//
+//   keys (n) -> count_fine -> counts (F) -> scan_fine -> starts (F + 1), cursors (F)
+//                                          describe_segments -> segments of both levels
+//
+// Satish, Harris and Garland, section 4, step 2 and 3, with one column: the partition passes claim the room of their
+// tiles from one cursor a bucket (order within a bucket is free), so the table needs no column a tile.
+#include "block.cuh"
+#include "count.cuh"
+#include "digits.cuh"
+
+namespace gpusort {
+
+// The top bits of the code are the bucket; all of them in a counting sort of 8- and 16-bit keys.
+template <int kDropBits>
+struct TopBuckets {
+    static constexpr int kSharedWords = 1;
+    __device__ __forceinline__ TopBuckets(const QuantileMap*, u32*) {}
+    template <class Code>
+    __device__ __forceinline__ u32 bucket(Code code) const {
+        return u32(code >> kDropBits);
+    }
+};
+
+template <class Code>
+struct QuantileBuckets {
+    static constexpr int kSharedWords = kIntervals;
+    FineMap<Code> map;
+
+    __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
+        : map(quantiles, shared_intervals) {}
+    __device__ __forceinline__ u32 bucket(Code code) const { return map.fine(code); }
+};
+
+constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
+
+template <class Raw>
+struct alignas(kVectorBytes) KeyVector {
+    Raw keys[kVectorBytes / sizeof(Raw)];
+};
+
+template <class Source, class Buckets, class Vector>
+__device__ __forceinline__ void count_vector(PackedCounters counters, const Buckets& buckets, const Vector& vector, Offset first) {
+    constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
+    u32 fine[kKeys];
+#pragma unroll
+    for (int k = 0; k < kKeys; ++k) fine[k] = buckets.bucket(Source::encode(vector.keys[k], first + k));
+    count_buckets(counters, fine);
+}
+
+// A persistent grid: every block reads vectors a grid apart. `first_vector` keys precede the first aligned vector.
+template <class Source, class Buckets>
+__global__ void __launch_bounds__(kCountThreads) count_fine(const void* keys, Offset n, const QuantileMap* map,
+                                                            u64* counts, u32 wide, u32 num_buckets) {
+    using Raw = typename Source::Raw;
+    using Vector = KeyVector<Raw>;
+    constexpr int kKeys = kVectorBytes / sizeof(Raw);
+    extern __shared__ u32 shared_words[];
+    PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
+    const Buckets buckets(map, shared_words);
+    for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;
+    __syncthreads();  // counters are zero and the map is copied before keys are counted
+    const Offset address = reinterpret_cast<Offset>(keys);
+    Offset head = (kVectorBytes - address % kVectorBytes) % kVectorBytes / sizeof(Raw);
+    head = head < n ? head : n;
+    const Offset num_vectors = (n - head) / kKeys;
+    const Vector* vectors = reinterpret_cast<const Vector*>(static_cast<const Raw*>(keys) + head);
+    // Two vectors a round: one load in flight a thread does not cover the latency of memory.
+    const Offset half = Offset(gridDim.x) * kCountThreads, stride = 2 * half;
+    const Offset lane = threadIdx.x % kWarpThreads;
+    Offset warp_first = Offset(blockIdx.x) * kCountThreads + threadIdx.x - lane;
+    for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
+        const bool both = warp_first + half + kWarpThreads <= num_vectors;
+        const Vector one = vectors[warp_first + lane];
+        Vector two;
+        if (both) two = vectors[warp_first + half + lane];
+        count_vector<Source>(counters, buckets, one, head + (warp_first + lane) * kKeys);
+        if (both) count_vector<Source>(counters, buckets, two, head + (warp_first + half + lane) * kKeys);
+    }
+    // Whole warps of vectors are counted; block 0 counts what lies before, and after them.
+    const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
+    if (blockIdx.x == 0) {
+        for (Offset i = threadIdx.x; i < head; i += kCountThreads) counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
+        for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) {
+            counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
+        }
+    }
+    __syncthreads();  // all keys of the block are counted before the counters are added to the table
+    counters.flush(num_buckets, kCountThreads);
+}
+
+constexpr int kScanThreads = 1024;
+
+__device__ __forceinline__ Offset read_count(const u64* counts, bool wide, u32 bucket) {
+    return wide ? counts[bucket] : reinterpret_cast<const u32*>(counts)[bucket];
+}
+
+// Exclusive scan of the counts, as starts and as cursors; `whole` (where wanted) becomes the segment of all keys. Block b scans buckets 1024 b and the following; it sums the
+// earlier counts itself (they are in the second-level cache), which spares a second kernel.
+__global__ void __launch_bounds__(kScanThreads) scan_fine(const u64* counts, u32 wide, u32 num_fine, Offset* starts,
+                                                          Offset* cursors, Segment* whole) {
+    using Scan = LeanScan<Offset, kScanThreads>;
+    __shared__ typename Scan::SharedStorage shared;
+    const u32 first = blockIdx.x * kScanThreads, f = first + threadIdx.x;
+    Offset earlier = 0;
+    for (u32 i = threadIdx.x; i < first; i += kScanThreads) earlier += read_count(counts, wide, i);
+    Scan::exclusive(earlier, shared);
+    const Offset before = shared.before[Scan::kWarps];
+    __syncthreads();  // the sum is read before the storage is used again
+    const Offset count = f < num_fine ? read_count(counts, wide, f) : 0;
+    const Offset start = before + Scan::exclusive(count, shared);
+    if (f >= num_fine) return;
+    starts[f] = cursors[f] = start;
+    if (f < num_fine - 1) return;
+    starts[num_fine] = start + count;
+    if (whole) {
+        whole->start = whole->first_tile = whole->table = 0;
+        whole->size = start + count;
+    }
+}
+
+// One block: segment b is level-1 bucket b, whose cursors are those of its fine buckets.
+template <int kTileKeys>
+__global__ void __launch_bounds__(kScanThreads) describe_segments(const Offset* starts, u32 num_fine, u32 fine_bits,
+                                                                  Offset* coarse_cursors, Segment* segments) {
+    using Scan = LeanScan<Offset, kScanThreads>;
+    __shared__ typename Scan::SharedStorage shared;
+    const u32 num_coarse = (num_fine + (1u << fine_bits) - 1) >> fine_bits;
+    const u32 b = threadIdx.x;
+    Offset start = 0, size = 0;
+    if (b < num_coarse) {
+        start = starts[b << fine_bits];
+        size = starts[min((b + 1) << fine_bits, num_fine)] - start;
+    }
+    const Offset first_tile = Scan::exclusive((size + kTileKeys - 1) / kTileKeys, shared);
+    if (b < num_coarse) {
+        coarse_cursors[b] = start;
+        Segment& segment = segments[b];
+        segment.start = start;
+        segment.size = size;
+        segment.first_tile = first_tile;
+        segment.table = Offset(b) << fine_bits;
+    }
+}
+
+}  // namespace gpusort

@@ -1,0 +1,58 @@
+"""How a NumPy dtype is named on the device: its raw unsigned type, its kind of order, and its code.
+
+The transform itself is `order.cuh`, which equals `dask_gpusort.keys` bit by bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+RAW_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+KINDS = {"b": "kBool", "u": "kUnsigned", "i": "kSigned", "f": "kFloat", "m": "kTime", "M": "kTime", "c": "kComplex"}
+
+
+@dataclass(frozen=True)
+class DeviceKey:
+    """A key dtype as the kernels see it.
+
+    Attributes
+    ----------
+    itemsize : int
+        Bytes of a key, and of its code.
+    order : str
+        The C++ type `KeyOrder<...>`.
+    has_ties : bool
+        Whether keys of different bits can compare equal (signed zeros, NaNs).
+    """
+
+    itemsize: int
+    order: str
+    has_ties: bool
+
+    @property
+    def code_dtype(self) -> Any:
+        """Unsigned dtype of the codes."""
+        return np.dtype(f"u{self.itemsize}")
+
+
+def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
+    """How keys of `dtype` are sorted on the device.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not sorted by radix kernels.
+    """
+    dtype = np.dtype(dtype)
+    supported = dtype.kind in KINDS and dtype.isnative and (dtype.kind != "c" or dtype.itemsize == 8)
+    if not supported or dtype.itemsize not in RAW_TYPES:
+        raise TypeError(
+            f"The radix kernels do not sort {dtype}; they sort native bool, integers, float16/32/64, datetime64, "
+            "timedelta64 and complex64. Convert the keys, or use the comparison path."
+        )
+    raw, kind = RAW_TYPES[dtype.itemsize], KINDS[dtype.kind]
+    order = f"KeyOrder<{raw}, Kind::{kind}, {str(bool(descending)).lower()}>"
+    return DeviceKey(dtype.itemsize, order, dtype.kind in "fc")

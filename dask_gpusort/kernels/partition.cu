@@ -1,0 +1,176 @@
+// Most-significant-digit partition: every key to the bucket of its digit, in any order inside the bucket.
+//
+// After Satish, Harris and Garland (section 4): a tile is ordered by digit in shared memory and written out in that
+// order, so that neighbours in memory are written together. Equal keys are equal bits (or carry their position as a
+// tie-break), so two of their steps get cheaper: ranks come from returning shared-memory atomics instead of 1-bit
+// splits, and a tile claims its room from one global cursor a bucket instead of a scanned column.
+//
+//   load      tile of kThreads x kItems codes of one segment, in registers
+//   rank      counts[digit]++ gives each code its place among the tile's codes of that digit
+//   reserve   scan of counts -> place in the tile; cursors[digit] += counts[digit] -> place in the output
+//   scatter   codes to shared memory in digit order
+//   store     shared memory to the output, runs of one digit together
+#include "block.cuh"
+#include "digits.cuh"
+#include "elements.cuh"
+#include "find_segment.cuh"
+
+namespace gpusort {
+
+constexpr u32 kNoDigit = 0xFFFFu;  // of a slot past the end of the tile
+constexpr int kRankBits = 16;      // a tile holds at most 2^16 keys
+constexpr int kHotLanes = 4;       // lanes of one digit that make ranking by ballot pay
+constexpr int kProbes = 3;         // lanes asked for a digit that many others share
+
+// The level-1 (high) or level-2 (low) part of the fine bucket of a code.
+template <class Code, bool kCoarse>
+struct FineDigits {
+    static constexpr int kSharedWords = kIntervals;
+    FineMap<Code> map;
+    u32 fine_bits;
+
+    __device__ __forceinline__ FineDigits(const void* quantiles, const Segment*, u32 fine_bits_, u32* shared_intervals)
+        : map(static_cast<const QuantileMap*>(quantiles), shared_intervals), fine_bits(fine_bits_) {}
+    template <class Value>
+    __device__ __forceinline__ u32 digit(Code code, Value) const {
+        const u32 fine = map.fine(code);
+        return kCoarse ? fine >> fine_bits : fine & ((1u << fine_bits) - 1);
+    }
+    template <class Value, int kItems>
+    __device__ __forceinline__ void find(const Code (&codes)[kItems], const Value (&values)[kItems], u32 (&found)[kItems]) const {
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) found[k] = digit(codes[k], values[k]);
+    }
+    __device__ __forceinline__ bool is_cheap() const { return map.plain; }
+    __device__ __forceinline__ bool is_empty() const { return false; }
+};
+
+// Whether many lanes of this warp hold one digit (a sample: false negatives cost only time).
+__device__ __forceinline__ bool is_crowded(u32 digit) {
+    bool crowded = false;
+#pragma unroll
+    for (int probe = 0; probe < kProbes; ++probe) {
+        const u32 asked = __shfl_sync(kWholeWarp, digit, probe * (kWarpThreads / kProbes));
+        crowded = crowded || __popc(__ballot_sync(kWholeWarp, digit == asked)) >= kHotLanes;
+    }
+    return crowded;
+}
+
+// Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
+// frequent in the last round (`hot`), and lane 0's. One lane adds for all of them; other lanes add for themselves.
+__device__ __forceinline__ u32 claim_crowded(u32* counts, u32 digit, u32& hot) {
+    const u32 fresh = __shfl_sync(kWholeWarp, digit, 0);
+    u32 peers = __ballot_sync(kWholeWarp, digit == hot);
+    const u32 fresh_peers = __ballot_sync(kWholeWarp, digit == fresh);
+    if (__popc(fresh_peers) > __popc(peers)) {
+        hot = fresh;
+        peers = fresh_peers;
+    }
+    const u32 lane = threadIdx.x % kWarpThreads;
+    const u32 leader = __ffs(peers) - 1;
+    u32 base = 0;
+    if (lane == leader && hot != kNoDigit) base = atomicAdd(&counts[hot], u32(__popc(peers)));
+    base = __shfl_sync(kWholeWarp, base, leader);
+    if (digit == hot) return base + __popc(peers & ((1u << lane) - 1));
+    return digit != kNoDigit ? atomicAdd(&counts[digit], 1u) : 0;
+}
+
+// Replaces each digit by digit << 16 | rank among the tile's keys of that digit.
+template <int kItems>
+__device__ __forceinline__ void rank_tile(u32* counts, u32 (&slots)[kItems]) {
+    if (is_crowded(slots[0])) {
+        u32 hot = slots[0];
+        hot = __shfl_sync(kWholeWarp, hot, 0);
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) slots[k] = slots[k] << kRankBits | claim_crowded(counts, slots[k], hot);
+    } else {
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            const u32 rank = slots[k] != kNoDigit ? atomicAdd(&counts[slots[k]], 1u) : 0;
+            slots[k] = slots[k] << kRankBits | rank;
+        }
+    }
+}
+
+template <class Code, class Value, int kThreads, int kItems, int kMaxDigits, int kMapWords>
+struct PartitionStorage {
+    static constexpr int kTile = kThreads * kItems;
+    Code codes[kTile];
+    Value values[kHasPayload<Value> ? kTile : 1];
+    u16 digits[kTile];
+    u32 counts[kMaxDigits];   // then the first place in the tile of each digit
+    Offset moves[kMaxDigits];  // place in the output minus place in the tile
+    u32 map_words[kMapWords];
+    typename LeanScan<u32, kThreads>::SharedStorage scan;
+};
+
+template <class Source, class Value, class Digits, int kThreads, int kItems, int kMaxDigits, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+partition(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
+          const void* map, u32 fine_bits, const Segment* segments, u32 num_segments, Offset* cursors) {
+    using Code = typename Source::Code;
+    constexpr int kTile = kThreads * kItems;
+    static_assert(kMaxDigits <= kThreads, "one thread scans and reserves one digit");
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    using Storage = PartitionStorage<Code, Value, kThreads, kItems, kMaxDigits, Digits::kSharedWords>;
+    Storage& shared = *reinterpret_cast<Storage*>(shared_bytes);
+    const int t = threadIdx.x;
+
+    const Segment* segment = segments + (num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x));
+    const Offset tile_first = (blockIdx.x - segment->first_tile) * kTile;
+    if (tile_first >= segment->size) return;  // the grid is an upper bound; the whole block leaves
+    const int valid = int(min(segment->size - tile_first, Offset(kTile)));
+    const Offset first = segment->start + tile_first;
+
+    Code codes[kItems];
+    Value values[kItems];
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+        const int i = k * kThreads + t;
+        codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : Code(0);
+        values[k] = i < valid ? load_payload(values_in, first + i, 0) : Value{};
+    }
+    const Digits digits(map, segment, fine_bits, shared.map_words);
+    if (digits.is_empty()) return;  // a segment of one code; the whole block leaves
+    if (t < kMaxDigits) shared.counts[t] = 0;
+    __syncthreads();  // counts are zero and the map is copied before digits are ranked
+    u32 slots[kItems];
+    digits.find(codes, values, slots);
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) slots[k] = k * kThreads + t < valid ? slots[k] : kNoDigit;
+    rank_tile(shared.counts, slots);
+    __syncthreads();  // all ranks are claimed before the counts are scanned
+    const u32 count = t < kMaxDigits ? shared.counts[t] : 0;
+    Offset reserved = 0;
+    if (count > 0) reserved = atomicAdd(&cursors[segment->table + t], Offset(count));
+    const u32 place = LeanScan<u32, kThreads>::exclusive(count, shared.scan);
+    if (t < kMaxDigits) {
+        shared.counts[t] = place;
+        shared.moves[t] = reserved - place;
+    }
+    __syncthreads();  // places of all digits are known before codes are scattered
+    const bool cheap = digits.is_cheap();  // to compute the digit again costs less than to keep it
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+        const u32 digit = slots[k] >> kRankBits;
+        if (digit == kNoDigit) continue;
+        const u32 at = shared.counts[digit] + (slots[k] & ((1u << kRankBits) - 1));
+        shared.codes[at] = codes[k];
+        if (!cheap) shared.digits[at] = u16(digit);
+        if constexpr (kHasPayload<Value>) shared.values[at] = values[k];
+    }
+    __syncthreads();  // the tile is in digit order before it is written out
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+        const int i = k * kThreads + t;
+        if (i >= valid) break;
+        const Code code = shared.codes[i];
+        const Value value = shared.values[kHasPayload<Value> ? i : 0];
+        const u32 digit = cheap ? digits.digit(code, value) : shared.digits[i];
+        const Offset at = shared.moves[digit] + i;
+        codes_out[at] = code;
+        if constexpr (kHasPayload<Value>) values_out[at] = value;
+    }
+}
+
+}  // namespace gpusort

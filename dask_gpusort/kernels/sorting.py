@@ -1,0 +1,462 @@
+"""Sorts of CuPy arrays on the current device and stream, in NumPy 2.5's order.
+
+Every function takes memory from CuPy's current allocator and launches on CuPy's current stream. Sorts of more keys than
+one block holds read a few counters back, and so wait for the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import count_scan_reorder, four_step, lsd, msd, split, split_launch, tuning
+from .dtypes import DeviceKey, device_key
+from .loader import launch, require_cupy
+
+CODE_TYPES = {4: "u32", 8: "u64"}
+ALGORITHMS = ("auto", "msd", "lsd")
+PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
+TRANSFORM_THREADS = 256
+INDEX_LIMIT = 1 << 32  # positions inside the kernels are 32 bits wide below this many keys
+GATHER_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+def check_array(array: Any, name: str, ndim: int = 1) -> None:
+    """Raise unless `array` is a contiguous CuPy array of `ndim` dimensions."""
+    cupy = require_cupy()
+    if not isinstance(array, cupy.ndarray):
+        raise TypeError(f"`{name}` is a {type(array).__name__}; give a CuPy array (cupy.asarray copies to the device).")
+    if array.ndim != ndim or not array.flags.c_contiguous:
+        raise ValueError(
+            f"`{name}` has shape {array.shape} and strides {array.strides}; give a contiguous {ndim}-dimensional array "
+            "(cupy.ascontiguousarray)."
+        )
+
+
+def prepare_out(out: Any, shape: tuple[int, ...], dtype: Any, name: str = "out") -> Any:
+    """`out`, checked, or a new array."""
+    if out is None:
+        return require_cupy().empty(shape, dtype)
+    check_array(out, name, len(shape))
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"`{name}` is {out.dtype} of shape {out.shape}; give {np.dtype(dtype)} of shape {shape}.")
+    return out
+
+
+def check_algorithm(algorithm: str, allowed: Sequence[str] = ALGORITHMS) -> None:
+    """Raise unless the algorithm is one of those allowed."""
+    if algorithm not in allowed:
+        raise ValueError(f"`algorithm` is {algorithm!r}; give one of {', '.join(map(repr, allowed))}.")
+
+
+def transform_blocks(n: int) -> int:
+    """Blocks of a kernel with one thread an element."""
+    return -(-n // TRANSFORM_THREADS)
+
+
+def encode(keys: Any, descending: bool = False) -> Any:
+    """The unsigned codes of keys, one to one.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        Keys of a radix dtype.
+    descending : bool
+        Codes that ascend as the keys descend; NaN and NaT stay last.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), unsigned, of the same itemsize
+    """
+    check_array(keys, "keys")
+    key = device_key(keys.dtype, descending)
+    codes = require_cupy().empty(keys.size, key.code_dtype)
+    launch(
+        "transform.cu",
+        f"encode_keys<{key.order}>",
+        transform_blocks(keys.size),
+        TRANSFORM_THREADS,
+        (keys, codes, np.uint64(keys.size)),
+    )
+    return codes
+
+
+def decode(codes: Any, dtype: Any, descending: bool = False) -> Any:
+    """The keys of codes: the inverse of `encode`."""
+    check_array(codes, "codes")
+    key = device_key(dtype, descending)
+    if codes.dtype != key.code_dtype:
+        raise ValueError(f"`codes` are {codes.dtype}; the codes of {np.dtype(dtype)} are {key.code_dtype}.")
+    keys = require_cupy().empty(codes.size, dtype)
+    launch(
+        "transform.cu",
+        f"decode_codes<{key.order}>",
+        transform_blocks(codes.size),
+        TRANSFORM_THREADS,
+        (codes, keys, np.uint64(codes.size)),
+    )
+    return keys
+
+
+def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
+    """Ranks of needles among sorted keys, as `numpy.searchsorted`, in the order of the sort.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        Sorted by `sort_keys` with the same `descending`.
+    needles : cupy.ndarray, shape (k,), the same dtype
+    side : {"left", "right"}
+        Number of keys before the needle, or of keys not after it.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,), int64
+    """
+    check_array(keys, "keys")
+    check_array(needles, "needles")
+    if keys.dtype != needles.dtype:
+        raise ValueError(f"`needles` are {needles.dtype} and `keys` {keys.dtype}; give one dtype.")
+    if side not in ("left", "right"):
+        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
+    order = device_key(keys.dtype, descending).order
+    ranks = require_cupy().empty(needles.size, np.int64)
+    launch(
+        "transform.cu",
+        f"search_sorted<{order}, {str(side == 'right').lower()}>",
+        transform_blocks(needles.size),
+        TRANSFORM_THREADS,
+        (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size)),
+    )
+    return ranks
+
+
+def gather(values: Any, positions: Any, out: Any = None) -> Any:
+    """`values[positions]` for values of any width."""
+    cupy = require_cupy()
+    if values.itemsize not in GATHER_TYPES or values.ndim != 1:
+        result = values[positions]
+        if out is None:
+            return result
+        out[...] = result
+        return out
+    out = cupy.empty(positions.size, values.dtype) if out is None else out
+    position_type = {4: "u32", 8: "u64"}[positions.itemsize]
+    launch(
+        "transform.cu",
+        f"gather<{GATHER_TYPES[values.itemsize]}, {position_type}>",
+        transform_blocks(positions.size),
+        TRANSFORM_THREADS,
+        (values, positions, out, np.uint64(positions.size)),
+    )
+    return out
+
+
+def tie_ranges(keys: Any, key: DeviceKey, descending: bool) -> list[tuple[int, int]]:
+    """Where sorted real floats hold keys of different bits that compare equal: the zeros, and the NaNs."""
+    cupy = require_cupy()
+    classes = cupy.asarray(np.array([0.0, np.nan], keys.dtype))
+    left = search_sorted(keys, classes, "left", descending=descending)
+    right = search_sorted(keys, classes, "right", descending=descending)
+    bounds = cupy.stack([left, right], axis=1).get()
+    return [(int(first), int(last)) for first, last in bounds if last > first]
+
+
+def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
+    """Counting sort of 8- and 16-bit keys: one histogram, then every code as often as it was counted."""
+    cupy = require_cupy()
+    n, num_codes = keys.size, 1 << 8 * key.itemsize
+    counts, wide = msd.count_fine(f"Keys<{key.order}>", "TopBuckets<0>", 1, keys, n, None, num_codes)
+    starts, cursors = cupy.empty((2, num_codes + 1), np.uint64)
+    launch(
+        "count.cu",
+        "scan_fine",
+        -(-num_codes // msd.SCAN_THREADS),
+        msd.SCAN_THREADS,
+        (counts, np.uint32(wide), np.uint32(num_codes), starts, cursors, None),
+    )
+    tile = tuning.FILL_THREADS * tuning.FILL_ROUNDS * 16 // key.itemsize
+    launch(
+        "fill.cu",
+        f"fill_runs<{key.order}>",
+        -(-n // tile),
+        tuning.FILL_THREADS,
+        (starts, np.uint32(num_codes), out, np.uint64(n)),
+    )
+
+
+def sort_codes(keys: Any, key: DeviceKey, out: Any, rows: tuple[int, int] | None = None) -> None:
+    """Sort keys by their one-to-one codes; `rows` is (number, length) where each row is sorted alone."""
+    cupy = require_cupy()
+    width = max(key.itemsize, 4)
+    name = f"Keys<{key.order}>"
+    elements = msd.Elements(name, name, CODE_TYPES[width]) if width == key.itemsize else narrow_elements(key)
+    spare = cupy.empty(keys.size if needs_spare(elements, keys.size, rows) else 0, f"u{width}")
+    second = out if width == key.itemsize else cupy.empty(spare.size, f"u{width}")
+    arrays = msd.Arrays([spare, second], [None, None], out, None)
+    if rows is None:
+        msd.sort(elements, keys, keys.size, arrays)
+    else:
+        msd.sort_rows(elements, keys, *rows, arrays)
+
+
+def narrow_elements(key: DeviceKey) -> msd.Elements:
+    """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
+    name = f"Widened<{key.order}>"
+    return msd.Elements(name, name, "u32")
+
+
+def needs_spare(elements: msd.Elements, n: int, rows: tuple[int, int] | None) -> bool:
+    """Whether the sort leaves shared memory."""
+    return (rows[1] if rows else n) > tuning.FINISH[elements.shape][-1].capacity
+
+
+def sort_keys(
+    keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None, algorithm: str = "auto"
+) -> Any:
+    """Sort keys.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        Contiguous; bool, integers, float16/32/64, datetime64, timedelta64, complex64.
+    descending : bool
+        Largest first; NaN and NaT stay last.
+    stable : bool
+        Zeros of both signs keep their input order among themselves, and NaNs theirs.
+    out : cupy.ndarray, optional
+        Receives the result; may be `keys`.
+    algorithm : {"auto", "msd", "lsd", "four_step", "count_scan_reorder", "split"}
+        "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. The last three are the
+        papers' own, on codes: to read and to compare with.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,)
+    """
+    check_array(keys, "keys")
+    check_algorithm(algorithm, (*ALGORITHMS, *PAPER_SORTS))
+    key = device_key(keys.dtype, descending)
+    out = prepare_out(out, keys.shape, keys.dtype)
+    if keys.size == 0:
+        return out
+    if stable and key.has_ties:
+        source = keys.copy() if out.data.ptr == keys.data.ptr else keys
+        sort_keys(source, descending=descending, out=out, algorithm=algorithm)
+        restore_ties(source, key, out, descending)
+        return out
+    if algorithm in PAPER_SORTS:
+        codes = split_launch.Columns(encode(keys, descending))
+        PAPER_SORTS[algorithm](codes, codes)
+        out[...] = decode(codes.keys, keys.dtype, descending)
+    elif algorithm == "lsd":
+        lsd.sort(key, keys, out)
+    elif key.itemsize <= 2:
+        count_sort(keys, key, out)
+    else:
+        sort_codes(keys, key, out)
+    return out
+
+
+def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
+    """Rewrite the tied keys of a sorted array in the order of the input."""
+    if keys.dtype.kind == "c":
+        gather(keys, argsort(keys, descending=descending), out)
+        return
+    bits = keys.view(key.code_dtype)  # compared as bits: CuPy flushes subnormal floats to zero
+    magnitude = key.code_dtype.type((1 << 8 * key.itemsize - 1) - 1)
+    infinity = np.array(np.inf, keys.dtype).view(key.code_dtype)[()]
+    for first, last in tie_ranges(out, key, descending):
+        is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
+        out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
+
+
+def sort_indexed(
+    keys: Any,
+    key: DeviceKey,
+    position_type: str,
+    positions_out: Any,
+    keys_out: Any,
+    rows: tuple[int, int] | None = None,
+) -> None:
+    """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
+
+    `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
+    """
+    cupy = require_cupy()
+    n = keys.size
+    in_place = positions_out.itemsize == 8
+    if key.itemsize < 8:
+        elements = msd.Elements(f"Packed<{key.order}, {position_type}>", f"Packed<{key.order}, {position_type}>", "u64")
+    else:
+        elements = msd.Elements(
+            f"TiedKeys<{key.order}, {position_type}>", f"TiedKeys<{key.order}, {position_type}>", "u64", "u32"
+        )
+    size = n if needs_spare(elements, n, rows) or rows is None else 0
+    codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
+    payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
+    arrays = msd.Arrays(codes, payloads, keys_out, positions_out)
+    if rows is None:
+        msd.sort(elements, keys, n, arrays)
+    else:
+        msd.sort_rows(elements, keys, *rows, arrays)
+
+
+def check_indexable(n: int) -> None:
+    """Raise where positions would not fit 32 bits."""
+    if n >= INDEX_LIMIT:
+        raise ValueError(
+            f"{n} keys are more than 2^32 - 1, the most that are sorted with positions in one chunk; rechunk."
+        )
+
+
+def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: str = "auto") -> Any:
+    """Positions that sort the keys, stable.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        As for `sort_keys`; n below 2^32.
+    descending : bool
+        Largest first; equal keys still keep their input order.
+    out : cupy.ndarray of int64, optional
+        Receives the result.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), int64
+    """
+    check_array(keys, "keys")
+    check_algorithm(algorithm)
+    check_indexable(keys.size)
+    key = device_key(keys.dtype, descending)
+    out = prepare_out(out, keys.shape, np.int64)
+    if keys.size == 0:
+        return out
+    if algorithm == "lsd":
+        lsd.argsort(key, keys, out)
+    else:
+        sort_indexed(keys, key, "long long", out, None)
+    return out
+
+
+def sort_pairs(
+    keys: Any,
+    values: Any,
+    *,
+    descending: bool = False,
+    keys_out: Any = None,
+    values_out: Any = None,
+    algorithm: str = "auto",
+) -> tuple[Any, Any]:
+    """Sort keys and move one value with each, stable.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        As for `argsort`.
+    values : cupy.ndarray, shape (n, ...)
+        Anything CuPy can index; 1-D values of 1, 2, 4 or 8 bytes are moved by a kernel of our own.
+
+    Returns
+    -------
+    keys : cupy.ndarray, shape (n,)
+    values : cupy.ndarray, shape (n, ...)
+    """
+    cupy = require_cupy()
+    check_array(keys, "keys")
+    check_algorithm(algorithm)
+    check_indexable(keys.size)
+    if len(values) != keys.size:
+        raise ValueError(f"{len(values)} values for {keys.size} keys; give one value a key.")
+    key = device_key(keys.dtype, descending)
+    shared = {array.data.ptr for array in (keys_out, values_out) if array is not None}
+    if shared & {keys.data.ptr, values.data.ptr}:
+        raise ValueError("`keys_out` and `values_out` may not be the inputs: values are gathered from them last.")
+    keys_out = prepare_out(keys_out, keys.shape, keys.dtype, "keys_out")
+    values_out = prepare_out(values_out, values.shape, values.dtype, "values_out")
+    if keys.size == 0:
+        return keys_out, values_out
+    positions = cupy.empty(keys.size, np.uint32)
+    if algorithm == "lsd":
+        lsd.sort_indexed(key, keys, keys_out, positions)
+    else:
+        sort_indexed(keys, key, "u32", positions, keys_out)
+    if keys.dtype.kind == "c":
+        gather(keys, positions, keys_out)
+    elif key.has_ties:
+        for first, last in tie_ranges(keys_out, key, descending):
+            gather(keys, positions[first:last], keys_out[first:last])
+    return keys_out, gather(values, positions, values_out)
+
+
+def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:
+    """Sort each row of a matrix.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (rows, length)
+        C-contiguous.
+    out : cupy.ndarray, optional
+        Receives the result; may be `keys`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (rows, length)
+    """
+    check_array(keys, "keys", 2)
+    key = device_key(keys.dtype, descending)
+    out = prepare_out(out, keys.shape, keys.dtype)
+    if keys.size == 0:
+        return out
+    if stable and key.has_ties:
+        positions = argsort_rows(keys, descending=descending)
+        out[...] = require_cupy().take_along_axis(keys, positions, axis=1)
+    else:
+        sort_codes(keys, key, out, keys.shape)
+    return out
+
+
+def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
+    """Positions within each row that sort the row, stable.
+
+    Returns
+    -------
+    cupy.ndarray, shape (rows, length), int64
+    """
+    check_array(keys, "keys", 2)
+    check_indexable(keys.size)
+    key = device_key(keys.dtype, descending)
+    out = prepare_out(out, keys.shape, np.int64)
+    if keys.size == 0:
+        return out
+    sort_indexed(keys, key, "long long", out, None, keys.shape)
+    largest = tuning.FINISH[(8, 0) if key.itemsize < 8 else (8, 4)][-1].capacity
+    if keys.shape[1] > largest:
+        out %= keys.shape[1]  # long rows are sorted along positions in the whole matrix
+    return out
+
+
+def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
+    """Keys of each value of the most significant `bits` (at most 16) of the code.
+
+    Returns
+    -------
+    cupy.ndarray, shape (2**bits,), int64
+
+    References
+    ----------
+    Satish, Harris, Garland, IPDPS 2009, section 4, step 2, with the whole chunk as one tile.
+    """
+    check_array(keys, "keys")
+    key = device_key(keys.dtype, descending)
+    most = min(16, 8 * key.itemsize)
+    if not 1 <= bits <= most:
+        raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits.")
+    drop = 8 * key.itemsize - bits
+    if keys.size == 0:
+        return require_cupy().zeros(1 << bits, np.int64)
+    counts, wide = msd.count_fine(f"Keys<{key.order}>", f"TopBuckets<{drop}>", 1, keys, keys.size, None, 1 << bits)
+    return counts.view(np.int64) if wide else counts.view(np.uint32)[: 1 << bits].astype(np.int64)

@@ -1,0 +1,43 @@
+// The order transform alone, gathers by position, and rank look-ups: one thread an element.
+#include "elements.cuh"
+
+namespace gpusort {
+
+__device__ __forceinline__ Offset element_of_thread() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+template <class Order>
+__global__ void encode_keys(const typename Order::Raw* keys_in, typename Order::Code* codes_out, Offset n) {
+    const Offset i = element_of_thread();
+    if (i < n) codes_out[i] = Order::encode(keys_in[i]);
+}
+
+template <class Order>
+__global__ void decode_codes(const typename Order::Code* codes_in, typename Order::Raw* keys_out, Offset n) {
+    const Offset i = element_of_thread();
+    if (i < n) keys_out[i] = Order::decode(codes_in[i]);
+}
+
+template <class Value, class Position>
+__global__ void gather(const Value* values_in, const Position* positions, Value* values_out, Offset n) {
+    const Offset i = element_of_thread();
+    if (i < n) values_out[i] = values_in[positions[i]];
+}
+
+// Number of sorted keys whose code is below (kRight: at or below) the needle's; canonical where equal keys differ in bits.
+template <class Order, bool kRight>
+__global__ void search_sorted(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,
+                              long long* ranks_out, Offset num_needles) {
+    const Offset i = element_of_thread();
+    if (i >= num_needles) return;
+    const auto needle = Order::canonical(Order::encode(needles[i]));
+    Offset low = 0, high = n;
+    while (low < high) {
+        const Offset middle = (low + high) / 2;
+        const auto code = Order::canonical(Order::encode(keys[middle]));
+        if (code < needle || (kRight && code == needle)) low = middle + 1;
+        else high = middle;
+    }
+    ranks_out[i] = (long long)low;
+}
+
+}  // namespace gpusort

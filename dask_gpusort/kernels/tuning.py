@@ -1,0 +1,146 @@
+"""Block sizes and digit widths: plain data, each with its reason. Figures are from one H200 (README, "Kernels").
+
+Chosen where the GPU is: the client that plans a graph may have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+WARP_THREADS = 32
+PADDED_EMPTY_BYTES = 16  # an empty member still takes one element, padded
+SHARED_ALIGNMENT = 16
+EVEN_SIGMAS = 7  # one uniform bucket in 10^12 is larger
+MAX_DIGITS = 512  # one digit a thread of a partition tile
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
+
+    The kernel for even buckets has `even_blocks` and, where its buckets allow, `even_items` (0: `items`) instead.
+    """
+
+    threads: int
+    items: int
+    bins: int
+    blocks: int = 1
+    even_blocks: int = 2
+    even_items: int = 0
+
+    @property
+    def capacity(self) -> int:
+        """Most codes of one bucket."""
+        return self.threads * self.items
+
+    def for_even(self, mean: float) -> Finish:
+        """The block for even buckets of a mean size: no larger than Poisson's noise asks for."""
+        needed = mean + EVEN_SIGMAS * mean**0.5
+        items = self.even_items if needed <= self.threads * self.even_items else self.items
+        return replace(self, items=items, blocks=self.even_blocks)
+
+    def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
+        """Bytes of `TileSort::SharedStorage`: codes, payload, 16-bit bins, two 64-bit words and one sum a warp."""
+        warps = self.threads // WARP_THREADS
+        payload = self.capacity * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+        parts = self.capacity * code_bytes + payload + self.bins * 2 + warps * 20 + PADDED_EMPTY_BYTES
+        return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Shape of a partitioning block: `threads` x `items` codes, at most `digits` digits; `blocks` bound registers."""
+
+    threads: int
+    items: int
+    blocks: int = 2
+    digits: int = MAX_DIGITS
+
+    @property
+    def keys(self) -> int:
+        """Codes of one tile."""
+        return self.threads * self.items
+
+    def shared_bytes(self, code_bytes: int, payload_bytes: int, digits: int, map_words: int) -> int:
+        """Bytes of `PartitionStorage`: codes, payload, 16-bit digits, count and move a digit, map, one sum a warp."""
+        payload = self.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+        parts = self.keys * (code_bytes + 2) + payload + digits * 12 + map_words * 4
+        parts += self.threads // WARP_THREADS * 4 + PADDED_EMPTY_BYTES
+        return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+
+
+# Bits of the fine histogram: 2^16 16-bit counters are the most that shared memory holds (128 KiB).
+MAX_FINE = 1 << 16
+INTERVAL_WORDS = 1 << 11  # kIntervals in digits.cuh
+COUNT_THREADS = 1024  # kCountThreads in count.cu
+COUNT_KEYS_PER_BLOCK = 4 * COUNT_THREADS  # fewer would leave threads without a vector
+COUNT_SHARED_BYTES = 200 * 1024  # of a multiprocessor, for counters (227 KiB on Hopper, less a reserve)
+FILL_THREADS, FILL_ROUNDS = 256, 4  # kFillThreads, kFillRounds in fill.cu
+SEGMENT_THREADS = 512  # kSegmentThreads in segments.cu
+MAX_SAMPLES = 1 << 18  # 128 a quantile interval: one part in eleven of noise in a bucket's size
+SAMPLE_SHARE = 8  # at most one key in eight is sampled
+FILL = 0.6  # mean bucket over capacity aimed at: room for the sample's noise and for Poisson's
+MOST_FILL = 0.75  # accepted before a larger block is taken
+SEGMENT_FILL = 0.45  # the same for a further level, whose samples are fewer
+SAMPLES_PER_BLOCK = 4096  # adding a block's counts to the table costs as much as counting about as many samples
+
+# By (code bytes, payload bytes): finishing blocks from small to large. Rows and small inputs take the smallest that
+# fits; a sort of n keys takes the first whose fine buckets are few enough.
+FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
+    (4, 0): (
+        Finish(128, 2, 512),
+        Finish(128, 9, 1024, 4),
+        Finish(256, 12, 2048, 3),
+        Finish(512, 12, 4096, 2, 4, 9),
+        Finish(512, 25, 8192),
+        Finish(1024, 16, 8192),
+        Finish(1024, 25, 16384),
+    ),
+    (8, 0): (
+        Finish(128, 2, 512),
+        Finish(128, 9, 1024, 4),
+        Finish(256, 12, 2048, 3),
+        Finish(512, 12, 4096, 2, 3, 9),
+        Finish(1024, 13, 8192),
+        Finish(1024, 17, 16384),
+    ),
+    (8, 4): (
+        Finish(128, 2, 512),
+        Finish(128, 9, 1024, 4),
+        Finish(256, 12, 2048, 3),
+        Finish(512, 12, 4096, 2, 3, 9),
+        Finish(1024, 13, 8192),
+    ),
+}
+
+# The finishing block of large sorts, and of small ones, by index into FINISH.
+MAIN_FINISH: dict[tuple[int, int], int] = {(4, 0): 3, (8, 0): 3, (8, 4): 3}
+SMALL_FINISH = 2
+SMALL_KEYS = 1 << 19  # below, buckets half the size leave fewer multiprocessors without one
+
+PARTITION: dict[tuple[int, int], Tile] = {
+    (4, 0): Tile(384, 20, 3, 256),
+    (8, 0): Tile(512, 12, 2),
+    (8, 4): Tile(512, 12),
+}
+
+# One level: tiles small enough that every multiprocessor has some.
+SMALL_PARTITIONS = (Tile(512, 4, 2), Tile(1024, 8, 1, 1024))
+
+# Tiles of a further level: SEGMENT_THREADS threads, as all kernels of the level share its tiles.
+SEGMENT_PARTITION: dict[tuple[int, int], Tile] = {
+    (4, 0): Tile(SEGMENT_THREADS, 16),
+    (8, 0): Tile(SEGMENT_THREADS, 12),
+    (8, 4): Tile(SEGMENT_THREADS, 12),
+}
+
+# Stable passes, by code bytes.
+LSD: dict[int, Tile] = {1: Tile(512, 16), 2: Tile(512, 16), 4: Tile(512, 16), 8: Tile(512, 12)}
+
+
+def lsd_shared_bytes(tile: Tile, code_bytes: int, payload_bytes: int) -> int:
+    """Bytes of `LsdStorage`: codes, payload, a counter a warp and digit, a move a digit, one sum a warp, the ticket."""
+    warps = tile.threads // WARP_THREADS
+    payload = tile.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+    parts = tile.keys * code_bytes + payload + warps * 256 * 4 + 256 * 8 + warps * 4 + 2 * PADDED_EMPTY_BYTES
+    return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT

@@ -1,0 +1,129 @@
+"""The same graph on CuPy chunks: results equal NumPy's, and nothing but CuPy chunks comes out."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import dask_gpusort
+from dask_gpusort import kernels
+
+cupy = pytest.importorskip("cupy")
+pytestmark = pytest.mark.gpu
+
+#: CuPy has no arrays of dates.
+DTYPES = ["?", "i1", "u2", "i4", "u8", "i8", "f2", "f4", "f8", "c8"]
+
+
+def sample(dtype, n, seed=0):
+    """Few distinct keys, and every special value that the dtype has."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        parts = rng.integers(-9, 9, (2, n)).astype("f4")
+        parts[:, rng.integers(0, n, n // 8)] = np.nan
+        parts[0, rng.integers(0, n, n // 8)] = -0.0
+        return (parts[0] + 1j * parts[1]).astype(dtype)
+    keys = rng.integers(-60, 60, n).astype("i8").astype(dtype)
+    if dtype.kind == "f":
+        keys[rng.integers(0, n, n // 8)] = -0.0
+        keys[rng.integers(0, n, n // 8)] = np.nan
+        keys[rng.integers(0, n, n // 16)] = -np.nan
+    return keys
+
+
+def on_device(host, chunks):
+    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
+
+
+def bits(array):
+    return np.ascontiguousarray(array).tobytes()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def several_groups():
+    with dask.config.set({"gpusort.groups": 5, "scheduler": "sync"}):
+        yield
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("method", ["radix", "merge"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_as_numpy_chunks(dtype, method, descending):
+    host = sample(dtype, 30_000)
+    device, options = on_device(host, 4_001), {"descending": descending, "method": method}
+    for stable in (False, True):
+        ours = dask_gpusort.sort(device, stable=stable, **options)
+        theirs = dask_gpusort.sort(da.from_array(host, chunks=7_000), stable=stable, **options)
+        result = ours.compute()
+        assert isinstance(result, cupy.ndarray)
+        assert ours.chunks == device.chunks
+        assert bits(cupy.asnumpy(result)) == bits(theirs.compute())
+    positions = dask_gpusort.argsort(device, **options).compute()
+    assert isinstance(positions, cupy.ndarray)
+    expected = dask_gpusort.argsort(da.from_array(host, chunks=-1), **options).compute()
+    np.testing.assert_array_equal(cupy.asnumpy(positions), expected)
+
+
+@pytest.mark.parametrize("algorithm", ["four_step", "count_scan_reorder", "split", "lsd", "msd"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_papers_sorts_give_the_same_bits(dtype, algorithm):
+    for n in (0, 1, 1_023, 1_025, 40_009):
+        host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
+        for descending in (False, True):
+            for stable in (False, True):
+                expected = dask_gpusort.sort(da.from_array(host, chunks=-1), descending=descending, stable=stable)
+                found = kernels.sort_keys(cupy.asarray(host), descending=descending, stable=stable, algorithm=algorithm)
+                assert bits(cupy.asnumpy(found)) == bits(expected.compute())
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+def test_companions_travel(exchange):
+    host = sample("f4", 20_000)
+    rows = np.arange(40_000, dtype="i8").reshape(20_000, 2)
+    keys, values, moved = dask_gpusort.sort_by_key(
+        on_device(host, 3_000),
+        on_device(np.arange(20_000, dtype="i4"), 3_000),
+        on_device(rows, (3_000, 1)),
+        exchange=exchange,
+    )
+    order = np.argsort(host, kind="stable")
+    assert bits(cupy.asnumpy(keys.compute())) == bits(host[order])
+    np.testing.assert_array_equal(cupy.asnumpy(values.compute()), order)
+    np.testing.assert_array_equal(cupy.asnumpy(moved.compute()), rows[order])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, None])
+def test_rows(axis):
+    host = sample("f8", 7 * 50 * 90).reshape(7, 50, 90)
+    device = on_device(host, (4, 20, 31))
+    np.testing.assert_array_equal(
+        cupy.asnumpy(dask_gpusort.sort(device, axis=axis).compute()), np.sort(host, axis=axis)
+    )
+    np.testing.assert_array_equal(
+        cupy.asnumpy(dask_gpusort.argsort(device, axis=axis).compute()), np.argsort(host, axis=axis, kind="stable")
+    )
+
+
+def test_unknown_chunk_sizes():
+    host = sample("i4", 30_000)
+    device = on_device(host, 4_000)
+    chosen = device[device % 3 == 0]
+    np.testing.assert_array_equal(cupy.asnumpy(dask_gpusort.sort(chosen).compute()), np.sort(host[host % 3 == 0]))
+
+
+def test_many_equal_keys_are_scanned_on_the_device():
+    host = np.zeros(3_000_000, "f4")
+    host[::2] = -0.0
+    result = dask_gpusort.sort(on_device(host, 1_000_000), stable=True).compute()
+    assert bits(cupy.asnumpy(result)) == bits(host)
+
+
+def test_keys_and_values_of_two_libraries():
+    with pytest.raises(TypeError, match=r"cupy\.asarray"):
+        dask_gpusort.sort_by_key(on_device(np.arange(4), 2), da.arange(4, chunks=2))
+
+
+def test_compared_keys_are_refused():
+    with pytest.raises(TypeError, match="asnumpy"):
+        dask_gpusort.sort(on_device(np.zeros(4, "c16"), 2))

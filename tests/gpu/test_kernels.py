@@ -1,0 +1,259 @@
+"""Every function of `dask_gpusort.kernels` on a GPU, bit by bit against NumPy and the codes of `dask_gpusort.keys`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_data import DISTRIBUTIONS, DTYPES, make_keys, special_keys
+
+from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import tuning
+
+pytestmark = pytest.mark.gpu
+
+ALGORITHMS = ["auto", "msd", "lsd"]
+CAPACITIES = sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes})
+TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
+EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
+MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
+LARGE = (1 << 22) + 3  # two levels of partition
+
+
+def bits(array: Any) -> np.ndarray[Any, Any]:
+    """Bit patterns, so that NaN equals itself and -0.0 is not +0.0."""
+    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
+
+
+def expected_codes(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    return codes_of.encode(keys, descending=descending)
+
+
+def expected_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    floors = codes_of.tie_floor(expected_codes(keys, descending), keys.dtype, descending=descending)
+    return np.argsort(floors, kind="stable")
+
+
+def expected_sorted(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    return codes_of.decode(np.sort(expected_codes(keys, descending)), keys.dtype, descending=descending)
+
+
+def assert_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
+    got = got.get()
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    wrong = np.flatnonzero(bits(got).ravel() != bits(wanted).ravel())
+    assert wrong.size == 0, (
+        f"{wrong.size} of {got.size} differ, first {wrong[0]}: {got.ravel()[wrong[0]]} for {wanted.ravel()[wrong[0]]}"
+    )
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_codes_equal_numpys(cp: Any, dtype: str, descending: bool) -> None:
+    keys = np.concatenate([special_keys(np.dtype(dtype)), make_keys(dtype, 100_000, "random")])
+    codes = kernels.encode(cp.asarray(keys), descending)
+    assert_bits(codes, expected_codes(keys, descending))
+    assert_bits(kernels.decode(codes, dtype, descending), keys)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort_keys(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, distribution)
+        out = guarded(MIDDLE, dtype)
+        kernels.sort_keys(cp.asarray(keys), descending=descending, out=out, algorithm=algorithm)
+        assert_bits(out, expected_sorted(keys, descending))
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8"])
+def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+    keys = make_keys(dtype, LARGE, distribution)
+    out = guarded(LARGE, dtype)
+    kernels.sort_keys(cp.asarray(keys), out=out)
+    assert_bits(out, expected_sorted(keys, False))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("dtype", ["u1", "u4", "f8"])
+def test_sort_keys_around_every_block_size(cp: Any, guarded: Any, dtype: str, algorithm: str) -> None:
+    for n in EDGES:
+        keys = make_keys(dtype, n, "random", seed=1)
+        out = guarded(n, dtype)
+        kernels.sort_keys(cp.asarray(keys), out=out, algorithm=algorithm)
+        assert_bits(out, expected_sorted(keys, False))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_stable_sort_keeps_the_order_of_zeros_and_nans(cp: Any, dtype: str) -> None:
+    keys = make_keys(dtype, MIDDLE, "special")
+    for descending in (False, True):
+        got = kernels.sort_keys(cp.asarray(keys), descending=descending, stable=True)
+        assert_bits(got, keys[expected_positions(keys, descending)])
+
+
+@pytest.mark.parametrize("dtype", ["u2", "i4", "f8"])
+def test_sort_in_place_and_unaligned(cp: Any, dtype: str) -> None:
+    keys = make_keys(dtype, MIDDLE, "random")
+    for skip in (0, 1, 3):
+        array = cp.asarray(keys)[skip:]
+        assert kernels.sort_keys(array, out=array) is array
+        assert_bits(array, expected_sorted(keys[skip:], False))
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "lsd"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_argsort_is_stable(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, distribution)
+        out = guarded(MIDDLE, np.int64)
+        kernels.argsort(cp.asarray(keys), descending=descending, out=out, algorithm=algorithm)
+        assert_bits(out, expected_positions(keys, descending))
+
+
+@pytest.mark.parametrize("dtype", ["u4", "u8"])
+def test_argsort_around_every_block_size(cp: Any, guarded: Any, dtype: str) -> None:
+    for n in EDGES:
+        keys = make_keys(dtype, n, "few", seed=2)
+        out = guarded(n, np.int64)
+        kernels.argsort(cp.asarray(keys), out=out)
+        assert_bits(out, expected_positions(keys, False))
+
+
+@pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_argsort_of_two_levels(cp: Any, dtype: str, distribution: str) -> None:
+    keys = make_keys(dtype, LARGE, distribution)
+    assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "lsd"])
+@pytest.mark.parametrize("values_dtype", ["u4", "f8", "i1", "c16"])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f4", "u8", "f8", "c8"])
+def test_sort_pairs_is_stable(cp: Any, guarded: Any, dtype: str, values_dtype: str, algorithm: str) -> None:
+    for distribution in ("few", "special"):
+        keys = make_keys(dtype, MIDDLE, distribution)
+        values = make_keys(values_dtype, MIDDLE, "random") if values_dtype != "c16" else np.arange(MIDDLE) * (1 + 2j)
+        order = expected_positions(keys, False)
+        keys_out, values_out = guarded(MIDDLE, dtype), guarded(MIDDLE, values_dtype)
+        kernels.sort_pairs(
+            cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, algorithm=algorithm
+        )
+        assert_bits(keys_out, keys[order])
+        assert_bits(values_out, values[order])
+
+
+ROWS = [(1, 1), (7, 1), (300, 31), (100, 320), (40, 321), (30, 1152), (9, 5000), (3, 17408), (5, 30_000), (2, 200_003)]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "c8"])
+def test_rows(cp: Any, guarded: Any, dtype: str) -> None:
+    for shape in ROWS:
+        for distribution in ("random", "few"):
+            keys = make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape)
+            device = cp.asarray(keys)
+            out = guarded(keys.size, dtype).reshape(shape)
+            kernels.sort_rows(device, out=out)
+            assert_bits(out, np.stack([expected_sorted(row, False) for row in keys]))
+            positions = kernels.argsort_rows(device, descending=True)
+            assert_bits(positions, np.stack([expected_positions(row, True) for row in keys]))
+
+
+def test_rows_of_unlike_distributions(cp: Any) -> None:
+    length = 100_000
+    keys = np.stack([make_keys("f8", length, name) for name in DISTRIBUTIONS])
+    assert_bits(kernels.sort_rows(cp.asarray(keys)), np.stack([expected_sorted(row, False) for row in keys]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_search_sorted(cp: Any, dtype: str) -> None:
+    for descending in (False, True):
+        keys = expected_sorted(make_keys(dtype, 10_000, "special"), descending)
+        needles = np.concatenate([special_keys(np.dtype(dtype)), make_keys(dtype, 1000, "random")])
+        floors = [
+            codes_of.tie_floor(expected_codes(a, descending), a.dtype, descending=descending) for a in (keys, needles)
+        ]
+        for side in ("left", "right"):
+            got = kernels.search_sorted(cp.asarray(keys), cp.asarray(needles), side, descending=descending)
+            assert_bits(got, np.searchsorted(*floors, side=side))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_top_histogram(cp: Any, dtype: str) -> None:
+    for distribution in ("random", "equal"):
+        keys = make_keys(dtype, LARGE, distribution)
+        width = 8 * keys.dtype.itemsize
+        for width_bits in (1, 8, min(16, width)):
+            digits = expected_codes(keys, False) >> np.array(width - width_bits, expected_codes(keys[:1], False).dtype)
+            wanted = np.bincount(digits.astype(np.int64), minlength=1 << width_bits)
+            assert_bits(kernels.top_histogram(cp.asarray(keys), width_bits), wanted)
+
+
+def test_two_streams_at_once(cp: Any) -> None:
+    keys = [make_keys("u4", LARGE, "random", seed) for seed in range(6)]
+    device = [cp.asarray(k) for k in keys]
+    cp.cuda.Device().synchronize()
+    streams = [cp.cuda.Stream(non_blocking=True) for _ in range(2)]
+    outputs = []
+    for i, array in enumerate(device):
+        with streams[i % 2]:
+            outputs.append(kernels.sort_keys(array))
+    for stream in streams:
+        stream.synchronize()
+    for got, wanted in zip(outputs, keys, strict=True):
+        assert_bits(got, np.sort(wanted))
+
+
+def test_current_allocator_and_temporary_memory(cp: Any) -> None:
+    """Beyond input and output, at most 1.1 times the keys, all from the current allocator."""
+    n = 1 << 24
+    pool = cp.cuda.MemoryPool()
+    for dtype in ("u1", "u2", "u4", "f8"):
+        keys = cp.asarray(make_keys(dtype, n, "random"))
+        out = cp.empty_like(keys)
+        with cp.cuda.using_allocator(pool.malloc):
+            kernels.sort_keys(keys, out=out)
+        peak = pool.total_bytes()
+        assert 0 < peak <= 1.1 * keys.nbytes + (2 << 20)
+        pool.free_all_blocks()
+
+
+@pytest.mark.slow
+def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
+    n = (1 << 32) + 12_345
+    keys = cp.random.default_rng(5).integers(0, 1 << 16, n, dtype=cp.uint16)
+    counts = kernels.top_histogram(keys, 16)
+    assert int(counts.sum()) == n
+    out = kernels.sort_keys(keys)
+    assert bool((kernels.top_histogram(out, 16) == counts).all())
+    assert bool((out[1:] >= out[:-1]).all())
+    del keys, out
+    wide = cp.random.default_rng(6).integers(0, 1 << 32, n, dtype=cp.uint32)
+    total = int(wide.sum(dtype=cp.uint64))
+    counts = kernels.top_histogram(wide, 16)
+    kernels.sort_keys(wide, out=wide)
+    assert bool((wide[1:] >= wide[:-1]).all())
+    assert int(wide.sum(dtype=cp.uint64)) == total
+    assert bool((kernels.top_histogram(wide, 16) == counts).all())
+
+
+def test_errors_name_the_remedy(cp: Any) -> None:
+    keys = cp.arange(10)
+    with pytest.raises(TypeError, match="complex128"):
+        kernels.sort_keys(cp.zeros(3, np.complex128))
+    with pytest.raises(TypeError, match="asarray"):
+        kernels.sort_keys(np.zeros(3))
+    with pytest.raises(ValueError, match="contiguous"):
+        kernels.sort_keys(keys[::2])
+    with pytest.raises(ValueError, match="out"):
+        kernels.sort_keys(keys, out=cp.zeros(3, keys.dtype))
+    with pytest.raises(ValueError, match="algorithm"):
+        kernels.sort_keys(keys, algorithm="bogo")
+    with pytest.raises(ValueError, match="values"):
+        kernels.sort_pairs(keys, cp.zeros(3))

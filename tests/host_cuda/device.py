@@ -1,0 +1,228 @@
+"""Stands in for CuPy and for ``dask_gpusort.kernels.loader``: arrays in host memory, kernels on host threads."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from .build import build
+
+#: Bytes of canary on each side of an array: a warp's 16-byte accesses at eight strides, and it keeps alignment.
+CANARY_BYTES = 4096
+CANARY = 0xC5
+#: What fresh memory holds. As a key, a count or an index it is wrong everywhere.
+POISON = 0xAB
+
+
+class KernelFault(AssertionError):
+    """A kernel did what no CUDA kernel may: deadlock, mismatched collectives, a write outside its arrays."""
+
+
+class HostArray(np.ndarray):
+    """A NumPy array with what launches use of a CuPy array."""
+
+    @property
+    def data(self) -> Any:
+        """The memory, of which launches use the address ``ptr``."""
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self) -> np.ndarray:
+        """Copy to the host, where it is already."""
+        return np.array(self)
+
+
+class HostReadback:
+    """Takes the place of ``loader.Readback``: launches here have ended when they return."""
+
+    def __init__(self, words: HostArray) -> None:
+        self._words = words.get()
+
+    def wait(self) -> list[int]:
+        """Give the words."""
+        return [int(word) for word in self._words]
+
+
+class HostCupy:
+    """Looks like CuPy to launches: allocations are those of a device, everything else is NumPy's."""
+
+    ndarray = HostArray
+
+    def __init__(self, empty: Callable[..., HostArray], multiprocessors: int) -> None:
+        self.empty = empty
+        device = SimpleNamespace(attributes={"MultiProcessorCount": multiprocessors})
+        runtime = SimpleNamespace(getDevice=lambda: 0)
+        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        return found if isinstance(found, type) or not callable(found) else self._on_device(found)
+
+    def _on_device(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            result = function(*arguments, **options)
+            return result.view(self.ndarray) if isinstance(result, np.ndarray) else result
+
+        return call
+
+    def empty_like(self, like: np.ndarray, dtype: npt.DTypeLike = None) -> HostArray:
+        """Allocate an array of the same shape."""
+        return self.empty(like.shape, dtype or like.dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
+        """Allocate zeros."""
+        array = self.empty(shape, dtype)
+        array[...] = 0
+        return array
+
+    def asarray(self, host: npt.ArrayLike) -> HostArray:
+        """Copy an array to the device."""
+        host = np.asarray(host)
+        array = self.empty(host.shape, host.dtype)
+        array[...] = host
+        return array
+
+
+class Guarded:
+    """A poisoned array between two canaries."""
+
+    def __init__(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        self.memory = np.full(CANARY_BYTES + nbytes + CANARY_BYTES, CANARY, np.uint8)
+        body = self.memory[CANARY_BYTES : CANARY_BYTES + nbytes]
+        body[:] = POISON
+        self.array = body.view(dtype).reshape(shape).view(HostArray)
+
+    def check(self) -> None:
+        """Raise `KernelFault` if a canary has changed."""
+        for side, canary in (("before", self.memory[:CANARY_BYTES]), ("past", self.memory[-CANARY_BYTES:])):
+            if (canary != CANARY).any():
+                raise KernelFault(f"a kernel wrote {side} an array of {self.array.size} {self.array.dtype}")
+
+
+class HostDevice:
+    """Runs kernels on the CPU, every launch with a fresh order of threads.
+
+    Parameters
+    ----------
+    sources : path
+        Folder of the ``.cu`` and ``.cuh`` files.
+    cache : path
+        Folder for compiled kernels.
+    multiprocessors : int
+        What launches are told; few, so that few keys make a block loop.
+
+    Attributes
+    ----------
+    seed : int
+        Of the next launch's order; every launch adds one.
+    cupy : HostCupy
+        Allocations are poisoned and guarded.
+    """
+
+    def __init__(self, sources: Path, cache: Path, multiprocessors: int = 1) -> None:
+        self.sources = sources
+        self.cache = cache
+        self.seed = 0
+        self.cupy = HostCupy(self.empty, multiprocessors)
+        self._kernels: dict[tuple[str, str], Callable[..., None]] = {}
+        self._allocated: list[Guarded] = []
+        self.array = self.cupy.asarray
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
+        """Allocate poisoned elements between canaries, which `check` looks at."""
+        memory = Guarded(shape, dtype)
+        self._allocated.append(memory)
+        return memory.array
+
+    def check(self) -> None:
+        """Raise `KernelFault` if a canary of any array since the last call has changed; forget the arrays."""
+        allocated, self._allocated = self._allocated, []
+        for memory in allocated:
+            memory.check()
+
+    def prepare(self, source: str, names: Sequence[str]) -> None:
+        """Compile many instances at once, which takes far less time than one by one."""
+        missing = [name for name in dict.fromkeys(names) if (source, name) not in self._kernels]
+        if not missing:
+            return
+        library = build((self.sources / source).read_text(), missing, self.sources, self.cache)
+        for index, name in enumerate(missing):
+            self._kernels[source, name] = _kernel(library, index, name)
+
+    def launch(
+        self, source: str, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0
+    ) -> None:
+        """Run a kernel, as ``loader.launch`` does on a GPU."""
+        if blocks <= 0:
+            return
+        self.prepare(source, [name])
+        self.seed += 1
+        self._kernels[source, name](blocks, threads, arguments, shared_bytes, self.seed)
+
+    def take_place(self, package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make every module of a package launch here and allocate here."""
+        replace_loader(package, monkeypatch, self.launch, self.cupy)
+
+
+def replace_loader(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., None], cupy: HostCupy
+) -> None:
+    """Give every module of a package another ``launch``, another ``Readback`` and another CuPy."""
+    for found in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{found.name}")
+        for name, stand_in in (("launch", launch), ("require_cupy", lambda: cupy), ("Readback", HostReadback)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, stand_in)
+
+
+def _kernel(library: ctypes.CDLL, index: int, name: str) -> Callable[..., None]:
+    launch = getattr(library, f"launch_{index}")
+    launch.restype = ctypes.c_char_p
+    parameter_bytes = getattr(library, f"parameter_bytes_{index}")
+    parameter_bytes.restype = ctypes.POINTER(ctypes.c_uint)
+    widths = _until_zero(parameter_bytes())
+
+    def run(blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int, seed: int) -> None:
+        cells = [_cell(argument) for argument in arguments]
+        given = [cell.nbytes for cell in cells]
+        if given != widths:
+            raise KernelFault(f"{name} takes parameters of {widths} bytes, was given {given}")
+        pointers = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
+        error = launch(
+            ctypes.c_uint(blocks),
+            ctypes.c_uint(threads),
+            ctypes.c_uint64(shared_bytes),
+            ctypes.c_uint64(seed),
+            pointers,
+        )
+        if error is not None:
+            raise KernelFault(f"{name}: {error.decode()}")
+
+    return run
+
+
+def _cell(argument: Any) -> np.ndarray:
+    """Bytes of one kernel argument, as CuPy passes it: an array's address, null for None, a scalar; ints as 64 bits."""
+    if argument is None:
+        return np.zeros(1, np.uintp)
+    if isinstance(argument, HostArray):
+        return np.array([argument.ctypes.data], np.uintp)
+    if isinstance(argument, (int, np.generic)):
+        return np.array([argument], np.int64 if isinstance(argument, int) else argument.dtype)
+    raise KernelFault(f"a kernel argument must be a device array, None or a scalar, got {type(argument)}")
+
+
+def _until_zero(numbers: Any) -> list[int]:
+    found: list[int] = []
+    while number := numbers[len(found)]:
+        found.append(number)
+    return found

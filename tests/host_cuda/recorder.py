@@ -1,0 +1,65 @@
+"""Records which template instances the launches of the package ask for, and runs none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from .device import HostArray, HostCupy, replace_loader
+
+#: Counters that a sort reads back before it ends: how keys are spread, then one level of refinement (how many buckets,
+#: what is planned).
+MOST_READS = 3
+#: Of an H200; launches choose a few shapes by it.
+MULTIPROCESSORS = 132
+
+
+class RecordedArray(HostArray):
+    """Memory that is never touched; what is read back from it is chosen by the recorder."""
+
+    recorder: Recorder
+
+    def get(self) -> np.ndarray:
+        """Ones as long as the recorder says so, then zeros."""
+        self.recorder.reads_of_ones -= 1
+        return np.full(self.shape, int(self.recorder.reads_of_ones >= 0), self.dtype)
+
+
+class Recorder:
+    """Stands in for CuPy and the loader.
+
+    Attributes
+    ----------
+    instances : dict of (str, str) to None
+        Source file and C++ name of every kernel that was launched, in order.
+    """
+
+    def __init__(self) -> None:
+        self.instances: dict[tuple[str, str], None] = {}
+        self.reads_of_ones = 0
+        self.cupy = HostCupy(self.empty, MULTIPROCESSORS)
+        self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
+        """Reserve addresses; memory that nobody touches takes no room."""
+        return np.empty(shape, dtype).view(self.cupy.ndarray)
+
+    def launch(self, source: str, name: str, blocks: int, *_: Any) -> None:
+        """Note a launch."""
+        self.instances[source, name] = None
+
+    def take_place(self, package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make every module of a package launch and allocate here."""
+        replace_loader(package, monkeypatch, self.launch, self.cupy)
+
+    def record(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a function with counters that ask for nothing more, and again with more and more of them at one."""
+        for reads in range(MOST_READS + 1):
+            self.reads_of_ones = reads
+            result = call(*arguments, **options)
+        return result

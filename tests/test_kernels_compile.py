@@ -1,0 +1,154 @@
+"""NVRTC compiles the kernels for every architecture, without a GPU.
+
+The instances are those that the package's own launches ask for, recorded from calls that run nothing. Instances that
+differ only in the kind of order (signed, float, descending, ...) make one family. All families on all architectures
+take many minutes, so here every architecture compiles every kernel, and every family is compiled for one architecture
+at least; ``-m slow`` compiles the full product.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from host_cuda.recorder import Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels import count_scan_reorder, four_step, loader, sorting, split, tuning
+from dask_gpusort.kernels.split_launch import CXX_NAMES, Columns
+
+nvrtc = pytest.importorskip(
+    "cupy_backends.cuda.libs.nvrtc", reason="no CuPy: install dask_gpusort[cu13] to compile kernels"
+)
+try:
+    nvrtc.getVersion()
+except Exception as error:  # CuPy raises what its platform's loader raises
+    pytest.skip(f"CuPy finds no NVRTC: install dask_gpusort[cu13] ({error})", allow_module_level=True)
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
+#: One block, one level of partition, two levels.
+SIZES = (*sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}), 1 << 22, 1 << 28)
+#: Rows that fit each block, and rows that fit none.
+ROWS = (*SIZES[:-2], 1 << 16)
+#: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
+NAMES_PER_PROGRAM = 4
+ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
+GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(")
+
+
+def record_papers_sorts(recorder):
+    """Every sort of ``four_step``, ``split`` and ``count_scan_reorder``."""
+    for dtype in CXX_NAMES:
+        for value in (None, np.uint32, np.uint64):
+            columns = Columns(recorder.empty(10**7, dtype), None if value is None else recorder.empty(10**7, value))
+            split.sort(columns, columns)
+            count_scan_reorder.sort(columns, columns)
+            four_step.sort(columns, columns)
+    for radix_bits in four_step.RADIX_BITS:
+        four_step.sort(columns, columns, radix_bits=radix_bits)
+
+
+def record_sorts(recorder, dtype, descending):
+    """Every function of the kernels' interface on keys of one dtype and direction."""
+    order = {"descending": descending}
+    for n in SIZES:
+        keys = recorder.empty(n, dtype)
+        for algorithm in ("auto", "lsd"):
+            recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
+            recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
+            recorder.record(sorting.sort_pairs, keys, recorder.empty(n, np.uint32), algorithm=algorithm, **order)
+    for length in ROWS:
+        keys = recorder.empty((3, length), dtype)
+        recorder.record(sorting.sort_rows, keys, **order)
+        recorder.record(sorting.argsort_rows, keys, **order)
+    keys = recorder.empty(1000, dtype)
+    recorder.record(sorting.decode, recorder.record(sorting.encode, keys, **order), dtype, **order)
+    for side in ("left", "right"):
+        recorder.record(sorting.search_sorted, keys, keys, side, **order)
+    for bits in (1, 8, 16)[: 1 + keys.itemsize]:
+        recorder.record(sorting.top_histogram, keys, bits, **order)
+    for positions in (np.uint32, np.int64):
+        recorder.record(sorting.gather, keys, recorder.empty(1000, positions))
+
+
+@pytest.fixture(scope="module")
+def instances():
+    """Source and name of every instance that launches ask for."""
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        recorder.take_place(kernels, patch)
+        record_papers_sorts(recorder)
+        for dtype in DTYPES:
+            for descending in (False, True):
+                record_sorts(recorder, dtype, descending)
+    return list(recorder.instances)
+
+
+@pytest.fixture(scope="module")
+def families(instances):
+    """Names by (source, kernel) and family: lists of names that differ only in the kind of order."""
+    found = defaultdict(lambda: defaultdict(list))
+    for source, name in instances:
+        found[source, name.partition("<")[0]][ORDER.sub(r"KeyOrder<\1>", name)].append(name)
+    return {kernel: list(by_family.values()) for kernel, by_family in found.items()}
+
+
+def test_every_kernel_is_launched(families):
+    in_sources = {
+        (path.name, kernel) for path in loader.SOURCES.glob("*.cu") for kernel in GLOBAL.findall(path.read_text())
+    }
+    assert set(families) == in_sources
+
+
+def choose(families, turn, turns):
+    """The share of one architecture: by source, one name of each of its families, and of every kernel at least one.
+
+    Another architecture gets other families and, of one family, other orders.
+    """
+    chosen = defaultdict(list)
+    for (source, _), of_kernel in families.items():
+        mine = range(turn, len(of_kernel), turns) or (turn % len(of_kernel),)
+        chosen[source] += [of_kernel[f][(turn + f) % len(of_kernel[f])] for f in mine]
+    return chosen
+
+
+def compile_for(architecture, source, names):
+    program = nvrtc.createProgram(loader.read_source(source), source, [], [])
+    try:
+        for name in names:
+            nvrtc.addNameExpression(program, name)
+        # CuPy adds -ftz=true to what the loader asks for.
+        nvrtc.compileProgram(program, (*loader.compile_options(), f"-arch=sm_{architecture}", "-ftz=true"))
+        assert len(nvrtc.getCUBIN(program)) > 0
+    except nvrtc.NVRTCError:
+        pytest.fail(f"{source} for sm_{architecture}:\n{nvrtc.getProgramLog(program)[:4000]}")
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def compile_all(architecture, chosen):
+    if architecture not in nvrtc.getSupportedArchs():
+        pytest.skip(f"this NVRTC {nvrtc.getVersion()} does not compile for sm_{architecture}")
+    programs = [
+        (source, names[first : first + NAMES_PER_PROGRAM])
+        for source, names in chosen.items()
+        for first in range(0, len(names), NAMES_PER_PROGRAM)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda program: compile_for(architecture, *program), programs))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_kernel_compiles(families, architecture):
+    compile_all(architecture, choose(families, ARCHITECTURES.index(architecture), len(ARCHITECTURES)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_family_compiles(families, architecture):
+    compile_all(architecture, choose(families, 0, 1))

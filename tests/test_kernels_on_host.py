@@ -1,0 +1,260 @@
+"""The CUDA kernels run on the CPU, in random orders of threads, against NumPy.
+
+Arrays are poisoned and stand between canaries; every launch draws an order of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import host_cuda
+import numpy as np
+import pytest
+from host_cuda import HostDevice
+from host_cuda.recorder import Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels import count_scan_reorder, four_step, scan, sorting, split, tuning
+from dask_gpusort.kernels.loader import SOURCES
+from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+ALGORITHMS = {"four_step": four_step, "split": split, "count_scan_reorder": count_scan_reorder}
+#: Each key with each width of values at least once.
+PAIRS = [("u1", None), ("u1", "u8"), ("u2", None), ("u2", "u4"), ("u4", None), ("u4", "u4"), ("u8", None), ("u8", "u8")]
+#: What is sorted by every digit width.
+WIDTHS_PAIR = ("u2", "u4")
+TILES = {dtype: THREADS * keys_per_thread(np.dtype(dtype).itemsize) for dtype in ("u1", "u2", "u4", "u8")}
+
+
+def prepare(device, calls):
+    """Compile every kernel that some calls ask for, two compilers at a time."""
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        recorder.take_place(kernels, patch)
+        for call in calls:
+            recorder.record(call, recorder.empty)
+    names = defaultdict(list)
+    for source, name in recorder.instances:
+        names[source].append(name)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(device.prepare, names, names.values()))
+
+
+COUNT_BYTES = instance("count_sections", "unsigned char", THREADS)
+
+
+def papers_calls():
+    """What the tests of the papers' sorts call."""
+    for dtype, value in PAIRS:
+        for module in ALGORITHMS.values():
+            yield lambda empty, module=module, key=dtype, value=value: module.sort(*empty_columns(empty, key, value))
+    for bits in four_step.RADIX_BITS:
+        yield lambda empty, bits=bits: four_step.sort(*empty_columns(empty, *WIDTHS_PAIR), radix_bits=bits)
+    yield lambda empty: scan.exclusive_scan(empty(scan.ONE_BLOCK_VALUES + 1, np.uint64))
+
+
+def empty_columns(empty, key, value):
+    return [Columns(empty(1000, key), None if value is None else empty(1000, value))] * 2
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    device = HostDevice(SOURCES, tmp_path_factory.mktemp("host_kernels"))
+    prepare(device, papers_calls())
+    return device
+
+
+@pytest.fixture
+def device(built, monkeypatch):
+    """The host in the place of a GPU; looks at all canaries when the test is done."""
+    built.take_place(kernels, monkeypatch)
+    yield built
+    built.check()
+
+
+def random_keys(rng, dtype, n, kind="uniform"):
+    keys = rng.integers(0, np.iinfo(dtype).max, n, dtype=dtype, endpoint=True)
+    if kind == "few":
+        keys %= np.array(5, dtype)
+    elif kind == "equal":
+        keys[:] = keys[:1]
+    elif kind == "descending":
+        keys = np.sort(keys)[::-1].copy()
+    return keys
+
+
+def check_sort(sort, device, keys, value=None, given=True):
+    """Sort keys, with values (of dtype `value`) that are given or positions, and compare with NumPy."""
+    n = keys.size
+    values = np.random.default_rng(n).permutation(n).astype(value) if value and given else None
+    source = Columns(device.array(keys), None if values is None else device.array(values))
+    out = Columns(device.empty(n, keys.dtype), None if value is None else device.empty(n, value))
+    sort(source, out)
+    positions = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(out.keys, keys[positions])
+    if value:
+        np.testing.assert_array_equal(out.values, positions if values is None else values[positions])
+    np.testing.assert_array_equal(source.keys, keys)
+
+
+@pytest.mark.parametrize("dtype", TILES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_around_the_tile(device, algorithm, dtype):
+    rng, tile = np.random.default_rng(1), TILES[dtype]
+    for n in (0, 1, 2, 31, 257, tile - 1, tile, tile + 1, 2 * tile + 1):
+        check_sort(ALGORITHMS[algorithm].sort, device, random_keys(rng, dtype, n))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "few", "equal", "descending"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_any_distribution(device, algorithm, kind):
+    rng = np.random.default_rng(2)
+    for dtype, value in (("u1", "u8"), ("u2", "u4"), ("u4", "u4")):
+        check_sort(ALGORITHMS[algorithm].sort, device, random_keys(rng, dtype, 5003, kind), value)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [pair for pair in PAIRS if pair[1]])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_stably_along_with_positions(device, algorithm, dtype, value):
+    keys = random_keys(np.random.default_rng(3), dtype, TILES[dtype] + 1, "few")
+    check_sort(ALGORITHMS[algorithm].sort, device, keys, value, given=False)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_in_many_orders_of_threads(device, algorithm):
+    rng = np.random.default_rng(4)
+    for _ in range(8):
+        check_sort(ALGORITHMS[algorithm].sort, device, random_keys(rng, "u2", 2053, "few"), "u4")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sorts_into_its_own_input(device, algorithm):
+    keys = random_keys(np.random.default_rng(5), "u4", 3001)
+    columns = Columns(device.array(keys))
+    ALGORITHMS[algorithm].sort(columns, columns)
+    np.testing.assert_array_equal(columns.keys, np.sort(keys))
+
+
+@pytest.mark.parametrize("radix_bits", four_step.RADIX_BITS)
+def test_four_step_sorts_by_any_digit_width(device, radix_bits):
+    def sort(source, out):
+        four_step.sort(source, out, radix_bits=radix_bits)
+
+    dtype, value = WIDTHS_PAIR
+    check_sort(sort, device, random_keys(np.random.default_rng(6), dtype, 4099), value)
+
+
+def test_sorts_say_what_they_cannot_take(device):
+    keys = Columns(device.empty(3, "u4"))
+    with pytest.raises(ValueError, match="radix_bits must be one of"):
+        four_step.sort(keys, keys, radix_bits=3)
+    for out in (device.empty(3, "u8"), device.empty(4, "u4")):
+        with pytest.raises(ValueError, match="must be like"):
+            split.sort(keys, Columns(out))
+    with pytest.raises(ValueError, match="as many as"):
+        split.sort(keys, Columns(device.empty(3, "u4"), device.empty(2, "u4")))
+    with pytest.raises(ValueError, match="values in need values out"):
+        split.sort(Columns(keys.keys, device.empty(3, "u4")), keys)
+    with pytest.raises(TypeError, match="unsigned"):
+        count_scan_reorder.sort(Columns(device.empty(3, "f4")), Columns(device.empty(3, "f4")))
+
+
+@pytest.mark.parametrize(
+    "n", [1, 255, scan.TILE_VALUES - 1, scan.TILE_VALUES, scan.TILE_VALUES + 1, scan.ONE_BLOCK_VALUES + 1, 20011]
+)
+def test_scans_of_64_bit_counts(device, n):
+    counts = np.random.default_rng(n).integers(0, 1 << 40, n, dtype=np.uint64)
+    by_tiles, by_one_block = device.array(counts), device.array(counts)
+    scan.exclusive_scan(by_tiles)
+    scan.scan_in_one_block(by_one_block)
+    np.testing.assert_array_equal(by_tiles, np.cumsum(counts) - counts)
+    np.testing.assert_array_equal(by_one_block, by_tiles)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_packed_counters_are_flushed_before_they_overflow(device, equal):
+    n, section = 200_003, 140_000  # a thread counts 140,000 / 256 = 546 keys of the first section, over two flushes
+    keys = np.random.default_rng(7).integers(0, 16, n, dtype=np.uint8)
+    if equal:
+        keys[:] = 15
+    table = device.empty(32, np.uint64)
+    arguments = (device.array(keys), np.uint64(n), np.uint64(section), np.int32(0), table)
+    device.launch(count_scan_reorder.SOURCE, COUNT_BYTES, 2, THREADS, arguments)
+    expected = [np.bincount(part, minlength=16) for part in (keys[:section], keys[section:])]
+    np.testing.assert_array_equal(table.reshape(16, 2).T, expected)
+
+
+# The sorts that the package uses, with blocks so small that few keys take every way through them.
+
+FINISH = tuning.Finish(128, 17, 2048)  # the smallest whose overfull buckets are long enough to be sampled
+FINISH_KEYS = FINISH.capacity
+ONE_LEVEL_BUCKETS = 4  # more are found by two partitions, as are those of TWO_LEVELS keys
+
+
+def use_small_blocks(patch):
+    tile = tuning.Tile(128, 8, 2, 16)
+    patch.setattr(tuning, "FINISH", {shape: (FINISH,) * len(blocks) for shape, blocks in tuning.FINISH.items()})
+    patch.setattr(tuning, "MAIN_FINISH", dict.fromkeys(tuning.FINISH, 0))
+    patch.setattr(tuning, "MAX_DIGITS", tile.digits)
+    patch.setattr(tuning, "PARTITION", dict.fromkeys(tuning.PARTITION, tile))
+    patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
+    segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4, 2, 64)
+    patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
+    patch.setattr(tuning, "LSD", {width: tuning.Tile(256, 4) for width in tuning.LSD})
+
+
+LSD_TILE = 256 * 4
+TWO_LEVELS = 40_009
+SORTED = "sort_keys", np.sort
+POSITIONS = "argsort", lambda keys: np.argsort(keys, axis=-1, kind="stable")
+#: Function, its NumPy twin, dtype, shapes, options.
+SORTS = {
+    "keys": (*SORTED, "f4", [0, 1, FINISH_KEYS - 1, FINISH_KEYS, FINISH_KEYS + 1, TWO_LEVELS], {}),
+    "positions": (*POSITIONS, "i4", [1, FINISH_KEYS + 1, TWO_LEVELS], {}),
+    "positions of 64 bits": (*POSITIONS, "f8", [1, FINISH_KEYS + 1, TWO_LEVELS], {}),
+    "narrow keys": (*SORTED, "i2", [1, 4093, TWO_LEVELS], {}),
+    "stable passes": (*SORTED, "i4", [1, LSD_TILE - 1, LSD_TILE, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
+    "stable passes of positions": (*POSITIONS, "u4", [1, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
+    "rows": ("sort_rows", np.sort, "i4", [(20, 301), (1, FINISH_KEYS), (3, 4001)], {}),
+    "rows of positions": ("argsort_rows", POSITIONS[1], "u4", [(20, 301)], {}),
+}
+
+
+def sorts_calls():
+    for function, _, dtype, shapes, options in SORTS.values():
+        for shape in shapes:
+            yield lambda empty, f=function, s=shape, d=dtype, o=options: getattr(sorting, f)(empty(s, d), **o)
+
+
+@pytest.fixture(scope="module")
+def built_small(built):
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_blocks(patch)
+        prepare(built, sorts_calls())
+    return built
+
+
+def bits_of_keys(rng, dtype, shape, kind):
+    """Random numbers of a dtype, of all exponents, without NaN."""
+    dtype = np.dtype(dtype)
+    keys = rng.integers(0, 256, (*np.atleast_1d(shape), dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0]
+    keys[keys != keys] = 1
+    if kind == "few":
+        keys = keys.ravel()[rng.integers(0, min(7, keys.size), keys.shape)] if keys.size else keys
+    elif kind == "sorted":
+        keys = np.sort(keys)
+    return keys
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("case", SORTS)
+def test_the_packages_sorts(built_small, device, monkeypatch, case, kind):
+    function, twin, dtype, shapes, options = SORTS[case]
+    use_small_blocks(monkeypatch)
+    rng = np.random.default_rng(8)
+    for shape in shapes:
+        keys = bits_of_keys(rng, dtype, shape, kind)
+        np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys), **options), twin(keys))
