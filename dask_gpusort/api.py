@@ -16,7 +16,7 @@ from numpy.exceptions import AxisError
 from .chunk import library_of
 from .config import EXCHANGES
 from .graph.global_sort import Request, Want, global_sort, plan_for
-from .graph.rows import sort_rows, way_of
+from .graph.rows import chunk_limit, sort_rows, way_of
 from .order import Order
 from .plan import choose_path, describe
 
@@ -299,14 +299,24 @@ def _flattened(array: Any, axis: int | None) -> tuple[Any, int]:
         raise ValueError("axis=None cannot flatten chunks of unknown sizes: call compute_chunk_sizes() first")
     if array.size == 0:
         return da.from_array(array._meta.ravel()[:0], chunks=-1, asarray=False), 0
-    # Once the later dimensions are whole, C order of the array is C order of each chunk.
-    whole = array.rechunk({0: "auto", **dict.fromkeys(range(1, array.ndim), -1)})
+    return _in_c_order(array), 0
+
+
+def _in_c_order(array: Any) -> Any:
+    """Elements of an array in C order, in chunks that are no larger than need be."""
+    if array.ndim == 1:
+        return array
     row = math.prod(array.shape[1:])
+    if row * array.dtype.itemsize > chunk_limit(array):
+        return da.concatenate([_in_c_order(array[index]) for index in range(array.shape[0])])
+    # Once the later dimensions are whole, C order of the array is C order of each chunk.
+    # (Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.)
+    item = np.dtype((np.void, max(1, array.dtype.itemsize)))
+    spec = ("auto",) + (-1,) * (array.ndim - 1)
+    whole = array.rechunk(normalize_chunks(spec, array.shape, dtype=item, previous_chunks=array.chunks))
     sizes = tuple(size * row for size in whole.chunks[0])
-    flat = whole.map_blocks(
-        _ravel, drop_axis=list(range(1, array.ndim)), chunks=(sizes,), dtype=array.dtype, meta=array._meta.ravel()
-    )
-    return flat, 0
+    dropped = list(range(1, array.ndim))
+    return whole.map_blocks(_ravel, drop_axis=dropped, chunks=(sizes,), dtype=array.dtype, meta=array._meta.ravel())
 
 
 def _ravel(block: Any) -> Any:

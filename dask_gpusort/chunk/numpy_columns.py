@@ -13,6 +13,7 @@ Nearly every column is an array of unsigned codes, so the radix sort of one chun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,7 @@ def _field_columns(array: np.ndarray, order: Order) -> list[Column]:
 
 
 def _raw_bytes(field: np.ndarray) -> np.ndarray:
-    flat = np.ascontiguousarray(field).reshape(len(field), -1)
+    flat = np.ascontiguousarray(field).reshape(len(field), math.prod(field.shape[1:]))
     width = flat.shape[1] * flat.itemsize
     return flat.view(f"V{width}").ravel() if width else np.zeros(len(field), "V1")
 

@@ -19,6 +19,7 @@ from ..order import Order
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
 from . import numpy_columns, numpy_radix, probing
 from .run import Run
+from .run import concatenate as concatenate_alike
 
 #: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
 _SCANNED_KEYS = 1 << 16
@@ -278,4 +279,5 @@ def take_rows(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Join arrays along their first dimension."""
-    return np.concatenate(arrays)
+    joined: np.ndarray = concatenate_alike(arrays)
+    return joined

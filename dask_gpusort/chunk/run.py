@@ -156,7 +156,16 @@ def _join(arrays: Sequence[Array], *, copy: bool | None) -> Array:
             return joined
         if copy is False and any(array.size for array in arrays):
             raise ValueError("the runs do not lie end to end in memory: pass copy=None to copy where needed")
-    return np.concatenate(arrays)  # CuPy's own, for CuPy arrays
+    return concatenate(arrays)
+
+
+def concatenate(arrays: Sequence[Array]) -> Array:
+    """Join arrays, NumPy or CuPy, along their first dimension; a dtype that all share stays as it is.
+
+    Left to itself NumPy joins arrays of a swapped byte order, or of padded records, into the native or packed dtype.
+    """
+    shared = arrays[0].dtype if len({array.dtype for array in arrays}) == 1 else None
+    return np.concatenate(arrays, dtype=shared)  # CuPy's own, for CuPy arrays
 
 
 def _view_across(arrays: Sequence[Array]) -> Array | None:

@@ -16,6 +16,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
 from ..chunk import ops_for
@@ -93,7 +94,8 @@ def sort_rows(request: Request, keys: Any, values: Sequence[Any], axis: int, chu
         found = _row_by_row(request, keys, values, axis)
     else:
         if way == "rechunk":
-            keys, *values = (_whole_rows(array, keys, axis) for array in (keys, *values))
+            whole = _whole_rows([keys, *values], axis)
+            keys, *values = (array.rechunk(whole) for array in (keys, *values))
         found = _sort_blocks(request, keys, values, axis)
     return tuple(array if _same(array.chunks, chunks) else array.rechunk(chunks) for array in found)
 
@@ -105,12 +107,17 @@ def _same(chunks: Any, others: Any) -> bool:
     )
 
 
-def _whole_rows(array: Any, keys: Any, axis: int) -> Any:
-    """Rechunk so that an axis is whole, and others are cut to keep chunks within the limit."""
-    unknown = any(math.isnan(size) for sizes in keys.chunks for size in sizes)
-    others = [] if unknown or keys.size == 0 else [dim for dim in range(keys.ndim) if dim != axis]
-    spec = {axis: -1, **dict.fromkeys(others, "auto")}
-    return array.rechunk(spec, block_size_limit=int(chunk_limit(keys)))
+def _whole_rows(arrays: Sequence[Any], axis: int) -> Any:
+    """Chunks, for `rechunk`, in which an axis is whole and others are cut to keep chunks within the limit."""
+    keys = arrays[0]
+    if keys.size == 0 or any(map(math.isnan, keys.shape)):
+        return {axis: -1}
+    # Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.
+    widest = np.dtype((np.void, max(1, *(array.dtype.itemsize for array in arrays))))
+    spec = tuple(-1 if dim == axis else "auto" for dim in range(keys.ndim))
+    return normalize_chunks(
+        spec, keys.shape, limit=int(chunk_limit(keys)), dtype=widest, previous_chunks=keys.chunks
+    )
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
