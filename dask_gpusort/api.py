@@ -382,8 +382,8 @@ def _companion(keys: Any, value: Any, number: int) -> Any:
     """A value array in the keys' chunks, whole behind them."""
     if library_of(value._meta) != library_of(keys._meta):
         raise TypeError(
-            f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of them, "
-            "with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
+            f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of "
+            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
         )
     lead = value.shape[: keys.ndim]
     fits = len(lead) == keys.ndim and all(

@@ -164,6 +164,8 @@ def choose_samples(sizes: Sequence[Size], num_groups: int) -> int:
     With s samples in each of P chunks, the next round asks about 2 G N / s keys at most (see `choose_rounds`): the two
     rounds cost the same where ``P s == 2 G N / s``.
     """
+    if num_groups == 1:
+        return 1
     total = sum(size for size in sizes if not math.isnan(size)) or len(sizes) * ROUND_KEYS
     even = math.isqrt(int(2 * num_groups * total / len(sizes)))
     return max(1, min(even, ROUND_KEYS // len(sizes)))

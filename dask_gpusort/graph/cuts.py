@@ -113,7 +113,8 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
                 List(*map(TaskRef, runs[start:stop])),
                 brackets,
                 plan.order,
-                None if last else plan.samples,
+                # One group has no boundaries: its only round just counts the keys of the chunks.
+                None if last and plan.rounds else plan.samples,
                 0 if number else plan.radix_bits,
             )
             for start, stop in plan.counted

@@ -126,7 +126,9 @@ def p2p_exchange(
     return {task.key: task for task in (*scatters, barrier, *merges)}
 
 
-def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: C, check: Callable[[Run, C, int], None] | None = None) -> int:
+def scatter_run(
+    shuffle_id: str, chunk: int, run: Run, cuts: C, check: Callable[[Run, C, int], None] | None = None
+) -> int:
     """Task: cut a sorted chunk and send its pieces.
 
     Returns

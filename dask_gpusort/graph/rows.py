@@ -115,9 +115,7 @@ def _whole_rows(arrays: Sequence[Any], axis: int) -> Any:
     # Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.
     widest = np.dtype((np.void, max(1, *(array.dtype.itemsize for array in arrays))))
     spec = tuple(-1 if dim == axis else "auto" for dim in range(keys.ndim))
-    return normalize_chunks(
-        spec, keys.shape, limit=int(chunk_limit(keys)), dtype=widest, previous_chunks=keys.chunks
-    )
+    return normalize_chunks(spec, keys.shape, limit=int(chunk_limit(keys)), dtype=widest, previous_chunks=keys.chunks)
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
