@@ -147,4 +147,8 @@ def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
     if keys.ndim == 1:
         return global_sort(request, keys, values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    return tuple(da.stack(column, axis=0, allow_unknown_chunksizes=True) for column in zip(*parts, strict=True))
+    # Dask stacks arrays of a swapped byte order, or of padded records, into the native or packed dtype.
+    return tuple(
+        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
+        for column in zip(*parts, strict=True)
+    )

@@ -1,0 +1,106 @@
+"""Fixtures and settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from dask_gpusort.chunk import numpy_ops
+
+# Two clusters and a loaded machine make single examples slow now and then, which is no failure. The same examples on
+# every run: a red build is then about the change that is built.
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
+settings.register_profile("thorough", max_examples=400, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+_MARKERS = {
+    "gpu": "needs a CUDA device and CuPy",
+    "multi_gpu": "needs several CUDA devices",
+    "slow": "takes half a minute or more",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    known = {line.partition(":")[0] for line in config.getini("markers")}
+    for name, text in _MARKERS.items():
+        if name not in known:
+            config.addinivalue_line("markers", f"{name}: {text}")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One library of chunks: its arrays, the package's steps on them, and the ways there and back."""
+
+    name: str
+    ops: ModuleType
+    asarray: Callable[[np.ndarray], Any]
+    asnumpy: Callable[[Any], np.ndarray]
+
+
+def _cupy_backend() -> Backend:
+    cupy = pytest.importorskip("cupy")
+    try:
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        devices = 0
+    if not devices:
+        pytest.skip("no CUDA device")
+    ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops")
+    return Backend("cupy", ops, cupy.asarray, cupy.asnumpy)
+
+
+@pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """The steps of `chunk` for each library of arrays."""
+    return _cupy_backend() if request.param == "cupy" else Backend("numpy", numpy_ops, np.asarray, np.asarray)
+
+
+@contextmanager
+def no_computation() -> Iterator[None]:
+    """A context in which whatever computes a Dask collection fails."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("something was computed while a graph was built")
+
+    with dask.config.set(scheduler=refuse):
+        yield
+
+
+@pytest.fixture
+def raise_if_computes() -> Callable[[], Any]:
+    return no_computation
+
+
+@pytest.fixture(scope="session")
+def cluster_client() -> Iterator[Any]:
+    """A client of a cluster inside this process: two workers of two threads. Nobody's default."""
+    distributed = pytest.importorskip("distributed")
+    settings_of_tests = {"distributed.worker.memory.terminate": False, "distributed.comm.timeouts.connect": "60s"}
+    with (
+        dask.config.set(settings_of_tests),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0", memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def on_cluster(cluster_client: Any) -> Iterator[Any]:
+    """Everything in the test runs on the cluster, as with a client that is the default."""
+    with cluster_client.as_current(), dask.config.set(scheduler="distributed"):
+        yield cluster_client

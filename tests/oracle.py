@@ -1,0 +1,199 @@
+"""What a sort should give, written without a line of the package.
+
+The order is NumPy 2.5's, for every dtype and both directions. NumPy sorts the ascending half itself, and from 2.5 on
+most of the descending one; `test_oracle.py` holds this file against it. What NumPy does not sort downwards (records,
+void, objects, variable-width strings) follows the same rule: missing values last, equal keys in input order.
+
+Every key becomes a few integer columns, most significant first: the *class* of a missing value, which never turns
+round, then a dense rank among the others, which does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def sort(a: Array, axis: int | None = -1, *, descending: bool = False, order: Any = None) -> Array:
+    """The stable sort."""
+    a, axis = _flattened(a, axis)
+    return np.take_along_axis(a, argsort(a, axis, descending=descending, order=order), axis)
+
+
+def argsort(a: Array, axis: int | None = -1, *, descending: bool = False, order: Any = None) -> Array:
+    """The stable indirect sort."""
+    a, axis = _flattened(a, axis)
+    rows = np.moveaxis(a, axis, -1)
+    found = np.empty(rows.shape, np.int64)
+    for index in np.ndindex(rows.shape[:-1]):
+        found[index] = _argsort_row(rows[index], descending, order)
+    return np.moveaxis(found, -1, axis)
+
+
+def _flattened(a: Array, axis: int | None) -> tuple[Array, int]:
+    return (a.ravel(), 0) if axis is None else (a, axis)
+
+
+def _argsort_row(row: Array, descending: bool, order: Any) -> Array:
+    if row.dtype.kind == "O" and not descending:
+        # Python's own stable sort; dense ranks would need objects that are equal in one way only.
+        return np.array(sorted(range(len(row)), key=row.__getitem__), np.int64)
+    columns = _columns(row, order)
+    turned = [-values if descending and not fixed else values for values, fixed in columns]
+    return np.lexsort(turned[::-1]) if turned else np.arange(len(row))
+
+
+def _columns(row: Array, order: Any = None) -> list[tuple[Array, bool]]:
+    """Columns of integers, and whether each keeps its direction."""
+    dtype = row.dtype
+    if dtype.names is not None:
+        first = [order] if isinstance(order, str) else list(order or ())
+        names = first + [name for name in dtype.names if name not in first]
+        return [column for name in names for column in _field(row[name])]
+    if dtype.kind == "c":
+        real, imag = np.isnan(row.real), np.isnan(row.imag)
+        classes = 2 * real.astype(np.int64) + imag
+        parts = [np.where(nan, 0, part) for part, nan in ((row.real, real), (row.imag, imag))]
+        return [(classes, True)] + [(_dense(part), False) for part in parts]
+    if dtype.kind in "fmM":
+        missing = np.isnan(row) if dtype.kind == "f" else np.isnat(row)
+        filled = np.where(missing, np.zeros(1, dtype), row)
+        return [(missing.astype(np.int64), True), (_dense(filled), False)]
+    if dtype.kind == "T":
+        missing = np.array([not isinstance(element, str) for element in row.tolist()], bool)
+        return [(missing.astype(np.int64), True), (_dense(_texts(row)), False)]
+    if dtype.kind == "V":
+        return [(_dense(_bytes(row)), False)]
+    return [(_dense(row), False)]
+
+
+def _field(field: Array) -> list[tuple[Array, bool]]:
+    # NumPy compares a field that is itself an array by its bytes.
+    return _columns(field) if field.ndim == 1 else [(_dense(_bytes(field)), False)]
+
+
+def _texts(row: Array) -> Array:
+    texts = np.empty(len(row), object)
+    texts[:] = [element if isinstance(element, str) else "" for element in row.tolist()]
+    return texts
+
+
+def _bytes(field: Array) -> Array:
+    found = np.empty(len(field), object)
+    found[:] = [element.tobytes() for element in field]
+    return found
+
+
+def _dense(values: Array) -> Array:
+    """Rank among the distinct values, from 0."""
+    if values.dtype.kind != "O":
+        return np.unique(values, return_inverse=True)[1].reshape(values.shape).astype(np.int64)
+    ranks = np.empty(len(values), np.int64)
+    rank = -1
+    previous: Any = None
+    for position in sorted(range(len(values)), key=values.__getitem__):
+        if rank < 0 or values[position] != previous:
+            rank += 1
+        previous = values[position]
+        ranks[position] = rank
+    return ranks
+
+
+def bits(a: Array) -> list[Any]:
+    """What is really in an array, element by element: NaN payloads, signs of zeros, types of objects.
+
+    Padding, of long doubles and between the fields of a record, is nobody's business and left out.
+    """
+    a = np.asarray(a)
+    if a.dtype.names is not None:
+        if a.size == 0:
+            return []
+        columns = [bits(a[name].reshape(a.size, -1)) for name in a.dtype.names]
+        return [tuple(_share(column, a.size, number) for column in columns) for number in range(a.size)]
+    flat = np.ascontiguousarray(a).reshape(-1)
+    if a.dtype.kind in "OT":
+        return [(type(element).__name__, repr(element)) for element in flat.tolist()]
+    if flat.nbytes == 0:
+        return [b""] * flat.size
+    rows = flat.view(np.uint8).reshape(flat.size, a.dtype.itemsize)
+    if a.dtype.char in "gG" and a.dtype.isnative:
+        part = a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1)
+        # Ten bytes of an 80-bit float carry its value.
+        kept = 10 if np.finfo(np.longdouble).nmant == 63 else part
+        rows = rows.reshape(flat.size, -1, part)[:, :, :kept].reshape(flat.size, -1)
+    return [row.tobytes() for row in rows]
+
+
+def _share(column: list[Any], size: int, number: int) -> tuple[Any, ...]:
+    width = len(column) // size
+    return tuple(column[number * width : (number + 1) * width])
+
+
+def assert_same_bits(got: Any, wanted: Any) -> None:
+    """Same type, dtype, shape and content, down to the last bit."""
+    assert type(got) is type(wanted), (type(got), type(wanted))
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    mine, theirs = bits(got), bits(wanted)
+    if mine != theirs:
+        first = next(number for number, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+        raise AssertionError(
+            f"element {first} of {got.size} is {got.reshape(-1)[first]!r} ({mine[first]!r}), "
+            f"should be {wanted.reshape(-1)[first]!r} ({theirs[first]!r})"
+        )
+
+
+def assert_same_elements(got: Array, wanted: Array) -> None:
+    """The same elements, bit for bit, in any order."""
+    assert sorted(bits(got)) == sorted(bits(wanted))
+
+
+def assert_sorts(got: Array, a: Array, axis: int | None = -1, *, descending: bool = False, order: Any = None) -> None:
+    """A sort that need not be stable: NumPy's order, and no bit lost or made up in any row."""
+    wanted = sort(a, axis, descending=descending, order=order)
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    a, axis = _flattened(a, axis)
+    got_rows, rows, wanted_rows = (np.moveaxis(array, axis, -1) for array in (got, a, wanted))
+    for index in np.ndindex(rows.shape[:-1]):
+        assert_same_elements(got_rows[index], rows[index])
+        both = np.concatenate([got_rows[index], wanted_rows[index]])
+        half = len(both) // 2
+        if both.dtype.kind == "O":
+            assert both[:half].tolist() == both[half:].tolist()
+        else:
+            for values, _ in _columns(both, order):
+                np.testing.assert_array_equal(values[:half], values[half:])
+
+
+def checksum(blocks: Sequence[Array] | Any) -> int:
+    """A sum over the mixed bits of 64-bit keys: the same whatever their order is.
+
+    The mixing is the finaliser of SplitMix64 (Steele, Lea, Flood 2014); without it, exchanged low and high halves of
+    keys would go unnoticed.
+    """
+    total = 0
+    for block in blocks:
+        word = np.ascontiguousarray(block).view(np.uint64).copy()
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            word ^= word >> np.uint64(shift)
+            word *= np.uint64(factor)
+        word ^= word >> np.uint64(31)
+        total += int(word.sum(dtype=np.uint64))
+    return total % (1 << 64)
+
+
+def assert_ascends(blocks: Any) -> int:
+    """Blocks of numbers ascend, within and across blocks; gives how many there are."""
+    count, last = 0, None
+    for block in blocks:
+        if len(block):
+            assert (block[1:] >= block[:-1]).all(), f"not sorted within the block at {count}"
+            assert last is None or last <= block[0], f"not sorted across the block border at {count}"
+            last = block[-1]
+        count += len(block)
+    return count

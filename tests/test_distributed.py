@@ -1,0 +1,287 @@
+"""On a cluster: both exchanges, the same bits as anywhere else, and workers that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import oracle
+import pytest
+import strategies as ours
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_sort import groups
+
+import dask_gpusort
+from dask_gpusort.graph import p2p
+
+distributed = pytest.importorskip("distributed")
+
+EXCHANGES = ("p2p", "tasks")
+ON_CLUSTER = ("auto", *EXCHANGES, "gather")
+
+#: A graph takes some tenths of a second on a cluster: fewer examples, as the chunks' own work is tested elsewhere.
+few = settings(
+    max_examples=8, suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture
+def client(on_cluster):
+    return on_cluster
+
+
+def test_p2p_is_chosen_and_fits(client):
+    assert p2p.unavailable() is None
+    x = da.zeros(100, chunks=10)
+    for asked, used in (("auto", "p2p"), ("tasks", "tasks"), ("p2p", "p2p"), ("gather", "gather")):
+        assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
+
+
+def test_without_the_engine_tasks_are_used_and_p2p_is_refused(client):
+    x = da.from_array(ours.make("i8", 200), chunks=20)
+    with mock.patch.object(p2p, "_mismatch", "another version"):
+        assert "tasks" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+        with pytest.raises(ValueError, match=r"another version.*exchange='auto'"):
+            dask_gpusort.sort(x, exchange="p2p")
+        oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
+
+
+# The cluster is the same for all examples.
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_sort_and_argsort(client, exchange, data):
+    array = data.draw(ours.arrays())
+    options = {**data.draw(ours.options(array.dtype)), "exchange": exchange}
+    chunks = data.draw(ours.chunkings(array.shape))
+    unknown = data.draw(st.booleans())
+    with groups(data.draw(st.integers(1, 6))):
+        x = ours.dask_array(array, chunks, unknown=unknown)
+        found = dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options)
+        got, positions = dask.compute(*found)
+    wanted = oracle.argsort(array, descending=options["descending"])
+    oracle.assert_same_bits(positions, wanted)
+    oracle.assert_same_bits(got, array[wanted])
+
+
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_values(client, exchange, data):
+    keys = data.draw(ours.arrays(dtypes=["i4", "f4", "S5", "c16", "M8[ns]"]))
+    dtype = data.draw(st.sampled_from(ours.EVERY))
+    values = ours.make(dtype, len(keys)), np.arange(3 * len(keys)).reshape(-1, 3)
+    with groups(data.draw(st.integers(1, 6))):
+        arrays = [ours.dask_array(array, data.draw(ours.chunkings(array.shape))) for array in (keys, *values)]
+        got = dask.compute(*dask_gpusort.sort_by_key(*arrays, exchange=exchange))
+    positions = oracle.argsort(keys)
+    for one, array in zip(got, (keys, *values), strict=True):
+        oracle.assert_same_bits(one, array[positions])
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ids=str)
+def test_the_same_bits_as_on_threads(client, dtype):
+    # Not stable, where the order of equal keys is nobody's but must not depend on who sorts.
+    array = ours.make(dtype, 400, "special")
+    with groups(5):
+        with dask.config.set(scheduler="threads"):
+            wanted = dask_gpusort.sort(ours.dask_array(array, 37)).compute()
+        for exchange in ON_CLUSTER:
+            oracle.assert_same_bits(dask_gpusort.sort(ours.dask_array(array, 61), exchange=exchange).compute(), wanted)
+
+
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_exact_sizes_for_every_distribution(client, exchange, distribution):
+    array = ours.make("i8", 5000, distribution)
+    with groups(7):
+        found = dask_gpusort.sort(da.from_array(array, chunks=333), chunks=((1, 0, 2999, 2000),), exchange=exchange)
+    blocks = dask.compute(*found.to_delayed())
+    assert [len(block) for block in blocks] == [1, 0, 2999, 2000]
+    oracle.assert_same_bits(np.concatenate(blocks), np.sort(array))
+
+
+@pytest.mark.parametrize("exchange", ON_CLUSTER)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_several_dimensions(client, exchange, axis):
+    array = ours.make("f4", 96, "special").reshape(8, 12)
+    for limit in ("128MiB", "8B"):
+        with dask.config.set({"array.chunk-size": limit}):
+            x = da.from_array(array, chunks=(2, 3))
+            found = dask_gpusort.sort(x, axis, stable=True, exchange=exchange)
+            oracle.assert_same_bits(found.compute(), oracle.sort(array, axis))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_persist_and_parts(client, exchange):
+    array = ours.make("i8", 1000)
+    wanted = np.sort(array)
+    with groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange)
+    oracle.assert_same_bits(found.blocks[0].compute(), wanted[:90])
+    oracle.assert_same_bits(found.blocks[-1].compute(), wanted[990:])
+    kept = found.persist()
+    distributed.wait(kept)
+    oracle.assert_same_bits(kept.compute(), wanted)
+    oracle.assert_same_bits(kept[100:200].compute(), wanted[100:200])
+    # Again after it was forgotten, under the same names.
+    del kept
+    oracle.assert_same_bits(found.compute(), wanted)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_two_sorts_at_once(client, exchange):
+    arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]
+    with groups(4):
+        found = [dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange) for array in arrays]
+        both = dask.compute(*found, found[0] + found[1])
+    for got, array in zip(both, arrays, strict=False):
+        oracle.assert_same_bits(got, np.sort(array))
+    oracle.assert_same_bits(both[2], np.sort(arrays[0]) + np.sort(arrays[1]))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_sort_of_a_sort(client, exchange):
+    array = ours.make("i4", 1000, "few")
+    with groups(3):
+        once = dask_gpusort.argsort(da.from_array(array, chunks=90), exchange=exchange)
+        twice = dask_gpusort.argsort(once, exchange=exchange)
+    oracle.assert_same_bits(twice.compute(), np.argsort(np.argsort(array, kind="stable")))
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_the_graph_travels_unfused_and_fused(client, exchange, fuse):
+    array = ours.make("i8", 500)
+    with dask.config.set({"optimization.fuse.active": fuse}), groups(3):
+        found = dask_gpusort.sort(da.from_array(array, chunks=60) + 1, exchange=exchange) - 1
+        oracle.assert_same_bits(found.compute(), np.sort(array))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_errors_of_the_data_come_to_the_user(client, exchange):
+    short = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
+    mixed = da.from_array(ours._objects([3, 1, "x", 2]), chunks=2, name=False)
+    with groups(2):
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            dask_gpusort.sort(short, exchange=exchange).compute()
+        with pytest.raises(TypeError, match="could not compare"):
+            dask_gpusort.sort(mixed, exchange=exchange).compute()
+
+
+def test_a_client_that_is_not_the_default_is_used_if_it_computes(cluster_client):
+    # Built without it: the exchange of threads, which a cluster can run all the same.
+    array = ours.make("i8", 500)
+    with groups(3):
+        found = dask_gpusort.sort(da.from_array(array, chunks=60))
+    oracle.assert_same_bits(cluster_client.compute(found, sync=True), np.sort(array))
+
+
+# Workers that are lost.
+
+
+class KillAt(distributed.WorkerPlugin):
+    """Kills the worker's process, by SIGKILL and once in all, as soon as it has finished a task of some name."""
+
+    name = "kill-at"
+
+    def __init__(self, prefix, flag, after):
+        self.prefix, self.flag, self.after = prefix, str(flag), after
+
+    def setup(self, worker):
+        self.seen = 0
+
+    def transition(self, key, start, finish, **kwargs):
+        name = key[0] if isinstance(key, tuple) else key
+        if finish != "memory" or not name.startswith(self.prefix):
+            return
+        self.seen += 1
+        if self.seen < self.after:
+            return
+        try:
+            os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """A cluster of two processes that are started again when they die."""
+    config = {
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.comm.retry.count": 0,
+        "distributed.deploy.lost-worker-timeout": "120s",
+        "distributed.comm.timeouts.connect": "20s",
+    }
+    with (
+        dask.config.set(config),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+STAGES = {
+    "p2p": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "shuffle-barrier", "sort-merge", "output"],
+    "tasks": ["sort-local", "sort-scatter", "sort-slab", "sort-merge", "output"],
+}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "stage"), [(exchange, stage) for exchange in EXCHANGES for stage in STAGES[exchange]]
+)
+def test_a_killed_worker(processes, tmp_path, exchange, stage):
+    client = processes
+    client.wait_for_workers(2, timeout=60)
+    flag = tmp_path / "killed"
+    array = ours.make("f8", 40_000, "zipf", seed=len(stage))
+    with (
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
+        groups(6),
+    ):
+        x = da.from_array(array, chunks=2000).map_blocks(np.negative)
+        found = dask_gpusort.sort(x, exchange=exchange, stable=True)
+        prefix = found.name if stage == "output" else stage
+        client.register_plugin(KillAt(prefix, flag, after=1 if stage in ("sort-scan", "shuffle-barrier") else 2))
+        try:
+            got = client.compute(found, retries=3).result(timeout=120)
+        finally:
+            client.wait_for_workers(2, timeout=60)
+            client.unregister_worker_plugin(KillAt.name)
+    assert flag.exists(), "no worker was killed"
+    oracle.assert_same_bits(got, oracle.sort(-array))
+
+
+def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
+    client = processes
+    client.wait_for_workers(2, timeout=60)
+
+    def block(block_id):
+        # Shorter each time: what was counted is not what comes again.
+        number = block_id[0]
+        times = len(list(tmp_path.glob(f"block-{number}-*")))
+        (tmp_path / f"block-{number}-{times}").touch()
+        return np.arange(1000 - times)
+
+    for exchange in EXCHANGES:
+        for mark in tmp_path.iterdir():
+            mark.unlink()
+        with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
+            x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
+            found = dask_gpusort.sort(x, exchange=exchange)
+            client.register_plugin(KillAt("sort-scatter", tmp_path / "killed", after=1))
+            try:
+                # Found in the exchange; or by the sizes, where what was counted is lost too.
+                with pytest.raises((RuntimeError, ValueError), match=r"(?i)persist|computed again|chunk size says"):
+                    client.compute(found, retries=1).result(timeout=120)
+            finally:
+                client.wait_for_workers(2, timeout=60)
+                client.unregister_worker_plugin(KillAt.name)
+        assert (tmp_path / "killed").exists()

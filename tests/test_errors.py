@@ -1,0 +1,317 @@
+"""What is refused: NumPy's own types of error, a message that names the remedy, as early as it can be known."""
+
+from __future__ import annotations
+
+import os
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import strategies as ours
+from test_sort import computed, groups
+
+import dask_gpusort
+
+FUNCTIONS = [dask_gpusort.sort, dask_gpusort.argsort, dask_gpusort.sort_by_key, dask_gpusort.explain]
+
+
+@pytest.fixture(params=FUNCTIONS, ids=lambda function: function.__name__)
+def function(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def building_computes_nothing(request, raise_if_computes):
+    """Errors in this file are raised while the graph is built, unless the test says otherwise."""
+    if "when_it_runs" not in request.node.name:
+        with raise_if_computes():
+            yield
+    else:
+        yield
+
+
+def raises_as_numpy(error, match, function, *args, **kwargs):
+    with pytest.raises(error, match=match):
+        function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("axis", [2, -3, 10**9])
+def test_axis_out_of_bounds(function, axis):
+    raises_as_numpy(
+        np.exceptions.AxisError, f"use an axis.*{axis} is out of bounds.*2", function, da.zeros((2, 3)), axis=axis
+    )
+    with pytest.raises(np.exceptions.AxisError):
+        np.sort(np.zeros((2, 3)), axis)
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_no_dimension(function, axis):
+    raises_as_numpy(np.exceptions.AxisError, "axis=None", function, da.from_array(np.array(1.0)), axis=axis)
+    with pytest.raises(np.exceptions.AxisError):
+        np.sort(np.array(1.0), axis)
+
+
+@pytest.mark.parametrize("axis", [1.0, "0", (0,)])
+def test_axis_that_is_no_integer(function, axis):
+    with pytest.raises(TypeError):
+        np.sort(np.zeros(3), axis)
+    with pytest.raises(TypeError):
+        function(da.zeros(3), axis=axis)
+
+
+def test_axis_as_an_integer_of_any_kind():
+    x = da.zeros((2, 3), chunks=1)
+    assert dask_gpusort.sort(x, np.int8(0)).name == dask_gpusort.sort(x, 0).name
+
+
+def test_order_without_fields(function):
+    raises_as_numpy(ValueError, "Cannot specify order.*no fields.*leave", function, da.zeros(3), order="f0")
+
+
+def test_unknown_field(function):
+    x = da.from_array(np.zeros(3, ours.PLAIN_RECORD))
+    for order in ("wait", ["name", "wait"]):
+        raises_as_numpy(ValueError, "unknown field name.*wait.*'name', 'weight', 'count'", function, x, order=order)
+
+
+def test_field_named_twice(function):
+    x = da.from_array(np.zeros(3, ours.PLAIN_RECORD))
+    raises_as_numpy(ValueError, "duplicate field", function, x, order=["name", "name"])
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_kind_beside_stable(function, stable):
+    raises_as_numpy(ValueError, "kind.*stable|stable.*kind", function, da.zeros(3), kind="stable", stable=stable)
+    with pytest.raises(ValueError, match="same time"):
+        np.sort(np.zeros(3), kind="stable", stable=stable)
+
+
+def test_unknown_kind(function):
+    raises_as_numpy(ValueError, "kind must be one of.*stable.*bubble", function, da.zeros(3), kind="bubble")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("method", "quick"), ("exchange", "shuffle"), ("method", None), ("exchange", "")]
+)
+def test_unknown_choice(function, option, value):
+    raises_as_numpy(ValueError, f"{option} must be one of 'auto'", function, da.zeros(3), **{option: value})
+
+
+def test_unknown_exchange_in_the_configuration():
+    x = da.zeros(30, chunks=3)
+    with (
+        dask.config.set({"gpusort.exchange": "pigeon"}),
+        pytest.raises(ValueError, match=r"exchange.*'gather'.*pigeon"),
+    ):
+        dask_gpusort.sort(x)
+
+
+@pytest.mark.parametrize("groups_asked", [0, -1, "many", 2.5])
+def test_impossible_groups_in_the_configuration(groups_asked):
+    x = da.zeros(30, chunks=3)
+    with (
+        dask.config.set({"gpusort.groups": groups_asked}),
+        pytest.raises((ValueError, TypeError), match=r"gpusort\.groups"),
+    ):
+        dask_gpusort.sort(x)
+
+
+@pytest.mark.parametrize("dtype", ["S4", "U4", "c16", "O", "V3", np.longdouble, ours.PLAIN_RECORD])
+def test_radix_of_what_has_no_code(function, dtype):
+    x = da.from_array(np.zeros(9, dtype), chunks=3, name=False)
+    raises_as_numpy(TypeError, "radix.*(use|method=).*('auto'|'merge')", function, x, method="radix")
+
+
+def test_radix_of_what_has_no_code_in_one_chunk(function):
+    x = da.from_array(np.zeros(9, "S4"), chunks=-1)
+    raises_as_numpy(TypeError, "radix", function, x, method="radix")
+
+
+def test_masked_arrays(function):
+    x = da.ma.masked_equal(da.arange(6, chunks=2), 3)
+    raises_as_numpy(TypeError, "masked.*fill", function, x)
+
+
+def test_masked_values():
+    x = da.arange(6, chunks=2)
+    raises_as_numpy(TypeError, "masked.*fill", dask_gpusort.sort_by_key, x, da.ma.masked_equal(x, 3))
+
+
+class OtherArray:
+    """Chunks of a third kind, as far as building a graph can see."""
+
+    __array_priority__ = 100
+    dtype, ndim, shape, size, nbytes = np.dtype("f8"), 1, (0,), 0, 0
+
+    def __array_function__(self, *args, **kwargs):
+        return NotImplemented
+
+
+def test_chunks_of_another_library(function):
+    x = da.zeros(4, chunks=2)
+    x._meta = OtherArray()
+    raises_as_numpy(TypeError, "OtherArray.*map_blocks", function, x)
+
+
+@pytest.mark.parametrize("chunks", ["many", object(), [[1, 2], {3}], 2.5, {0: "x"}, (5, 6), {2: 3}, ((3, 3),), 0, -2])
+def test_bad_chunks(function, chunks):
+    with pytest.raises((TypeError, ValueError, np.exceptions.AxisError), match="chunks|[Ss]hape|axis"):
+        function(da.zeros(10, chunks=3), chunks=chunks)
+
+
+@pytest.mark.parametrize("chunks", [[5, 5], [[5, 5]], np.array([4, 6]), ([2, 8],), {0: [7, 3]}])
+def test_chunks_that_cannot_be_hashed_are_taken_where_they_make_sense(chunks):
+    # dask.array.rechunk takes some of these and stumbles over others.
+    x = da.zeros(10, chunks=3)
+    try:
+        found = dask_gpusort.sort(x, chunks=chunks)
+    except (TypeError, ValueError) as error:
+        assert "chunks" in str(error).lower()
+    else:
+        assert sum(found.chunks[0]) == 10
+
+
+def test_chunks_of_unknown_sizes(function):
+    x = ours.forget_sizes(da.zeros(10, chunks=3))
+    raises_as_numpy(ValueError, "compute_chunk_sizes", function, x, chunks=5)
+
+
+def test_no_axis_of_unknown_sizes():
+    x = ours.forget_sizes(da.zeros((10, 2), chunks=3))
+    for function in (dask_gpusort.sort, dask_gpusort.argsort):
+        raises_as_numpy(ValueError, "compute_chunk_sizes", function, x, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [((4,), (5,)), ((4,), ()), ((2, 3), (2,)), ((2, 3), (3, 2)), ((2, 3), (2, 3, 1)), ((4,), (1, 4))],
+)
+def test_values_of_other_shapes(keys, values):
+    raises_as_numpy(
+        ValueError,
+        "values 0.*do not fit.*shape",
+        dask_gpusort.sort_by_key,
+        da.zeros(keys, chunks=2),
+        da.zeros(values, chunks=2),
+    )
+
+
+def test_the_value_that_does_not_fit_is_named():
+    x = da.zeros(4, chunks=2)
+    raises_as_numpy(ValueError, "values 1 ", dask_gpusort.sort_by_key, x, x, da.zeros(5))
+
+
+def test_values_of_other_unknown_chunks():
+    x, y = (ours.forget_sizes(da.zeros(12, chunks=size)) for size in (3, 4))
+    raises_as_numpy(ValueError, "compute_chunk_sizes", dask_gpusort.sort_by_key, x, y)
+
+
+def test_p2p_without_a_client(function):
+    raises_as_numpy(ValueError, "p2p.*Client.*exchange='auto'", function, da.zeros(10, chunks=3), exchange="p2p")
+
+
+def test_key_that_is_no_function(function):
+    raises_as_numpy(TypeError, "key must be a function", function, da.zeros(3, chunks=1), key="name")
+
+
+def test_key_of_another_shape(function):
+    for key in (lambda block: block[..., None], lambda block: 3.0, lambda block: (block, block[..., None])):
+        raises_as_numpy(ValueError, "key must give an array", function, da.zeros((4, 2), chunks=2), key=key)
+
+
+def test_key_of_another_shape_that_shows_only_when_it_runs():
+    found = dask_gpusort.sort(da.zeros(4, chunks=2), key=lambda block: block[:1])
+    with pytest.raises(ValueError, match="key must give an array"):
+        computed(found)
+
+
+def test_lying_sizes_are_found_when_it_runs():
+    x = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
+    for options in ({}, {"exchange": "tasks"}, {"method": "merge"}):
+        for count in (None, 3):
+            with groups(count):
+                for found in (dask_gpusort.sort(x, **options), dask_gpusort.argsort(x, **options)):
+                    with pytest.raises(ValueError, match=r"chunk 0.*3 keys.*4.*compute_chunk_sizes"):
+                        computed(found)
+
+
+def test_lying_sizes_of_values_are_found_when_it_runs():
+    keys = da.zeros(12, chunks=4)
+    values = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
+    with groups(2), pytest.raises(ValueError, match="3 values"):
+        computed(dask_gpusort.sort_by_key(keys, values)[1])
+
+
+def test_lying_sizes_in_one_chunk_are_found_when_it_runs():
+    x = da.zeros(4, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
+    for find in (dask_gpusort.sort, dask_gpusort.argsort):
+        for found in (find(x, chunks=2), find(x, chunks=4)):
+            with pytest.raises(ValueError, match="compute_chunk_sizes"):
+                computed(found)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("chunks", [3, 12])
+def test_incomparable_objects_are_named_when_it_runs(chunks, descending):
+    elements = [5, 1, 2, 3, "seven", 4, 8, 6, 0, 9, 11, 10]
+    x = da.from_array(ours._objects(elements), chunks=chunks, name=False)
+    with dask.config.set(scheduler="synchronous"), groups(3):
+        for find in (dask_gpusort.sort, dask_gpusort.argsort):
+            with pytest.raises(TypeError, match=r"'seven'.*key="):
+                find(x, descending=descending).compute()
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+def test_incomparable_objects_of_different_chunks_are_named_when_it_runs(exchange):
+    # Each chunk compares; only the scan, or the merge of a group, sees both.
+    x = da.from_array(ours._objects([3, 1, 2, "c", "a", "b"]), chunks=3, name=False)
+    for count in (None, 2):
+        with (
+            dask.config.set(scheduler="synchronous"),
+            groups(count),
+            pytest.raises(TypeError, match=r"could not compare"),
+        ):
+            dask_gpusort.sort(x, exchange=exchange).compute()
+
+
+def test_missing_strings_that_do_not_compare_when_it_runs():
+    array = np.array(["b", None, "a"], np.dtypes.StringDType(na_object=None))
+    with pytest.raises(ValueError, match="null"):
+        np.sort(array)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="null"):
+        dask_gpusort.sort(da.from_array(array, chunks=2, name=False)).compute()
+
+
+def changing_source(folder):
+    """An array of which every computation is shorter than the last."""
+
+    def block(block_id):
+        marks = os.listdir(folder)
+        (folder / f"{block_id[0]}-{len(marks)}").touch()
+        return np.arange(100 - sum(mark.startswith(f"{block_id[0]}-") for mark in marks))
+
+    return da.map_blocks(block, chunks=((100, 100, 100),), dtype="i8", meta=np.empty(0, "i8"))
+
+
+def test_a_source_that_changes_is_found_when_it_runs(tmp_path):
+    # As after a lost worker: a sorted chunk is computed again when its cuts are known already.
+    with groups(2):
+        found = dask_gpusort.sort(ours.forget_sizes(changing_source(tmp_path)), exchange="tasks")
+    graph = dict(found.__dask_graph__())
+    (last_round,) = [
+        key
+        for key in graph
+        if key[0].startswith("sort-scan") and key[1] == max(key[1] for key in graph if key[0].startswith("sort-scan"))
+    ]
+    cuts = dask.get(graph, last_round)
+    graph[last_round] = cuts
+    with pytest.raises(RuntimeError, match=r"chunk \d.*persist"):
+        dask.get(graph, found.__dask_keys__())
+
+
+def test_a_message_is_one_line():
+    for bad in ({"kind": "x"}, {"order": "x"}, {"axis": 7}, {"method": "x"}, {"chunks": "x"}):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            dask_gpusort.sort(da.zeros(4, chunks=2), **bad)
+        assert "\n" not in str(caught.value)
