@@ -3,7 +3,7 @@
     python benchmarks/gpu_table.py [--keys-log2 28] [--cub libcub_baseline.so] [--out PATH] [--sections main ...]
 
 Medians of runs between CUDA events, temporary memory from CuPy's pool and warm. CUB is called through its public API
-(cub_baseline.cu); where the issue's yardstick is `cupy.sort`, the ratio is to that. "Bandwidth" is the traffic a
+(cub_baseline.cu); where the row says so the ratio is to `cupy.sort` instead. "Bandwidth" is the traffic a
 perfect run of our algorithm has, over our time, as a share of the measured device-to-device copy.
 """
 

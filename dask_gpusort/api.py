@@ -16,7 +16,7 @@ from numpy.exceptions import AxisError
 from .chunk import library_of
 from .config import EXCHANGES
 from .graph.global_sort import Request, Want, global_sort, plan_for
-from .graph.rows import chunk_limit, sort_rows, way_of
+from .graph.rows import chunk_limit, rechunk, sort_rows, way_of
 from .order import Order
 from .plan import choose_path, describe
 
@@ -313,7 +313,7 @@ def _in_c_order(array: Any) -> Any:
     # (Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.)
     item = np.dtype((np.void, max(1, array.dtype.itemsize)))
     spec = ("auto",) + (-1,) * (array.ndim - 1)
-    whole = array.rechunk(normalize_chunks(spec, array.shape, dtype=item, previous_chunks=array.chunks))
+    whole = rechunk(array, normalize_chunks(spec, array.shape, dtype=item, previous_chunks=array.chunks))
     sizes = tuple(size * row for size in whole.chunks[0])
     dropped = list(range(1, array.ndim))
     return whole.map_blocks(_ravel, drop_axis=dropped, chunks=(sizes,), dtype=array.dtype, meta=array._meta.ravel())
@@ -401,7 +401,7 @@ def _companion(keys: Any, value: Any, number: int) -> Any:
         )
     wanted = {dim: keys.chunks[dim] for dim in range(keys.ndim)} if not unknown else {}
     whole = {dim: -1 for dim in range(keys.ndim, value.ndim) if value.numblocks[dim] > 1}
-    return value.rechunk({**wanted, **whole}) if wanted or whole else value
+    return rechunk(value, {**wanted, **whole}) if wanted or whole else value
 
 
 def _keys_by(key: Callable[[Any], Any], array: Any) -> Any:

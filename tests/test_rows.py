@@ -112,6 +112,20 @@ def test_unknown_rows_that_are_whole(axis):
     oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [((0,) * 7 + (1,) * 5, (6,)), ((5,), (0, 1, 1, 0, 1, 1, 1, 1, 0)), ((1,) * 5, (0, 6, 0))],
+)
+def test_empty_chunks_among_many(chunks):
+    array = ours.make("?", 30, "bits").reshape(5, 6)
+    for axis in (0, 1):
+        for limit in ("128MiB", "8B"):
+            with dask.config.set({"array.chunk-size": limit}):
+                found = dask_gpusort.sort(da.from_array(array, chunks=chunks), axis)
+                assert found.chunks == chunks
+                oracle.assert_same_bits(computed(found), np.sort(array, axis))
+
+
 @pytest.mark.parametrize("shape", [(0, 20), (20, 0), (3, 0, 5)])
 def test_long_rows_of_which_there_are_none(shape):
     for axis in range(len(shape)):

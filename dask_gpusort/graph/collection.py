@@ -1,9 +1,8 @@
-"""From stages to Dask arrays: one recipe for the tasks serves both of Dask's array classes."""
+"""From a recipe to Dask arrays, of the class that Dask uses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,66 +12,7 @@ from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.tokenize import tokenize
 from dask.typing import Key
 
-from ..plan import Plan
-from .cuts import find_cuts
-from .exchange import exchange
-from .finish import Finish, output_chunks
-from .local_sort import local_sorts
-
-Chunks = tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What the tasks of one sort are made from.
-
-    Attributes
-    ----------
-    plan : Plan
-    with_keys, with_positions : bool
-        What the finished groups hold, beside the companions.
-    names : tuple of str
-        The input arrays, keys first; all chunked alike along their first dimension, and not along others.
-    extra_dims : tuple of int
-        Dimensions of each input behind the first.
-    """
-
-    plan: Plan
-    with_keys: bool
-    with_positions: bool
-    names: tuple[str, ...]
-    extra_dims: tuple[int, ...]
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(self.plan, self.with_keys, self.with_positions, self.names)
-
-    def stages(self) -> dict[Key, Task]:
-        """Tasks from the input chunks to the finished groups."""
-        plan, token = self.plan, self.token
-        sources = [
-            [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
-            for chunk in range(len(plan.sizes))
-        ]
-        sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
-        runs = list(sorts)
-        counts, cuts = find_cuts(token, plan, runs)
-        finish = Finish(plan.order, self.with_keys, self.with_positions)
-        return {**sorts, **counts, **exchange(token, plan, runs, cuts, finish)}
-
-    def output(self, name: str, which: int, extra_dims: int) -> dict[Key, Task]:
-        """Tasks from the finished groups to the chunks of one output array."""
-        groups = [(f"sort-merge-{self.token}", group) for group in range(len(self.plan.groups))]
-        cuts = (f"sort-scan-{self.token}", self.plan.rounds)
-        return output_chunks(name, self.plan, groups, cuts, which, extra_dims)
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output array: an empty array of its type and dtype, and its chunks behind the sorted dimension."""
-
-    meta: Any
-    trailing: Chunks = ()
+from .recipe import Output, Recipe
 
 
 class StageLayer(Layer):
@@ -137,8 +77,3 @@ def _new_expression(recipe: Recipe, inputs: Sequence[Any], output: Output, which
     from .expression import SortedExpr, new_collection
 
     return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
-
-
-def rename(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """The same recipe for inputs of other names, as the optimiser of query planning gives them."""
-    return replace(recipe, names=tuple(names))

@@ -9,7 +9,7 @@ from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 from dask.tokenize import tokenize
 
-from .collection import Recipe, rename
+from .recipe import Recipe, rename
 
 __all__ = ["SortedExpr", "new_collection"]
 

@@ -13,7 +13,8 @@ from ..chunk import library_of
 from ..config import setting
 from ..order import Order
 from ..plan import Plan, Size, make_plan
-from .collection import Output, Recipe, new_arrays
+from .collection import new_arrays
+from .recipe import Output, Recipe
 from .scheduler import choose_exchange, scheduler_in_use, workers_in_use
 
 Want = Literal["keys", "positions", "both"]

@@ -23,6 +23,9 @@ from ..chunk import ops_for
 from ..order import Order
 from .global_sort import Request, global_sort
 
+#: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
+ONE_STEP = 1 << 40
+
 
 def check_length(block: Any, axis: int, length: float) -> None:
     """Refuse a chunk whose rows are not as long as the array says, where it says so."""
@@ -95,9 +98,9 @@ def sort_rows(request: Request, keys: Any, values: Sequence[Any], axis: int, chu
     else:
         if way == "rechunk":
             whole = _whole_rows([keys, *values], axis)
-            keys, *values = (array.rechunk(whole) for array in (keys, *values))
+            keys, *values = (rechunk(array, whole) for array in (keys, *values))
         found = _sort_blocks(request, keys, values, axis)
-    return tuple(array if _same(array.chunks, chunks) else array.rechunk(chunks) for array in found)
+    return tuple(array if _same(array.chunks, chunks) else rechunk(array, chunks) for array in found)
 
 
 def _same(chunks: Any, others: Any) -> bool:
@@ -105,6 +108,13 @@ def _same(chunks: Any, others: Any) -> bool:
     return len(chunks) == len(others) and all(
         np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
     )
+
+
+def rechunk(array: Any, chunks: Any) -> Any:
+    """Rechunk; in one step if there are empty chunks, from which Dask cannot plan several."""
+    new = chunks.values() if isinstance(chunks, dict) else chunks
+    empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
+    return array.rechunk(chunks, threshold=ONE_STEP if empty else None)
 
 
 def _whole_rows(arrays: Sequence[Any], axis: int) -> Any:
