@@ -50,16 +50,34 @@ class Backend:
     asnumpy: Callable[[Any], np.ndarray]
 
 
-def _cupy_backend() -> Backend:
-    cupy = pytest.importorskip("cupy")
+def _num_devices() -> int:
+    """CUDA devices that CuPy sees; none where there is no CuPy."""
     try:
-        devices = cupy.cuda.runtime.getDeviceCount()
+        import cupy
+    except ImportError:
+        return 0
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
-        devices = 0
-    if not devices:
-        pytest.skip("no CUDA device")
-    ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops")
-    return Backend("cupy", ops, cupy.asarray, cupy.asnumpy)
+        return 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    devices = _num_devices()
+    for marker, least in (("gpu", 1), ("multi_gpu", 2)):
+        if devices < least:
+            skip = pytest.mark.skip(reason=f"needs CuPy and {least} CUDA device{'s' * (least > 1)}")
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(skip)
+
+
+def _cupy_backend() -> Backend:
+    import cupy
+
+    from dask_gpusort.chunk import cupy_ops
+
+    return Backend("cupy", cupy_ops, cupy.asarray, cupy.asnumpy)
 
 
 @pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
