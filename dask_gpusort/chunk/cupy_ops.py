@@ -39,6 +39,11 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
     return Run(codes, tuple(moved))
 
 
+def encode(block: Any, order: Order) -> Any:
+    """Keys of the user to a fresh array of keys in transit."""
+    return kernels.encode(cupy.ascontiguousarray(block), order.descending)
+
+
 def decode(array: Any, order: Order) -> Any:
     """Keys in transit back to the user's."""
     return kernels.decode(array, order.dtype, order.descending)
