@@ -24,7 +24,7 @@ TABLE_COUNTS = 1 << 24
 WHOLE_DIGIT_BITS = 16
 #: One group's keys on threads: large enough for a vectorised sort, small enough to stay near the cache.
 THREADS_GROUP_BYTES = 8 << 20
-#: One group's keys on a GPU. A device sorts a gibibyte as fast a key as a mebibyte, and every task costs a launch.
+#: One group's keys on a GPU: small arrays do not fill the device, and every task costs launches.
 DEVICE_GROUP_BYTES = 1 << 30
 #: Below this a group costs more in shards than it saves in memory.
 SMALLEST_GROUP_BYTES = 4 << 20
