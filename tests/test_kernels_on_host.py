@@ -240,7 +240,10 @@ def built_small(built):
 def bits_of_keys(rng, dtype, shape, kind):
     """Random numbers of a dtype, of all exponents, without NaN."""
     dtype = np.dtype(dtype)
-    keys = rng.integers(0, 256, (*np.atleast_1d(shape), dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0]
+    octets = rng.integers(0, 256, (*np.atleast_1d(shape), dtype.itemsize), dtype=np.uint8)
+    if kind == "clustered":  # at every scale: few bits are set
+        octets &= rng.integers(0, 256, octets.shape, dtype=np.uint8) & rng.integers(0, 256, octets.shape, dtype=np.uint8)
+    keys = octets.view(dtype)[..., 0]
     keys[keys != keys] = 1
     if kind == "few":
         keys = keys.ravel()[rng.integers(0, min(7, keys.size), keys.shape)] if keys.size else keys
@@ -249,7 +252,7 @@ def bits_of_keys(rng, dtype, shape, kind):
     return keys
 
 
-@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
 @pytest.mark.parametrize("case", SORTS)
 def test_the_packages_sorts(built_small, device, monkeypatch, case, kind):
     function, twin, dtype, shapes, options = SORTS[case]

@@ -34,6 +34,23 @@ struct LeanScan {
     }
 };
 
+#if __CUDA_ARCH__ >= 800
+// One instruction a word; wider values by their high words, and among the least of those by their low words.
+template <class T>
+__device__ __forceinline__ T warp_min(T value) {
+    if constexpr (sizeof(T) <= sizeof(u32)) {
+        return T(__reduce_min_sync(kWholeWarp, u32(value)));
+    } else {
+        const u32 high = u32(value >> 32), least = __reduce_min_sync(kWholeWarp, high);
+        return T(least) << 32 | __reduce_min_sync(kWholeWarp, high == least ? u32(value) : ~0u);
+    }
+}
+
+template <class T>
+__device__ __forceinline__ T warp_max(T value) {
+    return T(~warp_min(T(~value)));
+}
+#else
 template <class T>
 __device__ __forceinline__ T warp_min(T value) {
 #pragma unroll
@@ -46,13 +63,9 @@ __device__ __forceinline__ T warp_min(T value) {
 
 template <class T>
 __device__ __forceinline__ T warp_max(T value) {
-#pragma unroll
-    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-        const T other = __shfl_xor_sync(kWholeWarp, value, distance);
-        value = other > value ? other : value;
-    }
-    return value;
+    return T(~warp_min(T(~value)));
 }
+#endif
 
 // Raises a maximum that many warps share. A stale value only costs an atomic that changes nothing.
 __device__ __forceinline__ void raise_max(u64* greatest, u64 value) {

@@ -24,12 +24,12 @@ struct TopBuckets {
 
 template <class Code>
 struct QuantileBuckets {
-    static constexpr int kSharedWords = kIntervals;
+    static constexpr int kSharedWords = kMapWords;
     FineMap<Code> map;
 
     __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
         : map(quantiles, shared_intervals) {}
-    __device__ __forceinline__ u32 bucket(Code code) const { return map.fine(code); }
+    __device__ __forceinline__ u32 bucket(Code code) const { return map.plain ? map.fine_plain(code) : map.fine_by_share(code); }
 };
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kCountThreads) count_fine(const void* keys, Of
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
     constexpr int kKeys = kVectorBytes / sizeof(Raw);
-    extern __shared__ u32 shared_words[];
+    extern __shared__ __align__(16) u32 shared_words[];
     PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
     const Buckets buckets(map, shared_words);
     for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;

@@ -1,14 +1,15 @@
 // Monotone maps from codes to digits: what a most-significant-digit pass partitions by.
 //
 // A radix digit is the special case of a power-of-two width. Real keys crowd (half of all uniform floats in [0, 1)
-// share one exponent), so the passes use two other monotone maps, and any monotone map sorts:
+// share one exponent), so the passes use other monotone maps, and any monotone map sorts:
 //
 //   QuantileMap   fine bucket                     2^11 equal intervals of the sampled range, each cut into as many
 //                 |        .----                  fine buckets as its share of the sample asks for; linear inside
-//                 |   .---'                       an interval, clamped outside of the range
-//                 |--'________ code
-//   LinearMap     digits of equal width over one segment's own range [least, greatest]; one code a digit (`exact`)
-//                 when the range has no more codes than digits
+//                 |   .---'                       an interval, clamped outside of the range. Intervals that hold a
+//                 |--'________ code               large share are cut into intervals once more
+//   SegmentMap    the same of one segment, with two intervals a digit and no more
+//   LinearMap     digits of equal width over a range [least, greatest]; one code a digit (`exact`) when the range has
+//                 no more codes than digits
 #pragma once
 #include "order.cuh"
 #include "scan.cuh"
@@ -17,72 +18,102 @@ namespace gpusort {
 
 constexpr int kIntervalBits = 11;  // 8 KiB of shared memory; 128 samples each of 2^18
 constexpr int kIntervals = 1 << kIntervalBits;
-constexpr int kHalfBits = 16;  // an interval packs its first fine bucket and their number
+constexpr int kSubIntervals = 1 << 11;  // of all crowded intervals together
+constexpr int kMapWords = kIntervals + kSubIntervals;
+constexpr int kHalfBits = 16;  // an interval packs its first bucket and their number
 constexpr u32 kHalfMask = (1u << kHalfBits) - 1;
+constexpr u32 kSubdivided = kHalfMask;  // in place of a number of buckets; the first word of its intervals beside it
 
 __device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((long long)value); }
 
 struct QuantileMap {
-    u64 least;                   // code at which interval 0 begins
-    int width_bits;              // an interval covers 1 << width_bits codes
-    u32 num_fine;                // fine buckets, at most 2^16
-    u32 plain;                   // the sample is uniform: equal buckets, found without the intervals
-    u32 intervals[kIntervals];   // first fine bucket | number of fine buckets << 16
+    u64 least;       // code at which interval 0 begins
+    int width_bits;  // an interval covers 1 << width_bits codes
+    u32 num_fine;    // fine buckets, at most 2^16
+    u32 plain;       // the sample is uniform: equal buckets, found without the intervals
+    int sub_bits;    // a subdivided interval has 1 << sub_bits of its own
+    u32 num_words;   // of `intervals` that are in use
+    u32 padding;
+    u32 intervals[kMapWords];  // first bucket | number of buckets << 16
 };
+static_assert(sizeof(QuantileMap) == 32 + 4 * kMapWords, "msd.py allocates maps by this size");
+
+// Words that one access copies; the last ones may be past those in use.
+struct alignas(16) WordVector {
+    u32 words[4];
+};
+constexpr int kWordsPerVector = 4;
+
+__device__ __forceinline__ void copy_words(const u32* from, u32* to, u32 num_words) {
+    const WordVector* vectors = reinterpret_cast<const WordVector*>(from);
+    for (u32 v = threadIdx.x; v < (num_words + kWordsPerVector - 1) / kWordsPerVector; v += blockDim.x) reinterpret_cast<WordVector*>(to)[v] = vectors[v];
+}
+
+// Bucket of a code in an interval: `part` is the share of the interval below the code, of 2^32.
+__device__ __forceinline__ u32 interpolate(u32 interval, u32 part) {
+    return (interval & kHalfMask) + __umulhi(part, interval >> kHalfBits);
+}
+
+// An interval, packed, from the numbers of samples before it and in it.
+__device__ __forceinline__ u32 pack_interval(u32 before, u32 own, u32 num_samples, u32 num_buckets) {
+    const u32 first = u64(before) * num_buckets / num_samples, next = u64(before + own) * num_buckets / num_samples;
+    const u32 width = next - first < kSubdivided ? next - first : kSubdivided - 1;
+    return (first < num_buckets ? first : num_buckets - 1) | width << kHalfBits;
+}
 
 // The map, as one thread uses it.
 template <class Code>
 struct FineMap {
     static constexpr int kCodeBits = int(sizeof(Code)) * 8;
-    Code least;
+    Code least, greatest;  // of the range that the intervals cover; codes outside count as these
     int width_bits;
     u32 num_fine;
     bool plain;
+    int sub_bits;
     const u32* intervals;  // in shared memory
 
     // Copies the intervals into shared memory where they are needed; the caller's barrier comes after.
     __device__ __forceinline__ FineMap(const QuantileMap* map, u32* shared_intervals)
         : least(Code(map->least)), width_bits(map->width_bits), num_fine(map->num_fine), plain(map->plain),
-          intervals(shared_intervals) {
-        if (plain) return;
-        for (int i = threadIdx.x; i < kIntervals; i += blockDim.x) shared_intervals[i] = map->intervals[i];
+          sub_bits(map->sub_bits), intervals(shared_intervals) {
+        const Code covered = width_bits + kIntervalBits < kCodeBits ? Code(Code(kIntervals) << width_bits) - 1 : Code(~Code(0));
+        greatest = Code(~Code(0)) - least < covered ? Code(~Code(0)) : Code(least + covered);
+        if (!plain && shared_intervals) copy_words(map->intervals, shared_intervals, map->num_words);
     }
-    // Without the intervals: for `bin` alone. No map: not plain.
-    __device__ __forceinline__ explicit FineMap(const QuantileMap* map)
-        : least(map ? Code(map->least) : Code(0)), width_bits(map ? map->width_bits : 0), num_fine(map ? map->num_fine : 1),
-          plain(map && map->plain), intervals(nullptr) {}
     // Distance from the least code, as a fraction of the range of all intervals, of 2^32.
-    __device__ __forceinline__ u32 position(Code code) const {
-        const Code distance = Code(code - least);
+    __device__ __forceinline__ u32 position(Code distance) const {
         const int range_bits = width_bits + kIntervalBits;
         if constexpr (kCodeBits <= 32) return u32(distance) << (32 - range_bits);
         else return range_bits > 32 ? u32(distance >> (range_bits - 32)) : u32(distance) << (32 - range_bits);
     }
-    __device__ __forceinline__ u32 fine(Code code) const {
-        const Code distance = Code(code - least);
-        const Code interval = Code(distance >> width_bits);
-        u32 bucket;
-        if (plain) {
-            bucket = __umulhi(position(code), num_fine);
-        } else {
-            // The part of the interval below the code, as a fraction of 2^32.
-            const Code fraction = Code(Code(distance << 1) << (kCodeBits - 1 - width_bits));
-            const u32 part = kCodeBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
-            const u32 packed = intervals[u32(interval) % kIntervals];
-            bucket = (packed & kHalfMask) + __umulhi(part, packed >> kHalfBits);
-        }
-        if (interval >= Code(kIntervals)) bucket = num_fine - 1;
-        return code < least ? 0 : bucket;
+    // The part of its interval below a code, as a fraction of 2^32.
+    __device__ __forceinline__ u32 part(Code distance) const {
+        const Code fraction = Code(Code(distance << 1) << (kCodeBits - 1 - width_bits));
+        return kCodeBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
     }
-    // Place inside the fine bucket, as one of `bins` equal parts of it; only where the map is plain and the code in range.
-    __device__ __forceinline__ u32 bin(Code code, u32 bins) const { return __umulhi(position(code) * num_fine, bins); }
+    // Distance of the code, as the map takes it, from the least one.
+    __device__ __forceinline__ Code clamp(Code code) const {
+        return Code((code < least ? least : code > greatest ? greatest : code) - least);
+    }
+    // Fine bucket of a code: of a plain map; of any other.
+    __device__ __forceinline__ u32 fine_plain(Code code) const { return __umulhi(position(clamp(code)), num_fine); }
+    __device__ __forceinline__ u32 fine_by_share(Code code) const {
+        const Code distance = clamp(code);
+        u32 below = part(distance);
+        u32 interval = intervals[u32(distance >> width_bits)];
+        if (interval >> kHalfBits == kSubdivided) {
+            interval = intervals[(interval & kHalfMask) + (below >> (32 - sub_bits))];
+            below <<= sub_bits;
+        }
+        return interpolate(interval, below);
+    }
 };
 
 constexpr float kTwoTo32 = 4294967296.0f;
 
 struct LinearMap {
     u64 least;
-    int drop_bits;  // makes the range fit 32 bits
+    int drop_bits;  // makes the range fit 32 bits, or fewer
     u32 scale;      // digits per code, times 2^32
     u32 exact;      // one code a digit
 
@@ -100,11 +131,14 @@ struct LinearMap {
     }
     // The map of the range [least, greatest] to digits below `digits` (at least 2).
     static __device__ __forceinline__ LinearMap over(u64 least, u64 greatest, u32 digits) {
+        return over_steps(least, greatest, digits, 32);
+    }
+    static __device__ __forceinline__ LinearMap over_steps(u64 least, u64 greatest, u32 digits, int distance_bits) {
         const u64 range = greatest - least;
         const int bits = bit_length(range);
         LinearMap map;
         map.least = least;
-        map.drop_bits = bits > 32 ? bits - 32 : 0;
+        map.drop_bits = bits > distance_bits ? bits - distance_bits : 0;
         const u64 steps = (range >> map.drop_bits) + 1;
         map.exact = range < digits;
         // Rounded down, so that no code gets a digit past the last; a float's 24 bits are enough for digits of even
@@ -114,84 +148,78 @@ struct LinearMap {
     }
 };
 
+// A linear map whose digits are as wide as they should be even if they are few: `scale` is a large number.
+struct CoarseMap : LinearMap {
+    static constexpr int kDistanceBits = 24;
+
+    template <class Code>
+    __device__ __forceinline__ u64 position(Code code) const {
+        return u64(u32(Code(code - Code(least)) >> drop_bits)) * scale;
+    }
+    template <class Code>
+    __device__ __forceinline__ u32 digit(Code code) const {
+        return exact ? u32(code) - u32(least) : u32(position(code) >> 32);
+    }
+    static __device__ __forceinline__ CoarseMap over(u64 least, u64 greatest, u32 digits) {
+        return {LinearMap::over_steps(least, greatest, digits, kDistanceBits)};
+    }
+};
+
 // How the digits of a segment are found.
 enum SegmentMode : u32 {
-    kBySplitters,  // sampled splitters: even children whatever the codes are
-    kByWidth,      // digits of equal width: the sample is uniform
-    kByCode,       // one code a digit: the range is short
-    kByPosition,   // all codes are equal and positions break the ties: digits of equal width over the positions
+    kByShare,     // a sampled map: even children whatever the codes are
+    kByWidth,     // digits of equal width: the sample is uniform
+    kByCode,      // one code a digit: the range is short
+    kByPosition,  // all codes are equal and positions break the ties: digits of equal width over the positions
 };
 
 constexpr u32 kMaxSegmentDigits = 512;  // one digit a thread of the partition
+constexpr u32 kIntervalsPerDigit = 2;   // a digit strays from its share by what lies unevenly in half of it
 
 // Consecutive elements that are partitioned by one table row of cursors.
 struct Segment {
     Offset start;
     Offset size;
     Offset first_tile;      // number of the segment's first tile among the tiles of all segments
-    Offset table;           // first cursor of the segment, and its first splitter
+    Offset table;           // first cursor of the segment; its intervals begin at kIntervalsPerDigit times that
     u64 least_complement;   // of the codes: ~least and greatest, so that both are maxima from zero
     u64 greatest;
     u64 least_position_complement;  // the same of the positions, where they break ties
     u64 greatest_position;
-    LinearMap map;
-    u32 digits;  // none: all codes are equal, and nothing is left to sort
+    CoarseMap map;  // to digits; to intervals of a sampled map
+    u32 digits;     // none: all codes are equal, and nothing is left to sort
     SegmentMode mode;
 };
 static_assert(sizeof(Segment) == 96, "msd.py allocates segments by this size");
 
-// The digits of one segment, as one thread uses them. Digit d of a sampled segment holds the codes from splitter d up
-// to the next; digit 0 those below splitter 1. Segments of one code a digit need no partition where keys travel alone
-// (kFilled): their counts say all.
+// The digits of one segment, as one thread uses them. Segments of one code a digit need no partition where keys travel
+// alone (kFilled): their counts say all.
 template <class Code, bool kFilled>
 struct SegmentDigits {
-    static constexpr int kSharedWords = kMaxSegmentDigits * sizeof(Code) / sizeof(u32);
-    LinearMap map;
+    static constexpr int kSharedWords = kMaxSegmentDigits * kIntervalsPerDigit;
+    CoarseMap map;
     u32 digits;
     SegmentMode mode;
-    const Code* splitters;  // in shared memory
+    const u32* intervals;  // in shared memory
 
-    // Copies the splitters into shared memory where they are needed; the caller's barrier comes after.
-    __device__ __forceinline__ SegmentDigits(const void* all_splitters, const Segment* segment, u32, u32* shared_words)
-        : map(segment->map), digits(segment->digits), mode(segment->mode),
-          splitters(reinterpret_cast<const Code*>(shared_words)) {
-        if (mode != kBySplitters) return;
-        const Code* row = static_cast<const Code*>(all_splitters) + segment->table;
-        for (u32 d = threadIdx.x; d < digits; d += blockDim.x) reinterpret_cast<Code*>(shared_words)[d] = row[d];
+    // Copies the intervals into shared memory where they are needed; the caller's barrier comes after.
+    __device__ __forceinline__ SegmentDigits(const void* all_intervals, const Segment* segment, u32, u32* shared_words)
+        : map(segment->map), digits(segment->digits), mode(segment->mode), intervals(shared_words) {
+        if (mode != kByShare) return;
+        const u32* row = static_cast<const u32*>(all_intervals) + segment->table * kIntervalsPerDigit;
+        // As many are in use as the map has digits, and no more than this.
+        for (u32 i = threadIdx.x; i < digits * kIntervalsPerDigit; i += blockDim.x) shared_words[i] = row[i];
     }
-    // Number of splitters at or below each code, by halving steps; all codes take a step together, so that their
-    // loads overlap.
-    template <int kItems>
-    __device__ __forceinline__ void search(const Code (&codes)[kItems], u32 (&found)[kItems]) const {
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) found[k] = 0;
-#pragma unroll 1
-        for (u32 step = kMaxSegmentDigits / 2; step > 0; step /= 2) {
-#pragma unroll
-            for (int k = 0; k < kItems; ++k) {
-                const u32 next = found[k] + step;
-                if (next < digits && splitters[next] <= codes[k]) found[k] = next;
-            }
-        }
-    }
-    template <class Value, int kItems>
-    __device__ __forceinline__ void find(const Code (&codes)[kItems], const Value (&values)[kItems], u32 (&found)[kItems]) const {
-        if (mode == kBySplitters) {
-            search(codes, found);
-            return;
-        }
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) found[k] = digit(codes[k], values[k]);
-    }
-    // Only where `is_cheap`.
     template <class Value>
     __device__ __forceinline__ u32 digit(Code code, Value value) const {
         if constexpr (sizeof(Value) == sizeof(u32)) {
             if (mode == kByPosition) return map.digit(value);
         }
-        return map.digit(code);
+        if (mode != kByShare) return map.digit(code);
+        const u64 position = map.position(code);
+        return interpolate(intervals[u32(position >> 32)], u32(position));
     }
-    __device__ __forceinline__ bool is_cheap() const { return mode != kBySplitters; }
+    __device__ __forceinline__ bool is_cheap() const { return mode != kByShare; }
     __device__ __forceinline__ bool is_empty() const { return digits == 0 || (kFilled && mode == kByCode); }
 };
 

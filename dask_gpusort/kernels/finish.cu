@@ -5,7 +5,7 @@
 //
 //   codes_in   | bucket 0 | bucket 1   | ...      starts[b] .. ends[b], or rows of `stride` keys
 //   keys_out   | sorted   | sorted     | ...      the same places, decoded
-#include "tile_sort.cuh"
+#include "tile_uneven.cuh"
 
 namespace gpusort {
 
@@ -57,22 +57,80 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + threadIdx.x;
         if (i >= size) break;
-        Sink::store(keys_out, positions_out, start + i, shared.codes[i], shared.values[kHasPayload<Value> ? i : 0]);
+        Sink::store(keys_out, positions_out, start + i, shared.code(i), shared.value(i));
     }
 }
 
-// Fine buckets of a plain map: equal parts of the range, and so are their bins. A kernel of its own, since what uneven
-// buckets need would take it registers. Buckets that come out uneven, and the outermost two (they also hold what lies
-// outside of the range), are listed for `finish_pending`. kExact: the range has no more codes than there are bins.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks, bool kExact>
+// The bucket by bins, read once more. Not inlined: what it keeps in registers would take `finish_even` a block.
+template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, class Tile, class Code>
+__device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
+                                            Offset start, Offset origin, int size, Code least, Code greatest,
+                                            typename Tile::SharedStorage& shared) {
+    Code codes[kItems];
+    Value values[kItems];
+    load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
+    if (!Tile::sort_by_bins(codes, values, size, LinearMap::over(least, greatest, kBins), shared)) return false;
+    store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size);
+    return true;
+}
+
+// Buckets of 32-bit codes that spread evenly over their range. Others, and what does not fit, are listed for
+// `finish_pending`: a kernel of its own, since what they need would take this one registers.
+template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
 finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-            const Offset* ends, const QuantileMap* quantiles, u32* pending) {
+            const Offset* ends, Offset stride, u32* pending) {
     using Code = typename Source::Code;
     using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
-    const FineMap<Code> map(quantiles);
+    const Buckets buckets{starts, ends, stride};
+    const Offset start = buckets.start(blockIdx.x), length = buckets.end(blockIdx.x) - start;
+    const Offset origin = buckets.origin(blockIdx.x);
+    if (length == 0) return;
+    bool sorted = false;
+    if (length <= Tile::kTile) {
+        const int size = int(length);
+        Code least, greatest;
+        Code codes[kItems];
+        Value values[kItems];
+        load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
+        Tile::find_range(codes, size, shared, least, greatest);
+        if (Tile::fits_fields(least, greatest, size)) {
+            sorted = Tile::sort_by_fields(codes, values, size, least, greatest, shared, [&](u32 place, Code code, Value value) {
+                Sink::store(keys_out, positions_out, start + place, code, value);
+            });
+        }
+        if (!sorted) {
+            sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, kBins, Tile>(
+                codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, shared);
+        }
+    }
+    if (!sorted && threadIdx.x == 0) pending[1 + atomicAdd(&pending[0], 1u)] = blockIdx.x;
+}
+
+// The bins of a fine bucket of a plain map: equal parts of the bucket, as buckets are equal parts of the range.
+template <class Code, int kBins>
+struct PlainBins {
+    FineMap<Code> map;
+    bool exact;  // the range has no more codes than there are bins
+
+    __device__ __forceinline__ explicit PlainBins(const QuantileMap* quantiles)
+        : map(quantiles, nullptr),
+          exact(map.width_bits + kIntervalBits < 64 && u64(map.num_fine) * kBins >> (map.width_bits + kIntervalBits) > 0) {}
+    __device__ __forceinline__ u32 digit(Code code) const { return __umulhi(map.position(code - map.least) * map.num_fine, kBins); }
+};
+
+// The fine buckets of a plain map, 64-bit codes: to look at four neighbours of 64 bits takes longer than to mend bins. The
+// outermost two buckets, which also hold what lies outside of the range, are listed with the uneven ones.
+template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+finish_plain(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
+             const Offset* ends, const QuantileMap* quantiles, u32* pending) {
+    using Code = typename Source::Code;
+    using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     const Offset start = starts[blockIdx.x], length = ends[blockIdx.x] - start;
     if (length == 0) return;
     bool sorted = blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x && length <= Tile::kTile;
@@ -81,8 +139,7 @@ finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* 
         Code codes[kItems];
         Value values[kItems];
         load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, 0, size, codes, values);
-        const auto bin_of = [&](int k) { return map.bin(codes[k], kBins); };
-        sorted = Tile::template sort_even<kExact>(codes, values, size, bin_of, shared);
+        sorted = Tile::sort_by_bins(codes, values, size, PlainBins<Code, kBins>(quantiles), shared);
         if (sorted) store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size);
     }
     if (!sorted && threadIdx.x == 0) pending[1 + atomicAdd(&pending[0], 1u)] = blockIdx.x;
@@ -92,8 +149,8 @@ finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* 
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins>
 __device__ __forceinline__ void finish_bucket(
     const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Buckets& buckets, Offset b,
-    Overflow* overflow, Segment* segments, typename TileSort<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
-    using Tile = TileSort<typename Source::Code, Value, kThreads, kItems, kBins>;
+    Overflow* overflow, Segment* segments, typename UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
+    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     const Offset start = buckets.start(b), length = buckets.end(b) - start;
     if (length == 0) return;
     if (length > Tile::kTile) {
@@ -112,8 +169,8 @@ __device__ __forceinline__ void finish_bucket(
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
 finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-       const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, const u32*) {
-    using Tile = TileSort<typename Source::Code, Value, kThreads, kItems, kBins>;
+       const Offset* ends, Offset stride, Overflow* overflow, Segment* segments) {
+    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
@@ -125,7 +182,7 @@ template <class Source, class Sink, class Value, int kThreads, int kItems, int k
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
 finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
                const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, const u32* pending) {
-    using Tile = TileSort<typename Source::Code, Value, kThreads, kItems, kBins>;
+    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     for (u32 i = blockIdx.x; i < pending[0]; i += gridDim.x) {

@@ -1,7 +1,7 @@
 """Most-significant-digit sort of one array on the device.
 
     sample -> quantile map -> histogram of fine buckets -> partition -> partition -> finish in shared memory
-                                         buckets that do not fit: one more level, from the sample on
+                                         buckets that do not fit: `refine`
 
 After Satish, Harris and Garland (IPDPS 2009), section 4, with the digit order turned round: a tile of the last pass
 holds a whole bucket, so the keys are read and written once a level, and there are two levels for 2^28 keys of any
@@ -10,72 +10,21 @@ width.
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import tuning
+from .elements import Arrays, Elements
+from .finish import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
+from .histogram import MAP_BYTES, MAP_THREADS, count_fine, sample_quantiles
 from .loader import Readback, launch, require_cupy
+from .partition import run_partition
+from .refine import refine
 
-SEGMENT_BYTES = 96  # sizeof(Segment) in digits.cuh
-RANGE_BYTES, MAP_BYTES = 16, 8 + 4 * 4 + 4 * tuning.INTERVAL_WORDS
-OVERFLOW_WORDS = 3
-OUTLINE_BYTES = slice(8, 20)  # width_bits, num_fine and plain of QuantileMap
-INTERVAL_BITS = 11  # kIntervalBits in digits.cuh
-PENDING_SHARE = 8  # buckets a block where few are expected: to start a block takes 2 ns of the whole device
+PLAIN_BYTES = slice(16, 20)  # of QuantileMap
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any array are aligned
-SAMPLE_THREADS, MAP_THREADS, SCAN_THREADS = 256, 1024, 1024
-NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
-
-
-@dataclass(frozen=True)
-class Elements:
-    """The C++ names of what is sorted (see elements.cuh).
-
-    Attributes
-    ----------
-    source, sink : str
-        How an element is read in the first pass, and written in the last.
-    code_type, payload_type : str
-        What travels in between; ``"NoPayload"`` for keys alone.
-    """
-
-    source: str
-    sink: str
-    code_type: str
-    payload_type: str = "NoPayload"
-
-    @property
-    def code_bytes(self) -> int:
-        """Bytes of a code."""
-        return 8 if self.code_type == "u64" else 4
-
-    @property
-    def payload_bytes(self) -> int:
-        """Bytes of what travels beside a code."""
-        return {"NoPayload": 0, "u32": 4}[self.payload_type]
-
-    @property
-    def codes(self) -> str:
-        """C++ source of the codes between the passes."""
-        return f"Codes<{self.code_type}>"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Key of the tuning tables."""
-        return self.code_bytes, self.payload_bytes
-
-
-@dataclass
-class Arrays:
-    """Device arrays of one sort: codes and payload, twice, and the outputs (`None`: not wanted)."""
-
-    codes: list[Any]
-    payloads: list[Any]
-    keys_out: Any
-    positions_out: Any
+SCAN_THREADS = 1024
 
 
 def finish_shape(elements: Elements, n: int) -> tuple[tuning.Finish, int]:
@@ -100,164 +49,6 @@ def round_fine(num_fine: int) -> int:
     return 3 * power // 4 if num_fine <= 3 * power // 4 else power
 
 
-def run_finish(
-    elements: Elements,
-    shape: tuning.Finish,
-    source: str,
-    blocks: int,
-    codes: Any,
-    payload: Any,
-    arrays: Arrays,
-    table: tuple[Any, Any, int],
-    overflow: tuple[Any, Any],
-    pending: Any = None,
-) -> None:
-    """Sort every bucket of a table in shared memory; list those that do not fit."""
-    kernel = "finish_pending" if pending else "finish"
-    name = (
-        f"{kernel}<{source}, {elements.sink}, {elements.payload_type}, "
-        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
-    )
-    starts, ends, stride = table
-    arguments = (
-        codes,
-        payload,
-        arrays.keys_out,
-        arrays.positions_out,
-        starts,
-        ends,
-        np.uint64(stride),
-        *overflow,
-        pending,
-    )
-    grid = -(-blocks // PENDING_SHARE) if pending else blocks
-    launch("finish.cu", name, grid, shape.threads, arguments, shape.shared_bytes(*elements.shape))
-
-
-def run_finish_even(
-    elements: Elements,
-    shape: tuning.Finish,
-    num_fine: int,
-    codes: Any,
-    payload: Any,
-    arrays: Arrays,
-    places: dict[str, int],
-    quantiles: Any,
-    exact: bool,
-) -> None:
-    """Sort the fine buckets of a plain map in shared memory; list the others as pending.
-
-    `exact`: there are as many bins as codes.
-    """
-    name = (
-        f"finish_even<{elements.codes}, {elements.sink}, {elements.payload_type}, "
-        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}, {str(exact).lower()}>"
-    )
-    arguments = (
-        codes,
-        payload,
-        arrays.keys_out,
-        arrays.positions_out,
-        places["starts"],
-        places["cursors"],
-        quantiles,
-        places["pending"],
-    )
-    launch("finish.cu", name, num_fine, shape.threads, arguments, shape.shared_bytes(*elements.shape))
-
-
-def run_partition(
-    elements: Elements,
-    tile: tuning.Tile,
-    digits: str,
-    source: str,
-    blocks: int,
-    sources: tuple[Any, Any],
-    targets: tuple[Any, Any],
-    quantiles: Any,
-    fine_bits: int,
-    segments: tuple[Any, int],
-    cursors: Any,
-) -> None:
-    """Move every element to the bucket of its digit, within its segment."""
-    map_words = tuning.MAX_DIGITS * elements.code_bytes // 4 if digits.startswith("Segment") else tuning.INTERVAL_WORDS
-    name = (
-        f"partition<{source}, {elements.payload_type}, {digits}, "
-        f"{tile.threads}, {tile.items}, {tile.digits}, {tile.blocks}>"
-    )
-    arguments = (*sources, *targets, quantiles, np.uint32(fine_bits), segments[0], np.uint32(segments[1]), cursors)
-    shared = tile.shared_bytes(*elements.shape, tile.digits, map_words)
-    launch("partition.cu", name, blocks, tile.threads, arguments, shared)
-
-
-def split_bytes(memory: Any, first: int) -> tuple[Any, Any]:
-    """Two parts of one device array: one allocation and one fill instead of two."""
-    return memory[:first], memory[first:]
-
-
-def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int) -> Any:
-    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`)."""
-    cupy = require_cupy()
-    num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
-    samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
-    key_range, interval_counts = split_bytes(cupy.zeros(RANGE_BYTES + 4 * tuning.INTERVAL_WORDS, np.uint8), RANGE_BYTES)
-    quantiles = cupy.empty(MAP_BYTES, np.uint8)
-    count = np.uint32(num_samples)
-    launch(
-        "sample.cu",
-        f"sample_codes<{elements.source}>",
-        -(-num_samples // SAMPLE_THREADS),
-        SAMPLE_THREADS,
-        (keys, np.uint64(n), samples, count, key_range),
-    )
-    launch(
-        "sample.cu",
-        f"count_samples<{elements.code_type}>",
-        -(-num_samples // tuning.SAMPLES_PER_BLOCK),
-        MAP_THREADS,
-        (samples, count, key_range, interval_counts),
-    )
-    launch(
-        "sample.cu", "build_map", 1, MAP_THREADS, (interval_counts, count, np.uint32(num_fine), key_range, quantiles)
-    )
-    return quantiles
-
-
-def count_blocks(n: int, num_buckets: int, map_words: int) -> tuple[int, int]:
-    """Blocks of count_fine, and their shared memory in bytes."""
-    shared = 4 * map_words + 2 * (num_buckets + num_buckets % 2)
-    # One block a multiprocessor where the counters fill it, two where they do not.
-    blocks = multiprocessors(require_cupy().cuda.runtime.getDevice()) * (
-        2 if 2 * shared < tuning.COUNT_SHARED_BYTES else 1
-    )
-    return max(min(blocks, n // tuning.COUNT_KEYS_PER_BLOCK), 1), shared
-
-
-@functools.cache
-def multiprocessors(device: int) -> int:
-    """Multiprocessors of a device."""
-    return int(require_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
-
-
-def count_fine(
-    source: str, buckets: str, map_words: int, keys: Any, n: int, quantiles: Any, num_fine: int, counts: Any = None
-) -> tuple[Any, bool]:
-    """Keys of each fine bucket (device array), and whether they are 64 bits wide."""
-    wide = n >= NARROW_KEYS
-    if counts is None:
-        counts = require_cupy().zeros(num_fine if wide else (num_fine + 1) // 2, np.uint64)
-    blocks, shared = count_blocks(n, num_fine, map_words)
-    launch(
-        "count.cu",
-        f"count_fine<{source}, {buckets}>",
-        blocks,
-        tuning.COUNT_THREADS,
-        (keys, np.uint64(n), quantiles, counts, np.uint32(wide), np.uint32(num_fine)),
-        shared,
-    )
-    return counts, wide
-
-
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     """Sort n elements into the outputs.
 
@@ -272,7 +63,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     """
     smallest = next((s for s in tuning.FINISH[elements.shape] if n <= s.capacity), None)
     if smallest is not None:
-        run_finish(elements, smallest, elements.source, 1, keys, None, arrays, (None, None, n), (None, None))
+        run_finish(elements, smallest, elements.source, keys, None, arrays, Buckets(1, None, None, n))
         return
     shape, num_fine = finish_shape(elements, n)
     if num_fine <= tuning.SMALL_PARTITIONS[-1].digits:
@@ -320,7 +111,7 @@ def sort_one_level(
     _, wide = count_fine(
         elements.source,
         f"QuantileBuckets<{elements.code_type}>",
-        tuning.INTERVAL_WORDS,
+        tuning.MAP_WORDS,
         keys,
         n,
         places["quantiles"],
@@ -337,7 +128,7 @@ def sort_one_level(
     run_partition(
         elements,
         tile,
-        f"FineDigits<{elements.code_type}, true>",
+        f"FineDigits<{elements.code_type}, true, Maps::kEither>",
         elements.source,
         -(-n // tile.keys),
         (keys, None),
@@ -347,17 +138,9 @@ def sort_one_level(
         (places["whole"], 1),
         places["cursors"],
     )
-    run_finish(
-        elements,
-        shape,
-        elements.codes,
-        num_fine,
-        arrays.codes[0],
-        arrays.payloads[0],
-        arrays,
-        (places["starts"], places["cursors"], 0),
-        (places["overflow"], places["segments"]),
-    )
+    table = places["starts"], places["cursors"], 0, places["overflow"], places["segments"]
+    buckets = Buckets(num_fine, *table)
+    run_finish(elements, shape, elements.codes, arrays.codes[0], arrays.payloads[0], arrays, buckets)
     overflow = memory[: 8 * OVERFLOW_WORDS].view(np.uint64)
     return overflow, memory[places["segments"] - places["overflow"] :]
 
@@ -376,14 +159,13 @@ def sort_two_levels(
     elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int
 ) -> tuple[Any, Any]:
     """Sample, count, two partitions, finish; returns as `sort_one_level`."""
-    cupy = require_cupy()
     tile = tuning.PARTITION[elements.shape]
     fine_bits = num_fine.bit_length() // 2
     num_coarse = -(-num_fine >> fine_bits)
     quantiles = sample_quantiles(elements, keys, n, num_fine)
-    outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
+    outline = Readback(quantiles[PLAIN_BYTES].view(np.uint32))
     counts, wide = count_fine(
-        elements.source, f"QuantileBuckets<{elements.code_type}>", tuning.INTERVAL_WORDS, keys, n, quantiles, num_fine
+        elements.source, f"QuantileBuckets<{elements.code_type}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine
     )
     _memory, places = carve(
         starts=8 * (num_fine + 1),
@@ -407,10 +189,13 @@ def sort_two_levels(
         (places["starts"], np.uint32(num_fine), np.uint32(fine_bits), places["coarse_cursors"], places["coarse"]),
     )
     codes, payloads = arrays.codes, arrays.payloads
+    # The device is still counting when the answer is here.
+    (is_plain,) = outline.wait()
+    maps = "Maps::kPlain" if is_plain else "Maps::kByShare"
     run_partition(
         elements,
         tile,
-        f"FineDigits<{elements.code_type}, true>",
+        f"FineDigits<{elements.code_type}, true, {maps}>",
         elements.source,
         -(-n // tile.keys),
         (keys, None),
@@ -423,7 +208,7 @@ def sort_two_levels(
     run_partition(
         elements,
         tile,
-        f"FineDigits<{elements.code_type}, false>",
+        f"FineDigits<{elements.code_type}, false, {maps}>",
         elements.codes,
         -(-n // tile.keys) + num_coarse,
         (codes[0], payloads[0]),
@@ -433,143 +218,7 @@ def sort_two_levels(
         (places["coarse"], num_coarse),
         places["cursors"],
     )
-    listed = cupy.zeros(OVERFLOW_WORDS + 1 + num_fine // 2 + 1, np.uint64)
-    overflow, places["pending"] = listed[:OVERFLOW_WORDS], listed[OVERFLOW_WORDS:].data.ptr
-    segments = cupy.empty((n // shape.capacity + 1) * SEGMENT_BYTES, np.uint8)
-    # The device is still partitioning when the answer is here.
-    width_bits, _, plain = outline.wait()
-    pending = places["pending"] if plain else None
-    if plain:
-        exact = elements.payload_bytes == 0 and num_fine * shape.bins >= 1 << width_bits + INTERVAL_BITS
-        run_finish_even(
-            elements, shape.for_even(n / num_fine), num_fine, codes[1], payloads[1], arrays, places, quantiles, exact
-        )
-    run_finish(
-        elements,
-        shape,
-        elements.codes,
-        num_fine,
-        codes[1],
-        payloads[1],
-        arrays,
-        (places["starts"], places["cursors"], 0),
-        (overflow, segments),
-        pending,
-    )
-    return overflow, segments
-
-
-def sort_rows(elements: Elements, keys: Any, num_rows: int, length: int, arrays: Arrays) -> None:
-    """Sort each of the rows of a contiguous matrix; rows of more than a block's codes become segments."""
-    cupy = require_cupy()
-    shapes = tuning.FINISH[elements.shape]
-    shape = next((s for s in shapes if length <= s.capacity), None)
-    if shape is not None:
-        run_finish(elements, shape, elements.source, num_rows, keys, None, arrays, (None, None, length), (None, None))
-        return
-    segments = cupy.empty(num_rows * SEGMENT_BYTES, np.uint8)
-    launch(
-        "segments.cu",
-        "list_rows",
-        -(-num_rows // tuning.SEGMENT_THREADS),
-        tuning.SEGMENT_THREADS,
-        (segments, np.uint32(num_rows), np.uint64(length)),
-    )
-    shape = shapes[tuning.MAIN_FINISH[elements.shape]]
-    first = (elements.source, keys)
-    refine(elements, shape, num_rows * length, arrays, 1, (segments, num_rows, num_rows * length), first)
-
-
-def refine(
-    elements: Elements,
-    shape: tuning.Finish,
-    n: int,
-    arrays: Arrays,
-    current: int,
-    listed: tuple[Any, int, int],
-    first: tuple[str, Any] | None = None,
-) -> None:
-    """Partition segments by digits of their own, level by level, until all fit a block or hold one code.
-
-    Parameters
-    ----------
-    current : int
-        Which of `arrays.codes` holds the segments.
-    listed : tuple
-        Device bytes of the segments, their number, and their keys.
-    first : tuple, optional
-        C++ source and array of the first level, where it is not codes.
-    """
-    cupy = require_cupy()
-    tile = tuning.SEGMENT_PARTITION[elements.shape]
-    target = np.uint32(shape.capacity * tuning.SEGMENT_FILL)
-    keys_alone = elements.payload_bytes == 0
-    positions = str(not keys_alone).lower()
-    source_name, source = (
-        first[0] if first else elements.codes,
-        (first[1], None) if first else (arrays.codes[current], arrays.payloads[current]),
-    )
-    segments, num_segments, num_keys = listed
-    while num_segments:
-        count = np.uint32(num_segments)
-        blocks = num_keys // tile.keys + num_segments
-        template = f"<{source_name}, {elements.payload_type}, {tile.items}>"
-        launch("segments.cu", f"number_tiles<{tile.items}>", 1, tuning.SEGMENT_THREADS, (segments, count))
-        launch("segments.cu", f"measure_segments{template}", blocks, tuning.SEGMENT_THREADS, (*source, segments, count))
-        plan = cupy.zeros(2, np.uint64)
-        launch("segments.cu", f"plan_segments<{positions}>", 1, tuning.SEGMENT_THREADS, (segments, count, target, plan))
-        num_children, num_constant = Readback(plan).wait()
-        if num_constant:
-            sink = f"<{elements.sink}, {elements.code_type}, {elements.payload_type}, {tile.items}>"
-            launch(
-                "segments.cu",
-                f"store_constant{sink}",
-                blocks,
-                tuning.SEGMENT_THREADS,
-                (source[1], arrays.keys_out, arrays.positions_out, segments, count),
-            )
-        if num_children == 0:
-            return
-        splitters = cupy.empty(num_children * elements.code_bytes, np.uint8)
-        counts = cupy.zeros(num_children, np.uint64)
-        starts, cursors = cupy.empty((2, num_children), np.uint64)
-        launch("segments.cu", f"sample_segments<{source_name}>", num_segments, 256, (source[0], segments, splitters))
-        launch(
-            "segments.cu",
-            f"count_segments{template}",
-            blocks,
-            tuning.SEGMENT_THREADS,
-            (*source, splitters, segments, count, counts),
-        )
-        launch(
-            "segments.cu", "scan_segments", num_segments, tuning.SEGMENT_THREADS, (segments, counts, starts, cursors)
-        )
-        if keys_alone:
-            launch(
-                "segments.cu",
-                f"fill_segments<{elements.sink}, {elements.code_type}, {tile.items}>",
-                blocks,
-                tuning.SEGMENT_THREADS,
-                (starts, arrays.keys_out, segments, count),
-            )
-        current = 1 - current
-        run_partition(
-            elements,
-            tile,
-            f"SegmentDigits<{elements.code_type}, {str(keys_alone).lower()}>",
-            source_name,
-            blocks,
-            source,
-            (arrays.codes[current], arrays.payloads[current]),
-            splitters,
-            0,
-            (segments, num_segments),
-            cursors,
-        )
-        source_name, source = elements.codes, (arrays.codes[current], arrays.payloads[current])
-        overflow = cupy.zeros(OVERFLOW_WORDS, np.uint64)
-        segments = cupy.empty((n // shape.capacity + 1) * SEGMENT_BYTES, np.uint8)
-        codes, payload = source
-        table = starts, cursors, 0
-        run_finish(elements, shape, elements.codes, num_children, codes, payload, arrays, table, (overflow, segments))
-        num_segments, num_keys, _ = Readback(overflow).wait()
+    buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
+    mean = n / num_fine if is_plain else 0
+    run_finish_even(elements, shape, elements.codes, codes[1], payloads[1], arrays, buckets, mean, quantiles)
+    return buckets.overflow, buckets.segments

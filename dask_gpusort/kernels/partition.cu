@@ -22,10 +22,14 @@ constexpr int kRankBits = 16;      // a tile holds at most 2^16 keys
 constexpr int kHotLanes = 4;       // lanes of one digit that make ranking by ballot pay
 constexpr int kProbes = 3;         // lanes asked for a digit that many others share
 
+// Which kinds of map a kernel knows: both kinds are too many instructions to keep at hand for large inputs, where the
+// host waits to learn the kind.
+enum class Maps { kPlain, kByShare, kEither };
+
 // The level-1 (high) or level-2 (low) part of the fine bucket of a code.
-template <class Code, bool kCoarse>
+template <class Code, bool kCoarse, Maps kMaps>
 struct FineDigits {
-    static constexpr int kSharedWords = kIntervals;
+    static constexpr int kSharedWords = kMaps == Maps::kPlain ? kWordsPerVector : kMapWords;
     FineMap<Code> map;
     u32 fine_bits;
 
@@ -33,15 +37,11 @@ struct FineDigits {
         : map(static_cast<const QuantileMap*>(quantiles), shared_intervals), fine_bits(fine_bits_) {}
     template <class Value>
     __device__ __forceinline__ u32 digit(Code code, Value) const {
-        const u32 fine = map.fine(code);
+        const bool plain = kMaps == Maps::kPlain || (kMaps == Maps::kEither && map.plain);
+        const u32 fine = plain ? map.fine_plain(code) : map.fine_by_share(code);
         return kCoarse ? fine >> fine_bits : fine & ((1u << fine_bits) - 1);
     }
-    template <class Value, int kItems>
-    __device__ __forceinline__ void find(const Code (&codes)[kItems], const Value (&values)[kItems], u32 (&found)[kItems]) const {
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) found[k] = digit(codes[k], values[k]);
-    }
-    __device__ __forceinline__ bool is_cheap() const { return map.plain; }
+    __device__ __forceinline__ bool is_cheap() const { return kMaps == Maps::kPlain; }
     __device__ __forceinline__ bool is_empty() const { return false; }
 };
 
@@ -92,7 +92,7 @@ __device__ __forceinline__ void rank_tile(u32* counts, u32 (&slots)[kItems]) {
     }
 }
 
-template <class Code, class Value, int kThreads, int kItems, int kMaxDigits, int kMapWords>
+template <class Code, class Value, int kThreads, int kItems, int kMaxDigits, int kSharedWords>
 struct PartitionStorage {
     static constexpr int kTile = kThreads * kItems;
     Code codes[kTile];
@@ -100,7 +100,7 @@ struct PartitionStorage {
     u16 digits[kTile];
     u32 counts[kMaxDigits];   // then the first place in the tile of each digit
     Offset moves[kMaxDigits];  // place in the output minus place in the tile
-    u32 map_words[kMapWords];
+    alignas(16) u32 map_words[kSharedWords];
     typename LeanScan<u32, kThreads>::SharedStorage scan;
 };
 
@@ -135,9 +135,8 @@ partition(const void* keys_in, const Value* values_in, typename Source::Code* co
     if (t < kMaxDigits) shared.counts[t] = 0;
     __syncthreads();  // counts are zero and the map is copied before digits are ranked
     u32 slots[kItems];
-    digits.find(codes, values, slots);
 #pragma unroll
-    for (int k = 0; k < kItems; ++k) slots[k] = k * kThreads + t < valid ? slots[k] : kNoDigit;
+    for (int k = 0; k < kItems; ++k) slots[k] = k * kThreads + t < valid ? digits.digit(codes[k], values[k]) : kNoDigit;
     rank_tile(shared.counts, slots);
     __syncthreads();  // all ranks are claimed before the counts are scanned
     const u32 count = t < kMaxDigits ? shared.counts[t] : 0;

@@ -70,10 +70,15 @@ __global__ void __launch_bounds__(kMapThreads) count_samples(const Code* samples
     }
 }
 
-// By all threads of one block: shares of the fine buckets from the samples counted in each interval (two a thread).
-__device__ __forceinline__ void share_buckets(const u32* counts, u32 num_samples, u32 num_fine, u64 least, int width_bits,
-                                              QuantileMap* map, LeanScan<u32, kMapThreads>::SharedStorage& shared) {
-    u32 own[kIntervalsPerThread], sum = 0;
+constexpr u32 kCrowdedShare = 12;  // times the mean of all intervals: an interval of uniform floats stays below
+
+using MapScan = LeanScan<u32, kMapThreads>;
+
+// By all threads of one block, two intervals a thread: the head of the map. Gives how many samples are in this thread's
+// intervals and before them.
+__device__ __forceinline__ u32 begin_map(const u32* counts, u32 num_samples, u32 num_fine, u64 least, int width_bits,
+                                         QuantileMap* map, MapScan::SharedStorage& shared, u32 (&own)[kIntervalsPerThread]) {
+    u32 sum = 0;
     bool even = num_samples > kIntervals;
     const float mean = float(num_samples) / kIntervals;
     for (int k = 0; k < kIntervalsPerThread; ++k) {
@@ -83,29 +88,92 @@ __device__ __forceinline__ void share_buckets(const u32* counts, u32 num_samples
         sum += own[k];
     }
     const bool plain = __syncthreads_and(even);
-    u32 before = LeanScan<u32, kMapThreads>::exclusive(sum, shared);
-    for (int k = 0; k < kIntervalsPerThread; ++k) {
-        const u32 first = u64(before) * num_fine / num_samples, next = u64(before + own[k]) * num_fine / num_samples;
-        const u32 width = next - first < kHalfMask ? next - first : kHalfMask;
-        map->intervals[threadIdx.x * kIntervalsPerThread + k] = (first < num_fine ? first : num_fine - 1) | width << kHalfBits;
-        before += own[k];
-    }
     if (threadIdx.x == 0) {
         map->least = least;
         map->width_bits = width_bits;
         map->num_fine = num_fine;
         map->plain = plain;
+        map->sub_bits = 0;
+        map->num_words = kIntervals;
+    }
+    return MapScan::exclusive(sum, shared);
+}
+
+// The intervals of this thread, from what begin_map gave.
+__device__ __forceinline__ void share_buckets(QuantileMap* map, u32 num_samples, u32 num_fine, u32 before,
+                                              const u32 (&own)[kIntervalsPerThread]) {
+    for (int k = 0; k < kIntervalsPerThread; ++k) {
+        map->intervals[threadIdx.x * kIntervalsPerThread + k] = pack_interval(before, own[k], num_samples, num_fine);
+        before += own[k];
     }
 }
 
-// One block: the map of samples counted by count_samples.
+// One block: the map of samples counted by count_samples, but for what crowded intervals are cut into: their words name
+// the first of their own intervals, and `befores` the samples before those.
 __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 num_samples, u32 num_fine,
-                                                         const SampleRange* range, QuantileMap* map) {
-    __shared__ LeanScan<u32, kMapThreads>::SharedStorage shared;
+                                                         const SampleRange* range, QuantileMap* map, u32* befores) {
+    __shared__ MapScan::SharedStorage shared;
     u64 least;
     int width_bits;
     cover_range(range, least, width_bits);
-    share_buckets(counts, num_samples, num_fine, least, width_bits, map, shared);
+    u32 own[kIntervalsPerThread];
+    u32 before = begin_map(counts, num_samples, num_fine, least, width_bits, map, shared, own);
+    share_buckets(map, num_samples, num_fine, before, own);
+    u32 crowded = 0;
+    for (u32 count : own) crowded += count > kCrowdedShare * (num_samples / kIntervals);
+    __syncthreads();  // the scan's storage is free before it is used again
+    const u32 rank = MapScan::exclusive(crowded, shared);
+    const u32 num_crowded = shared.before[MapScan::kWarps];
+    if (num_crowded == 0) return;  // the whole block leaves
+    // No further than single codes.
+    const int sub_bits = min(width_bits, bit_length(kSubIntervals / num_crowded) - 1);
+    if (threadIdx.x == 0) {
+        map->sub_bits = sub_bits;
+        map->num_words = kIntervals + (num_crowded << sub_bits);
+    }
+    for (u32 k = 0, r = rank; k < kIntervalsPerThread; before += own[k], ++k) {
+        if (own[k] <= kCrowdedShare * (num_samples / kIntervals) || sub_bits == 0) continue;
+        map->intervals[threadIdx.x * kIntervalsPerThread + k] = (kIntervals + (r << sub_bits)) | kSubdivided << kHalfBits;
+        befores[r++] = before;
+    }
+}
+
+// Samples in the intervals of subdivided ones, added to `counts`.
+template <class Code>
+__global__ void __launch_bounds__(kMapThreads) count_subdivided(const Code* samples, u32 num_samples, const QuantileMap* map,
+                                                                u32* counts) {
+    const int sub_bits = map->sub_bits, width_bits = map->width_bits;
+    if (sub_bits == 0) return;
+    for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
+        const u64 distance = u64(samples[j]) - map->least;
+        const u32 interval = map->intervals[distance >> width_bits];
+        if (interval >> kHalfBits != kSubdivided) continue;
+        const u32 sub = u32(distance >> (width_bits - sub_bits)) & ((1u << sub_bits) - 1);
+        atomicAdd(&counts[(interval & kHalfMask) - kIntervals + sub], 1u);
+    }
+}
+
+// One block: the intervals of subdivided ones, two a thread.
+__global__ void __launch_bounds__(kMapThreads) share_subdivided(const u32* counts, const u32* befores, u32 num_samples,
+                                                                u32 num_fine, QuantileMap* map) {
+    __shared__ MapScan::SharedStorage shared;
+    __shared__ u32 firsts[kSubIntervals];  // samples in all subdivided intervals before each
+    const int sub_bits = map->sub_bits;
+    if (sub_bits == 0) return;  // the whole block leaves
+    constexpr u32 kPerThread = kSubIntervals / kMapThreads;
+    const u32 begin = threadIdx.x * kPerThread;
+    u32 sum = 0;
+    for (u32 k = 0; k < kPerThread; ++k) sum += counts[begin + k];
+    u32 before = MapScan::exclusive(sum, shared);
+    for (u32 k = 0; k < kPerThread; before += counts[begin + k], ++k) firsts[begin + k] = before;
+    __syncthreads();  // all sums are there before parents' are read
+    const u32 num_words = map->num_words - kIntervals;
+    for (u32 k = 0; k < kPerThread; ++k) {
+        const u32 j = begin + k, parent = j >> sub_bits;
+        if (j >= num_words) continue;
+        const u32 inside = firsts[j] - firsts[parent << sub_bits];
+        map->intervals[kIntervals + j] = pack_interval(befores[parent] + inside, counts[j], num_samples, num_fine);
+    }
 }
 
 constexpr int kSmallSamples = 16;  // a thread
@@ -119,7 +187,7 @@ __global__ void __launch_bounds__(kMapThreads) map_small(const void* keys, Offse
     __shared__ struct {
         SampleRange range;
         u32 counts[kIntervals];
-        LeanScan<u32, kMapThreads>::SharedStorage scan;
+        MapScan::SharedStorage scan;
     } shared;
     const u32 num_samples = u32(min(Offset(kMapThreads * kSmallSamples), n / 2));
     const Offset stretch = n / num_samples;
@@ -153,7 +221,9 @@ __global__ void __launch_bounds__(kMapThreads) map_small(const void* keys, Offse
         atomicAdd(&shared.counts[(u64(codes[k]) - least) >> width_bits], 1u);
     }
     __syncthreads();  // all samples are counted before they are shared out
-    share_buckets(shared.counts, num_samples, num_fine, least, width_bits, map, shared.scan);
+    u32 own[kIntervalsPerThread];
+    const u32 before = begin_map(shared.counts, num_samples, num_fine, least, width_bits, map, shared.scan, own);
+    share_buckets(map, num_samples, num_fine, before, own);
 }
 
 }  // namespace gpusort

@@ -2,7 +2,7 @@
 //
 //   segments (s) -> measure_segments -> range of each       a segment of one code needs no more sorting
 //                -> plan_segments    -> digits, mode
-//                -> sample_segments  -> splitters (table)    where the range is wide
+//                -> sample_segments  -> intervals (table)    where the range is wide
 //                -> count_segments   -> counts (table)
 //                -> scan_segments    -> starts, cursors      the children, for partition and finish
 #include "block.cuh"
@@ -10,7 +10,6 @@
 #include "elements.cuh"
 #include "find_segment.cuh"
 #include "sampling.cuh"
-#include "tile_sort.cuh"
 
 namespace gpusort {
 
@@ -90,19 +89,15 @@ __global__ void __launch_bounds__(kSegmentThreads) number_tiles(Segment* segment
     }
 }
 
-constexpr Offset kIsolateSize = 1 << 16;  // from here on a table row of one code a digit is small beside the keys
-
-// With three splitters one of them cuts: a code, and where it repeats its successor, is never below all or above all.
-constexpr u32 kFewestDigits = 4;
+constexpr u32 kFewestDigits = 4;  // fewer gain too little for a pass over the keys
 
 // Digits that leave about `target` keys in a child; as many as codes where the range is short; none for a
 // segment of one code.
 __device__ __forceinline__ u32 choose_digits(Offset size, u64 range, u32 target) {
     if (range == 0) return 0;
-    if (range < kMaxSegmentDigits && size >= kIsolateSize) return u32(range) + 1;
+    if (range < kMaxSegmentDigits) return u32(range) + 1;
     const Offset wanted = (size + target - 1) / target;
-    const u32 digits = wanted < kFewestDigits ? kFewestDigits : wanted < kMaxSegmentDigits ? u32(wanted) : kMaxSegmentDigits;
-    return range < digits ? u32(range) + 1 : digits;
+    return wanted < kFewestDigits ? kFewestDigits : wanted < kMaxSegmentDigits ? u32(wanted) : kMaxSegmentDigits;
 }
 
 // One block: the map of each segment, and its row of the table. A segment of one code has none.
@@ -125,8 +120,8 @@ __global__ void __launch_bounds__(kSegmentThreads) plan_segments(Segment* segmen
             }
             digits = choose_digits(segment.size, greatest - least, target);
             segment.digits = u32(digits);
-            segment.map = LinearMap::over(least, greatest, digits < 2 ? 2 : u32(digits));  // also where splitters follow
-            segment.mode = by_position ? kByPosition : segment.map.exact ? kByCode : kBySplitters;
+            segment.map = CoarseMap::over(least, greatest, digits < 2 ? 2 : u32(digits));  // a sampled map follows, unless it is even
+            segment.mode = by_position ? kByPosition : segment.map.exact ? kByCode : kByShare;
             if (digits == 0) atomicAdd(&plan->num_constant, 1ull);
         }
         Offset total;
@@ -139,78 +134,77 @@ __global__ void __launch_bounds__(kSegmentThreads) plan_segments(Segment* segmen
 }
 
 constexpr u32 kEvenShare = 16;  // a uniform sample of 2^11 strays from its line by a 16th of it once in a million
+constexpr u32 kSegmentSamples = 2048;  // 4 a digit: children stay below twice their mean but for one in a thousand
+constexpr u32 kMaxSegmentIntervals = kMaxSegmentDigits * kIntervalsPerDigit;
 
-// Sorts a sample of each segment, one block each, and takes its quantiles as splitters. A code that fills several
-// quantiles gets a digit of its own: it and its successor become splitters. Where the sample is uniform, digits of equal
-// width do, which are cheaper.
-constexpr int kSampleThreads = 256;
-constexpr int kSampleItems = 9;
-constexpr int kSampleBins = 2048;
-constexpr int kSegmentSamples = 2048;  // 4 a splitter: children stay below twice their mean but for one in a thousand
-
+// One block a segment: shares of the digits by the samples in each interval, two intervals a thread. Where the sample is
+// uniform, digits of equal width do, which are cheaper.
 template <class Source>
-__global__ void __launch_bounds__(kSampleThreads)
-sample_segments(const void* codes_in, Segment* segments, typename Source::Code* splitters) {
-    using Code = typename Source::Code;
-    using Tile = TileSort<Code, NoPayload, kSampleThreads, kSampleItems, kSampleBins>;
-    __shared__ typename Tile::SharedStorage shared;
+__global__ void __launch_bounds__(kSegmentThreads)
+sample_segments(const void* codes_in, Segment* segments, u32* intervals) {
+    using Scan = LeanScan<u32, kSegmentThreads>;
+    static_assert(kMaxSegmentIntervals == 2 * kSegmentThreads, "two intervals a thread");
+    __shared__ u32 counts[kMaxSegmentIntervals];
+    __shared__ typename Scan::SharedStorage shared;
     Segment& segment = segments[blockIdx.x];
-    if (segment.digits == 0 || segment.mode != kBySplitters) return;  // the whole block leaves
-    Code codes[kSampleItems];
-    NoPayload values[kSampleItems];
-    const Offset stretch = segment.size / kSegmentSamples;
-#pragma unroll
-    for (int k = 0; k < kSampleItems; ++k) {
-        const u32 j = k * kSampleThreads + threadIdx.x;
-        if (j < kSegmentSamples) codes[k] = Source::load(codes_in, segment.start + j * stretch + mix(j) % stretch, 0);
+    if (segment.digits == 0 || segment.mode != kByShare) return;  // the whole block leaves
+    const u32 digits = segment.digits;
+    // With two codes an interval at least, the greatest code lies in the upper half of the last one, and so in another
+    // digit than the least, whatever the sample: every level gets on.
+    const u64 range = segment.greatest - ~segment.least_complement;
+    const u32 num_intervals = u32(min(u64(digits * kIntervalsPerDigit), range / 2));
+    const u32 num_samples = u32(min(Offset(kSegmentSamples), segment.size / 2));
+    const Offset stretch = segment.size / num_samples;
+    const CoarseMap map = CoarseMap::over(~segment.least_complement, segment.greatest, num_intervals);
+    for (u32 i = threadIdx.x; i < kMaxSegmentIntervals; i += kSegmentThreads) counts[i] = 0;
+    __syncthreads();  // counts are zero before samples are counted
+    for (u32 j = threadIdx.x; j < num_samples; j += kSegmentThreads) {
+        atomicAdd(&counts[map.digit(Source::load(codes_in, segment.start + j * stretch + mix(j) % stretch, 0))], 1u);
     }
-    Tile::sort(codes, values, kSegmentSamples, shared);
-    bool even = true;  // digits of equal width would hold equal shares
-    for (int j = threadIdx.x; j < kSegmentSamples; j += kSampleThreads) {
-        const int stray = int(segment.map.digit(shared.codes[j])) - int(j * segment.digits / kSegmentSamples);
-        even = even && abs(stray) <= int(segment.digits / kEvenShare) + 1;
-    }
-    even = __syncthreads_and(even && segment.digits >= kEvenShare);
-    if (even && threadIdx.x == 0) segment.mode = kByWidth;
-    for (u32 d = threadIdx.x; d < segment.digits; d += kSampleThreads) {
-        const Code quantile = shared.codes[d * kSegmentSamples / segment.digits];
-        const bool repeated = d > 1 && quantile == shared.codes[(d - 1) * kSegmentSamples / segment.digits];
-        splitters[segment.table + d] = repeated && Code(quantile + 1) != 0 ? Code(quantile + 1) : quantile;
-    }
+    __syncthreads();  // all samples are counted before they are summed
+    const u32 i = 2 * threadIdx.x, first = counts[i], second = counts[i + 1];
+    const u32 before = Scan::exclusive(first + second, shared);
+    const int stray = int(before) - int(i * num_samples / num_intervals);  // beyond the last interval: not looked at
+    const bool even = i >= num_intervals || abs(stray) <= int(num_samples / kEvenShare) + 1;
+    const bool by_width = __syncthreads_and(even && digits >= kEvenShare);
+    if (threadIdx.x == 0 && by_width) segment.mode = kByWidth;
+    if (threadIdx.x == 0 && !by_width) segment.map = map;
+    if (i >= num_intervals) return;
+    u32* row = intervals + segment.table * kIntervalsPerDigit;
+    row[i] = pack_interval(before, first, num_samples, digits);
+    row[i + 1] = pack_interval(before + first, second, num_samples, digits);
 }
 
 template <class Source, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-count_segments(const void* codes_in, const Value* values_in, const void* splitters, const Segment* segments,
+count_segments(const void* codes_in, const Value* values_in, const u32* intervals, const Segment* segments,
                u32 num_segments, u64* counts) {
     using Code = typename Source::Code;
     using Digits = SegmentDigits<Code, false>;
     __shared__ u32 tile_counts[kMaxSegmentDigits];
-    __shared__ __align__(8) u32 shared_splitters[Digits::kSharedWords];
+    __shared__ u32 shared_intervals[Digits::kSharedWords];
     const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
     const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
     if (tile_first >= segment.size || segment.digits == 0) return;
     const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
     const Offset first = segment.start + tile_first;
-    const Digits digits(splitters, &segment, 0, shared_splitters);
+    const Digits digits(intervals, &segment, 0, shared_intervals);
     tile_counts[threadIdx.x] = 0;
-    __syncthreads();  // counts are zero and splitters are copied before digits are counted
+    __syncthreads();  // counts are zero and intervals are copied before digits are counted
     Code codes[kItems];
     Value values[kItems];
-    u32 found[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kSegmentThreads + threadIdx.x;
         codes[k] = i < valid ? Source::load(codes_in, first + i, 0) : Code(0);
         values[k] = i < valid ? load_payload(values_in, first + i, 0) : Value{};
     }
-    digits.find(codes, values, found);
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const bool present = k * kSegmentThreads + int(threadIdx.x) < valid;
-        const u32 digit = found[k];
+        const u32 digit = present ? digits.digit(codes[k], values[k]) : 0;
         // Lanes of lane 0's digit are added at once: clustered keys would queue for one counter.
-        const u32 leader_digit = __shfl_sync(kWholeWarp, digit, 0);
+        const u32 leader_digit = __shfl_sync(kWholeWarp, digit, 0);  // lane 0 has a key where any lane has
         const u32 peers = __ballot_sync(kWholeWarp, present && digit == leader_digit);
         if (threadIdx.x % kWarpThreads == 0 && peers) atomicAdd(&tile_counts[leader_digit], u32(__popc(peers)));
         if (present && digit != leader_digit) atomicAdd(&tile_counts[digit], 1u);

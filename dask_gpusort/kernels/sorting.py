@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import count_scan_reorder, four_step, lsd, msd, split, split_launch, tuning
+from . import count_scan_reorder, four_step, lsd, msd, refine, split, split_launch, tuning
 from .dtypes import DeviceKey, device_key
+from .elements import Arrays, Elements
+from .histogram import count_fine
 from .loader import launch, require_cupy
 
 CODE_TYPES = {4: "u32", 8: "u64"}
@@ -168,7 +170,7 @@ def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
     """Counting sort of 8- and 16-bit keys: one histogram, then every code as often as it was counted."""
     cupy = require_cupy()
     n, num_codes = keys.size, 1 << 8 * key.itemsize
-    counts, wide = msd.count_fine(f"Keys<{key.order}>", "TopBuckets<0>", 1, keys, n, None, num_codes)
+    counts, wide = count_fine(f"Keys<{key.order}>", "TopBuckets<0>", 1, keys, n, None, num_codes)
     starts, cursors = cupy.empty((2, num_codes + 1), np.uint64)
     launch(
         "count.cu",
@@ -192,23 +194,23 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, rows: tuple[int, int] | None
     cupy = require_cupy()
     width = max(key.itemsize, 4)
     name = f"Keys<{key.order}>"
-    elements = msd.Elements(name, name, CODE_TYPES[width]) if width == key.itemsize else narrow_elements(key)
+    elements = Elements(name, name, CODE_TYPES[width]) if width == key.itemsize else narrow_elements(key)
     spare = cupy.empty(keys.size if needs_spare(elements, keys.size, rows) else 0, f"u{width}")
     second = out if width == key.itemsize else cupy.empty(spare.size, f"u{width}")
-    arrays = msd.Arrays([spare, second], [None, None], out, None)
+    arrays = Arrays([spare, second], [None, None], out, None)
     if rows is None:
         msd.sort(elements, keys, keys.size, arrays)
     else:
-        msd.sort_rows(elements, keys, *rows, arrays)
+        refine.sort_rows(elements, keys, *rows, arrays)
 
 
-def narrow_elements(key: DeviceKey) -> msd.Elements:
+def narrow_elements(key: DeviceKey) -> Elements:
     """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
     name = f"Widened<{key.order}>"
-    return msd.Elements(name, name, "u32")
+    return Elements(name, name, "u32")
 
 
-def needs_spare(elements: msd.Elements, n: int, rows: tuple[int, int] | None) -> bool:
+def needs_spare(elements: Elements, n: int, rows: tuple[int, int] | None) -> bool:
     """Whether the sort leaves shared memory."""
     return (rows[1] if rows else n) > tuning.FINISH[elements.shape][-1].capacity
 
@@ -289,19 +291,19 @@ def sort_indexed(
     n = keys.size
     in_place = positions_out.itemsize == 8
     if key.itemsize < 8:
-        elements = msd.Elements(f"Packed<{key.order}, {position_type}>", f"Packed<{key.order}, {position_type}>", "u64")
+        elements = Elements(f"Packed<{key.order}, {position_type}>", f"Packed<{key.order}, {position_type}>", "u64")
     else:
-        elements = msd.Elements(
+        elements = Elements(
             f"TiedKeys<{key.order}, {position_type}>", f"TiedKeys<{key.order}, {position_type}>", "u64", "u32"
         )
     size = n if needs_spare(elements, n, rows) or rows is None else 0
     codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
     payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
-    arrays = msd.Arrays(codes, payloads, keys_out, positions_out)
+    arrays = Arrays(codes, payloads, keys_out, positions_out)
     if rows is None:
         msd.sort(elements, keys, n, arrays)
     else:
-        msd.sort_rows(elements, keys, *rows, arrays)
+        refine.sort_rows(elements, keys, *rows, arrays)
 
 
 def check_indexable(n: int) -> None:
@@ -458,5 +460,5 @@ def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
     drop = 8 * key.itemsize - bits
     if keys.size == 0:
         return require_cupy().zeros(1 << bits, np.int64)
-    counts, wide = msd.count_fine(f"Keys<{key.order}>", f"TopBuckets<{drop}>", 1, keys, keys.size, None, 1 << bits)
+    counts, wide = count_fine(f"Keys<{key.order}>", f"TopBuckets<{drop}>", 1, keys, keys.size, None, 1 << bits)
     return counts.view(np.int64) if wide else counts.view(np.uint32)[: 1 << bits].astype(np.int64)

@@ -1,14 +1,17 @@
-// Sorts one bucket in shared memory: one counting step over its own range, then insertion inside the few-key bins.
+// Sorts one bucket in shared memory: one counting step over its range, then a look at the neighbours.
 //
 //   codes      range [least, greatest] of the bucket, found first
-//   bins       about one code each: LinearMap of that range; ranks from returning atomics
-//   scatter    codes to the places of their bins
-//   mend       thread t owns kBinsPerThread neighbouring bins, a contiguous stretch: insertion sort of that stretch
+//   fields     16 to a key: 2-bit counters, 16 to a word, so that few codes share one         LinearMap of the range
+//   scan       of the words' sums: a code's place is its word's, and what the lower fields of the word hold
+//   scatter    codes to their places; those that share a field, in any order
+//   look       thread i looks at the codes in places i - 2 .. i + 2 and moves its own by those that stand wrong
 //
-// When bins come out uneven (floats crowd in the upper exponents), the codes are counted once more, with each bin cut
-// into as many parts as it holds codes. When one bin still holds too many (clustered keys), the stretches are merged
-// instead: insertion sort of kItems codes a thread, then merge-path rounds of doubling width. When the range has no more codes than bins, the counting step
-// has sorted already.
+// When the range has no more codes than fields, the counting step has sorted already. Where more than three codes share a
+// field, or would (few distinct codes), the same words count bins of about one code each: codes rank within their bin.
+// Bins that come out uneven are left to `UnevenTile`.
+//
+// Measured (profiler, 2^28 random u32): an insertion sort of each thread's stretch of bins took 131 instructions and 35
+// shared-memory wavefronts for 32 keys, and the step was bound by the latter.
 #pragma once
 #include "block.cuh"
 #include "digits.cuh"
@@ -16,30 +19,49 @@
 
 namespace gpusort {
 
-constexpr u32 kUnevenBin = 12;   // codes in one bin past which a second counting step pays
-constexpr u32 kCrowdedBin = 24;  // codes in one bin past which k^2 / 4 insertion steps cost more than merging
+constexpr int kFieldBits = 2;
+constexpr int kFieldsPerWord = 32 / kFieldBits;
+constexpr u32 kMostInField = (1u << kFieldBits) - 1;
+constexpr int kWindow = kMostInField - 1;  // codes that share a field stand at most so far from their places
+constexpr u32 kLowBits = 0x55555555u;      // of all fields of a word
+constexpr u32 kFieldsPerKey = 10;          // fewer, and one field in a bucket of 4096 codes overflows
 
-// Two bins a word: their 16-bit counts, then their first places.
-constexpr int kBinBits = 16;
-constexpr u32 kBinMask = (1u << kBinBits) - 1;
+constexpr u32 kUnevenBin = 12;  // codes in one bin past which a second counting step pays
+constexpr int kArrivalBits = 4;  // of a code's rank in its bin, by arrival: holds kUnevenBin
+constexpr int kArrivalsPerWord = 32 / kArrivalBits;
+static_assert(kUnevenBin < 1u << kArrivalBits, "ranks of even bins fit");
 
 template <class Code, class Value, int kThreads, int kItems, int kBins>
 struct TileSort {
     static constexpr int kTile = kThreads * kItems;
     static constexpr int kBinsPerThread = kBins / kThreads;
-    static constexpr int kWordsPerThread = kBinsPerThread / 2;
+    static constexpr int kVectorBins = kBinsPerThread % 4 == 0 ? 4 : 2;
+    static constexpr int kVectors = kBinsPerThread / kVectorBins;
     static constexpr int kWarps = kThreads / kWarpThreads;
     using Scan = LeanScan<u32, kThreads>;
-    static_assert(kBins % (2 * kThreads) == 0, "every thread owns whole words of bins");
-    static_assert(kTile <= 1 << kBinBits, "places fit half a word");
+    static_assert(kBins % (2 * kThreads) == 0, "every thread owns whole vectors of bins");
+
+    // Bins that one access moves: a thread's own lie side by side, and accesses of single ones would share banks.
+    struct alignas(sizeof(u32) * kVectorBins) BinVector {
+        u32 bins[kVectorBins];
+    };
+
+    static constexpr int kFields = kBins * kFieldsPerWord;
+    static constexpr int kPaddedTile = kTile + 2 * kWindow;  // the look at neighbours needs no guard
 
     struct SharedStorage {
-        Code codes[kTile];
-        Value values[kHasPayload<Value> ? kTile : 1];
-        u32 bins[kBins / 2];
+        Code padded_codes[kPaddedTile];
+        Value padded_values[kHasPayload<Value> ? kPaddedTile : 1];
+        alignas(16) u32 bins[kBins + 1];  // counts, then first places; the last: the place behind all
+        alignas(16) u16 places[kBins];    // before the fields of a word
         u64 warp_greatest[kWarps];
         u64 warp_least[kWarps];
         typename Scan::SharedStorage scan;
+
+        __device__ __forceinline__ Code& code(int i) { return padded_codes[i + kWindow]; }
+        __device__ __forceinline__ Code code(int i) const { return padded_codes[i + kWindow]; }
+        __device__ __forceinline__ Value& value(int i) { return padded_values[kHasPayload<Value> ? i + kWindow : 0]; }
+        __device__ __forceinline__ Value value(int i) const { return padded_values[kHasPayload<Value> ? i + kWindow : 0]; }
     };
 
     static __device__ __forceinline__ bool comes_before(Code a, Value x, Code b, Value y) {
@@ -72,37 +94,147 @@ struct TileSort {
         greatest = warp_max(T(shared.warp_greatest[w]));
     }
 
+    static __device__ __forceinline__ void clear_bins(SharedStorage& shared) {
+        BinVector* vectors = reinterpret_cast<BinVector*>(shared.bins);
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) vectors[v * kThreads + threadIdx.x] = BinVector{};
+    }
+
     // Replaces the counts of this thread's bins by first places. Gives its stretch, and the most codes in one of them.
-    static __device__ __forceinline__ u32 scan_bins(SharedStorage& shared, u32& begin, u32& end) {
-        u32* words = shared.bins + threadIdx.x * kWordsPerThread;
-        u32 sums = 0, most = 0;
+    static __device__ __forceinline__ u32 scan_bins(SharedStorage& shared, int size, u32& begin, u32& end) {
+        BinVector* own = reinterpret_cast<BinVector*>(shared.bins + threadIdx.x * kBinsPerThread);
+        BinVector counts[kVectors];
+        u32 sum = 0, most = 0;
 #pragma unroll
-        for (int w = 0; w < kWordsPerThread; ++w) {
-            const u32 low = words[w] & kBinMask, high = words[w] >> kBinBits;
-            most = max(most, max(low, high));
-            sums += low + high;
-        }
-        begin = Scan::exclusive(sums, shared.scan);
-        end = begin + sums;
-        u32 place = begin;
+        for (int v = 0; v < kVectors; ++v) {
+            counts[v] = own[v];
 #pragma unroll
-        for (int w = 0; w < kWordsPerThread; ++w) {
-            const u32 word = words[w];
-            const u32 second = place + (word & kBinMask);
-            words[w] = place | second << kBinBits;
-            place = second + (word >> kBinBits);
+            for (u32 count : counts[v].bins) {
+                most = max(most, count);
+                sum += count;
+            }
         }
+        begin = end = Scan::exclusive(sum, shared.scan);
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+            for (u32& bin : counts[v].bins) {
+                const u32 count = bin;
+                bin = end;
+                end += count;
+            }
+            own[v] = counts[v];
+        }
+        if (threadIdx.x == 0) shared.bins[kBins] = u32(size);
         return most;
+    }
+
+    // How many codes the fields of a word hold; of those in `mask`.
+    static __device__ __forceinline__ u32 sum_fields(u32 word, u32 mask = ~0u) {
+        return __popc(word & mask & kLowBits) + 2 * __popc(word & mask & ~kLowBits);
+    }
+
+    // Replaces the fields of this thread's words by places before them.
+    static __device__ __forceinline__ void scan_fields(SharedStorage& shared) {
+        const BinVector* own = reinterpret_cast<const BinVector*>(shared.bins + threadIdx.x * kBinsPerThread);
+        struct alignas(sizeof(u16) * kVectorBins) PlaceVector { u16 places[kVectorBins]; };
+        PlaceVector* places = reinterpret_cast<PlaceVector*>(shared.places + threadIdx.x * kBinsPerThread);
+        u32 sums[kBinsPerThread], sum = 0;
+#pragma unroll
+        for (int w = 0; w < kBinsPerThread; ++w) {
+            sums[w] = sum;
+            sum += sum_fields(own[w / kVectorBins].bins[w % kVectorBins]);
+        }
+        const u32 begin = Scan::exclusive(sum, shared.scan);
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+            PlaceVector vector;
+#pragma unroll
+            for (int w = 0; w < kVectorBins; ++w) vector.places[w] = u16(begin + sums[v * kVectorBins + w]);
+            places[v] = vector;
+        }
+    }
+
+    // Counts the codes into fields. Gives false, for the whole block, where a field cannot hold its codes.
+    static __device__ __forceinline__ bool count_fields(const Code (&codes)[kItems], int size, const LinearMap& map,
+                                                        SharedStorage& shared, u32 (&ranks)[kItems / kFieldsPerWord + 1]) {
+        clear_bins(shared);
+        __syncthreads();  // fields are zero before codes are counted
+        u32 most = 0;
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            u32 rank = 0;
+            if (k * kThreads + int(threadIdx.x) < size) {
+                const u32 field = map.digit(codes[k]), shift = field % kFieldsPerWord * kFieldBits;
+                rank = atomicAdd(&shared.bins[field / kFieldsPerWord], 1u << shift) >> shift & kMostInField;
+            }
+            most = max(most, rank);
+            const u32 word = k % kFieldsPerWord == 0 ? 0 : ranks[k / kFieldsPerWord];
+            ranks[k / kFieldsPerWord] = word | rank << k % kFieldsPerWord * kFieldBits;
+        }
+        return !__syncthreads_or(most == kMostInField);  // also: all codes are counted before the fields are summed
+    }
+
+    static __device__ __forceinline__ void scatter_by_fields(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                             int size, const LinearMap& map, SharedStorage& shared,
+                                                             const u32 (&ranks)[kItems / kFieldsPerWord + 1]) {
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            if (k * kThreads + int(threadIdx.x) >= size) continue;
+            const u32 field = map.digit(codes[k]), w = field / kFieldsPerWord;
+            const u32 lower = (1u << field % kFieldsPerWord * kFieldBits) - 1;
+            const u32 rank = ranks[k / kFieldsPerWord] >> k % kFieldsPerWord * kFieldBits & kMostInField;
+            const u32 place = shared.places[w] + sum_fields(shared.bins[w], lower) + rank;
+            shared.code(place) = codes[k];
+            if constexpr (kHasPayload<Value>) shared.value(place) = values[k];
+        }
+        if (threadIdx.x < kWindow) {
+            shared.code(-1 - int(threadIdx.x)) = 0;
+            shared.code(size + threadIdx.x) = Code(~Code(0));
+            if constexpr (kHasPayload<Value>) {
+                shared.value(-1 - int(threadIdx.x)) = 0;
+                shared.value(size + threadIdx.x) = Value(~Value(0));
+            }
+        }
+    }
+
+    // Sorts by fields, if they can hold the codes; otherwise emits nothing.
+    template <class Emit>
+    static __device__ __forceinline__ bool sort_by_fields(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                          int size, Code least, Code greatest, SharedStorage& shared,
+                                                          Emit emit) {
+        const LinearMap map = LinearMap::over(least, greatest, kFields);
+        u32 ranks[kItems / kFieldsPerWord + 1];
+        if (!count_fields(codes, size, map, shared, ranks)) return false;
+        scan_fields(shared);
+        __syncthreads();  // places are there before codes are scattered
+        scatter_by_fields(codes, values, size, map, shared, ranks);
+        __syncthreads();  // every code is in its place before its neighbours are looked at
+        const bool sorted = !kHasPayload<Value> && map.exact;
+        for (int i = threadIdx.x; i < size; i += kThreads) {
+            const Code code = shared.code(i);
+            const Value value = shared.value(i);
+            int place = i;
+            if (!sorted) {
+#pragma unroll
+                for (int d = 1; d <= kWindow; ++d) {
+                    place -= comes_before(code, value, shared.code(i - d), shared.value(i - d));
+                    place += comes_before(shared.code(i + d), shared.value(i + d), code, value);
+                }
+            }
+            emit(u32(place), code, value);
+        }
+        return true;
     }
 
     // Insertion sort of the codes at [begin, end) by one thread.
     static __device__ __forceinline__ void mend(SharedStorage& shared, u32 begin, u32 end) {
         if (begin >= end) return;
-        Code last = shared.codes[begin];
-        Value last_value = shared.values[kHasPayload<Value> ? begin : 0];
+        Code last = shared.code(begin);
+        Value last_value = shared.value(begin);
         for (u32 p = begin + 1; p < end; ++p) {
-            const Code code = shared.codes[p];
-            const Value value = shared.values[kHasPayload<Value> ? p : 0];
+            const Code code = shared.code(p);
+            const Value value = shared.value(p);
             if (!comes_before(code, value, last, last_value)) {
                 last = code;
                 last_value = value;
@@ -110,184 +242,59 @@ struct TileSort {
             }
             u32 q = p;
             do {
-                shared.codes[q] = shared.codes[q - 1];
-                if constexpr (kHasPayload<Value>) shared.values[q] = shared.values[q - 1];
+                shared.code(q) = shared.code(q - 1);
+                if constexpr (kHasPayload<Value>) shared.value(q) = shared.value(q - 1);
                 --q;
-            } while (q > begin && comes_before(code, value, shared.codes[q - 1], shared.values[kHasPayload<Value> ? q - 1 : 0]));
-            shared.codes[q] = code;
-            if constexpr (kHasPayload<Value>) shared.values[q] = value;
+            } while (q > begin && comes_before(code, value, shared.code(q - 1), shared.value(q - 1)));
+            shared.code(q) = code;
+            if constexpr (kHasPayload<Value>) shared.value(q) = value;
         }
     }
 
-    // How many of the first `diagonal` outputs of the merge of [a, a_end) and [b, b_end) come from a.
-    static __device__ __forceinline__ int merge_path(const SharedStorage& shared, int a, int a_end, int b, int b_end,
-                                                     int diagonal) {
-        int low = max(0, diagonal - (b_end - b)), high = min(diagonal, a_end - a);
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            const int i = a + middle, j = b + diagonal - 1 - middle;
-            const Value* values = shared.values;
-            const bool b_first = comes_before(shared.codes[j], values[kHasPayload<Value> ? j : 0], shared.codes[i],
-                                              values[kHasPayload<Value> ? i : 0]);
-            if (b_first) high = middle;
-            else low = middle + 1;
-        }
-        return low;
-    }
-
-    // Outputs [first, first + kItems) of the merge of the run pair of `width` they lie in, into registers.
-    static __device__ __forceinline__ void merge_items(const SharedStorage& shared, int size, int width, int first,
-                                                       Code (&codes)[kItems], Value (&values)[kItems]) {
-        const int a_begin = first / (2 * width) * (2 * width);
-        const int a_end = min(a_begin + width, size), b_end = min(a_begin + 2 * width, size);
-        int a = a_begin + merge_path(shared, a_begin, a_end, a_end, b_end, first - a_begin);
-        int b = a_end + first - a;
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) {
-            if (first + k >= size) break;
-            const int i = kHasPayload<Value> ? a : 0, j = kHasPayload<Value> ? b : 0;
-            const bool take_b = a >= a_end || (b < b_end && comes_before(shared.codes[b], shared.values[j], shared.codes[a], shared.values[i]));
-            codes[k] = shared.codes[take_b ? b : a];
-            values[k] = shared.values[take_b ? j : i];
-            take_b ? ++b : ++a;
-        }
-    }
-
-    // Sorts the first `size` codes in shared memory whatever they are. The caller's barriers come before and after.
-    static __device__ __noinline__ void merge_sort(SharedStorage& shared, int size) {
-        const int first = threadIdx.x * kItems;
-        if (first < size) mend(shared, first, min(first + kItems, size));
-        for (int width = kItems; width < size; width *= 2) {
-            Code codes[kItems];
-            Value values[kItems];
-            __syncthreads();  // runs of `width` are complete before they are merged
-            if (first < size) merge_items(shared, size, width, first, codes, values);
-            __syncthreads();  // all runs are read before they are overwritten
-#pragma unroll
-            for (int k = 0; k < kItems; ++k) {
-                if (first + k >= size) break;
-                shared.codes[first + k] = codes[k];
-                if constexpr (kHasPayload<Value>) shared.values[first + k] = values[k];
-            }
-        }
-    }
-
-    static __device__ __forceinline__ void clear_bins(SharedStorage& shared) {
-        for (int w = threadIdx.x; w < kBins / 2; w += kThreads) shared.bins[w] = 0;
-    }
-
-    // Counts every code into the bin `bin_of(k)`, and replaces the counts by first places. Slot k becomes the bin and
-    // the rank in it. Gives this thread's stretch, and whether any bin of the block holds more than `limit` codes.
-    template <class BinOf>
-    static __device__ __forceinline__ bool count_bins(BinOf bin_of, u32 limit, int size, SharedStorage& shared,
-                                                      u32 (&slots)[kItems], u32& begin, u32& end) {
+    // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives this thread's stretch,
+    // and whether any bin of the block holds more than `limit` codes.
+    template <class Map>
+    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const Map& map, u32 limit,
+                                                      SharedStorage& shared, u32 (&ranks)[kItems / kArrivalsPerWord + 1],
+                                                      u32& begin, u32& end) {
         clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            if (k * kThreads + int(threadIdx.x) >= size) continue;
-            const u32 bin = bin_of(k);
-            const int shift = (bin & 1) * kBinBits;
-            const u32 rank = atomicAdd(&shared.bins[bin >> 1], 1u << shift) >> shift & kBinMask;
-            slots[k] = bin << kBinBits | rank;
+            const u32 rank = k * kThreads + int(threadIdx.x) < size ? atomicAdd(&shared.bins[map.digit(codes[k])], 1u) : 0;
+            const u32 word = k % kArrivalsPerWord == 0 ? 0 : ranks[k / kArrivalsPerWord];
+            ranks[k / kArrivalsPerWord] = word | rank << k % kArrivalsPerWord * kArrivalBits;
         }
         __syncthreads();  // all codes are counted before the bins are scanned
-        const u32 most = scan_bins(shared, begin, end);
+        const u32 most = scan_bins(shared, size, begin, end);
         return __syncthreads_or(most > limit);  // also: first places are there before codes are scattered
     }
 
-    // The same over the measured range of the codes; of the values, where all codes are equal. Gives whether the bins
-    // are crowded and hold codes that still need sorting; `exact` where no bin holds two codes.
-    static __device__ __forceinline__ bool count_measured(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                          SharedStorage& shared, u32 (&slots)[kItems], u32& begin,
-                                                          u32& end, bool& exact) {
-        Code least, greatest;
-        find_range(codes, size, shared, least, greatest);
-        LinearMap map = LinearMap::over(least, greatest, kBins);
-        if constexpr (kHasPayload<Value>) {
-            const bool by_value = least == greatest;
-            if (by_value) {
-                Value low, high;
-                __syncthreads();  // the codes' range is read before the values' overwrites it
-                find_range(values, size, shared, low, high);
-                map = LinearMap::over(low, high, kBins);
-            }
-            exact = false;
-            const auto bin_of = [&](int k) { return by_value ? map.digit(values[k]) : map.digit(codes[k]); };
-            if (!count_bins(bin_of, kUnevenBin, size, shared, slots, begin, end)) return false;
-            const auto fraction = [&](int k) { return by_value ? map.fraction(values[k]) : map.fraction(codes[k]); };
-            return recount(fraction, size, shared, slots, begin, end);
-        } else {
-            exact = map.exact;
-            const auto bin_of = [&](int k) { return map.digit(codes[k]); };
-            if (!count_bins(bin_of, kUnevenBin, size, shared, slots, begin, end) || exact) return false;
-            return recount([&](int k) { return map.fraction(codes[k]); }, size, shared, slots, begin, end);
-        }
-    }
-
-    static __device__ __forceinline__ u32 first_place(const SharedStorage& shared, u32 bin) {
-        return shared.bins[bin >> 1] >> (bin & 1) * kBinBits & kBinMask;
-    }
-
-    // Counts again, with each bin cut into as many parts as it holds codes: `fraction(k)` is the place inside the bin.
-    // Gives whether a bin is crowded even so.
-    template <class Fraction>
-    static __device__ __forceinline__ bool recount(Fraction fraction, int size, SharedStorage& shared,
-                                                   u32 (&slots)[kItems], u32& begin, u32& end) {
-        const u32 squeeze = size > kBins ? __float2uint_rz(__fdiv_rd(float(kBins) * kTwoTo32, float(size))) : 0;
+    // Sorts into shared memory by bins, if these come out even; otherwise sorts nothing.
+    template <class Map>
+    static __device__ __forceinline__ bool sort_by_bins(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
+                                                        const Map& map, SharedStorage& shared) {
+        const bool single = !kHasPayload<Value> && map.exact;  // no bin holds two codes that differ
+        u32 ranks[kItems / kArrivalsPerWord + 1], begin, end;
+        if (count_bins(codes, size, map, single ? kTile : kUnevenBin, shared, ranks, begin, end)) return false;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) >= size) continue;
-            const u32 bin = slots[k] >> kBinBits;
-            const u32 first = first_place(shared, bin);
-            const u32 next = bin + 1 < kBins ? first_place(shared, bin + 1) : u32(size);
-            const u32 part = first + __umulhi(fraction(k), next - first);
-            slots[k] = squeeze ? __umulhi(part, squeeze) : part;
-        }
-        __syncthreads();  // all places are read before the bins are cleared
-        return count_bins([&](int k) { return slots[k]; }, kCrowdedBin, size, shared, slots, begin, end);
-    }
-
-    // Codes from registers to the places of their bins.
-    static __device__ __forceinline__ void scatter(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                   const u32 (&slots)[kItems], SharedStorage& shared) {
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) {
-            if (k * kThreads + int(threadIdx.x) >= size) continue;
-            const u32 place = first_place(shared, slots[k] >> kBinBits) + (slots[k] & kBinMask);
-            shared.codes[place] = codes[k];
-            if constexpr (kHasPayload<Value>) shared.values[place] = values[k];
+            const u32 rank = ranks[k / kArrivalsPerWord] >> k % kArrivalsPerWord * kArrivalBits & ((1u << kArrivalBits) - 1);
+            u32* bin = &shared.bins[map.digit(codes[k])];
+            const u32 place = single ? atomicAdd(bin, 1u) : *bin + rank;
+            shared.code(place) = codes[k];
+            if constexpr (kHasPayload<Value>) shared.value(place) = values[k];
         }
         __syncthreads();  // every bin is complete before it is mended
-    }
-
-    // Sorts the block's codes (striped over the threads) into shared.codes, by bins that the caller knows to be even.
-    // Gives up where they are not: false for the whole block, and nothing is sorted. kExact: no bin holds two codes.
-    template <bool kExact, class BinOf>
-    static __device__ __forceinline__ bool sort_even(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                     BinOf bin_of, SharedStorage& shared) {
-        u32 slots[kItems];
-        u32 begin, end;
-        if (count_bins(bin_of, kExact ? kTile : kUnevenBin, size, shared, slots, begin, end)) return false;
-        scatter(codes, values, size, slots, shared);
-        if constexpr (!kExact) {
-            mend(shared, begin, end);
-            __syncthreads();  // the bucket is sorted before it is stored
-        }
+        if (!single) mend(shared, begin, end);
+        __syncthreads();  // the bucket is sorted before it is stored
         return true;
     }
 
-    // The same for codes of any distribution.
-    static __device__ __forceinline__ void sort(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                SharedStorage& shared) {
-        u32 slots[kItems];
-        u32 begin, end;
-        bool exact = false;
-        const bool merge = count_measured(codes, values, size, shared, slots, begin, end, exact);
-        scatter(codes, values, size, slots, shared);
-        if (merge) merge_sort(shared, size);
-        else if (!exact) mend(shared, begin, end);
-        __syncthreads();  // the bucket is sorted before it is stored
+    // Whether fields are likely to hold codes of this range.
+    static __device__ __forceinline__ bool fits_fields(Code least, Code greatest, int size) {
+        return greatest - least >= Code(kFieldsPerKey * size);
     }
 };
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 WARP_THREADS = 32
 PADDED_EMPTY_BYTES = 16  # an empty member still takes one element, padded
 SHARED_ALIGNMENT = 16
+WINDOW = 2  # kWindow in tile_sort.cuh
 EVEN_SIGMAS = 7  # one uniform bucket in 10^12 is larger
 MAX_DIGITS = 512  # one digit a thread of a partition tile
 
@@ -18,7 +19,8 @@ MAX_DIGITS = 512  # one digit a thread of a partition tile
 class Finish:
     """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
 
-    The kernel for even buckets has `even_blocks` and, where its buckets allow, `even_items` (0: `items`) instead.
+    The kernels for even buckets have `even_blocks` instead; for those of a plain map, where these are small enough,
+    `plain_items` and `plain_blocks`.
     """
 
     threads: int
@@ -26,24 +28,27 @@ class Finish:
     bins: int
     blocks: int = 1
     even_blocks: int = 2
-    even_items: int = 0
+    plain_items: int = 0
+    plain_blocks: int = 0
 
     @property
     def capacity(self) -> int:
         """Most codes of one bucket."""
         return self.threads * self.items
 
-    def for_even(self, mean: float) -> Finish:
-        """The block for even buckets of a mean size: no larger than Poisson's noise asks for."""
-        needed = mean + EVEN_SIGMAS * mean**0.5
-        items = self.even_items if needed <= self.threads * self.even_items else self.items
-        return replace(self, items=items, blocks=self.even_blocks)
+    def for_even(self, plain_mean: float = 0) -> Finish:
+        """The block for even buckets; of a plain map and known mean size, no larger than Poisson's noise asks for."""
+        needed = plain_mean + EVEN_SIGMAS * plain_mean**0.5
+        if 0 < needed <= self.threads * self.plain_items:
+            return replace(self, items=self.plain_items, blocks=self.plain_blocks)
+        return replace(self, blocks=self.even_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
-        """Bytes of `TileSort::SharedStorage`: codes, payload, 16-bit bins, two 64-bit words and one sum a warp."""
+        """Bytes of `TileSort::SharedStorage`: codes, payload, bins and their 16-bit places, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
-        payload = self.capacity * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
-        parts = self.capacity * code_bytes + payload + self.bins * 2 + warps * 20 + PADDED_EMPTY_BYTES
+        padded = self.capacity + 2 * WINDOW
+        payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
+        parts = padded * code_bytes + payload + self.bins * 6 + warps * 20 + 5 * PADDED_EMPTY_BYTES
         return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
 
 
@@ -65,13 +70,20 @@ class Tile:
         """Bytes of `PartitionStorage`: codes, payload, 16-bit digits, count and move a digit, map, one sum a warp."""
         payload = self.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
         parts = self.keys * (code_bytes + 2) + payload + digits * 12 + map_words * 4
-        parts += self.threads // WARP_THREADS * 4 + PADDED_EMPTY_BYTES
+        parts += self.threads // WARP_THREADS * 4 + 2 * PADDED_EMPTY_BYTES
         return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
 
 
+# Longer rows of real floats are uneven nearly always.
+EVEN_ROW = 1152
+
 # Bits of the fine histogram: 2^16 16-bit counters are the most that shared memory holds (128 KiB).
 MAX_FINE = 1 << 16
-INTERVAL_WORDS = 1 << 11  # kIntervals in digits.cuh
+INTERVAL_WORDS = 1 << 11  # kIntervals and kSubIntervals in digits.cuh
+MAP_WORDS = 2 * INTERVAL_WORDS
+WORDS_PER_VECTOR = 4  # kWordsPerVector in digits.cuh
+INTERVALS_PER_DIGIT = 2  # kIntervalsPerDigit in digits.cuh
+SEGMENT_MAP_WORDS = MAX_DIGITS * INTERVALS_PER_DIGIT
 COUNT_THREADS = 1024  # kCountThreads in count.cu
 COUNT_KEYS_PER_BLOCK = 4 * COUNT_THREADS  # fewer would leave threads without a vector
 COUNT_SHARED_BYTES = 200 * 1024  # of a multiprocessor, for counters (227 KiB on Hopper, less a reserve)
@@ -91,7 +103,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 4, 9),
+        Finish(512, 12, 4096, 2, 3, 9, 3),
         Finish(512, 25, 8192),
         Finish(1024, 16, 8192),
         Finish(1024, 25, 16384),
@@ -100,7 +112,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9),
+        Finish(512, 12, 4096, 2, 2, 9, 3),
         Finish(1024, 13, 8192),
         Finish(1024, 17, 16384),
     ),
@@ -108,7 +120,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9),
+        Finish(512, 12, 4096, 2, 2, 9, 3),
         Finish(1024, 13, 8192),
     ),
 }

@@ -1,0 +1,116 @@
+"""The last pass of a most-significant-digit sort: each bucket by one block, in shared memory.
+
+even codes -> finish_even (32 bits), finish_plain (64 bits, equal buckets)     most blocks at a time
+those it cannot sort: pending -> finish_pending                  whatever the codes are
+those that do not fit: overflow, for one more level of partition
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import tuning
+from .elements import Arrays, Elements
+from .loader import launch, require_cupy
+
+SEGMENT_BYTES = 96  # sizeof(Segment) in digits.cuh
+OVERFLOW_WORDS = 3  # of Overflow in finish.cu
+WIDE_CODE = 8  # bytes
+PENDING_SHARE = 8  # buckets a block where few are expected: to start a block takes 2 ns of the whole device
+
+
+@dataclass
+class Buckets:
+    """Where the buckets of a finish lie, and where it notes those that it leaves.
+
+    Attributes
+    ----------
+    count : int
+        Number of buckets.
+    starts, ends : device addresses or arrays of 64-bit offsets, or None
+        None: equal rows of `stride` elements.
+    stride : int
+    overflow, segments : device arrays
+        For buckets that do not fit a block: how many they are, and a list; `None` where there can be none.
+    pending : device address
+        A counter at zero, and room for the number of each bucket (32 bits): those whose codes are uneven.
+    """
+
+    count: int
+    starts: Any
+    ends: Any
+    stride: int = 0
+    overflow: Any = None
+    segments: Any = None
+    pending: Any = None
+
+
+def list_overflow(n: int, capacity: int, count: int) -> dict[str, Any]:
+    """Lists for `count` buckets of n elements: of those larger than `capacity`, and of the uneven ones."""
+    cupy = require_cupy()
+    cleared = cupy.zeros(OVERFLOW_WORDS + 1 + count // 2 + 1, np.uint64)
+    return {
+        "overflow": cleared[:OVERFLOW_WORDS],
+        "segments": cupy.empty((n // capacity + 1) * SEGMENT_BYTES, np.uint8),
+        "pending": cleared[OVERFLOW_WORDS:],
+    }
+
+
+def run_finish(
+    elements: Elements, shape: tuning.Finish, source: str, codes: Any, payload: Any, arrays: Arrays, buckets: Buckets
+) -> None:
+    """Sort every bucket in shared memory, whatever its codes are, in one launch."""
+    name = (
+        f"finish<{source}, {elements.sink}, {elements.payload_type}, "
+        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
+    )
+    outputs = arrays.keys_out, arrays.positions_out
+    table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
+    arguments = (codes, payload, *outputs, *table, buckets.overflow, buckets.segments)
+    launch("finish.cu", name, buckets.count, shape.threads, arguments, shape.shared_bytes(*elements.shape))
+
+
+def run_finish_even(
+    elements: Elements,
+    shape: tuning.Finish,
+    source: str,
+    codes: Any,
+    payload: Any,
+    arrays: Arrays,
+    buckets: Buckets,
+    plain_mean: float = 0,
+    quantiles: Any = None,
+) -> None:
+    """Sort every bucket in shared memory: those of evenly spread codes first, with more blocks at a time.
+
+    Parameters
+    ----------
+    plain_mean : float
+        Mean size of a bucket, where a plain map has made them.
+    quantiles : device bytes
+        That map.
+    """
+    by_map = elements.code_bytes == WIDE_CODE
+    if by_map and not plain_mean:
+        run_finish(elements, shape, source, codes, payload, arrays, buckets)
+        return
+    even = shape.for_even(plain_mean)
+    name = (
+        f"{'finish_plain' if by_map else 'finish_even'}<{source}, {elements.sink}, {elements.payload_type}, "
+        f"{even.threads}, {even.items}, {even.bins}, {even.blocks}>"
+    )
+    data = codes, payload, arrays.keys_out, arrays.positions_out
+    table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
+    place = quantiles if by_map else table[2]
+    arguments: tuple[Any, ...] = (*data, *table[:2], place, buckets.pending)
+    launch("finish.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape))
+    name = (
+        f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, "
+        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
+    )
+    arguments = (*data, *table, buckets.overflow, buckets.segments, buckets.pending)
+    grid = -(-buckets.count // PENDING_SHARE)
+    launch("finish.cu", name, grid, shape.threads, arguments, shape.shared_bytes(*elements.shape))

@@ -1,0 +1,77 @@
+"""The quantile map of a sample, and the histogram of all keys over its fine buckets."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import tuning
+from .elements import Elements
+from .loader import launch, require_cupy
+
+RANGE_BYTES, MAP_BYTES = 16, 32 + 4 * tuning.MAP_WORDS  # of SampleRange and QuantileMap
+SAMPLE_THREADS, MAP_THREADS = 256, 1024
+NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
+
+
+def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int) -> Any:
+    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`)."""
+    cupy = require_cupy()
+    num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
+    samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
+    cleared = cupy.zeros(RANGE_BYTES // 4 + 2 * tuning.INTERVAL_WORDS, np.uint32)
+    interval_counts, sub_counts = cleared, cleared[tuning.INTERVAL_WORDS :]
+    key_range = cleared[2 * tuning.INTERVAL_WORDS :]
+    befores = cupy.empty(tuning.INTERVAL_WORDS, np.uint32)
+    quantiles = cupy.empty(MAP_BYTES, np.uint8)
+    count, fine = np.uint32(num_samples), np.uint32(num_fine)
+    code, blocks = elements.code_type, -(-num_samples // tuning.SAMPLES_PER_BLOCK)
+
+    def run(name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        launch("sample.cu", name, blocks, threads, arguments)
+
+    sample_blocks = -(-num_samples // SAMPLE_THREADS)
+    first = keys, np.uint64(n), samples, count, key_range
+    run(f"sample_codes<{elements.source}>", sample_blocks, SAMPLE_THREADS, *first)
+    run(f"count_samples<{code}>", blocks, MAP_THREADS, samples, count, key_range, interval_counts)
+    run("build_map", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
+    run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, quantiles, sub_counts)
+    run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, quantiles)
+    return quantiles
+
+
+def count_blocks(n: int, num_buckets: int, map_words: int) -> tuple[int, int]:
+    """Blocks of count_fine, and their shared memory in bytes."""
+    shared = 4 * map_words + 2 * (num_buckets + num_buckets % 2)
+    # One block a multiprocessor where the counters fill it, two where they do not.
+    blocks = multiprocessors(require_cupy().cuda.runtime.getDevice()) * (
+        2 if 2 * shared < tuning.COUNT_SHARED_BYTES else 1
+    )
+    return max(min(blocks, n // tuning.COUNT_KEYS_PER_BLOCK), 1), shared
+
+
+@functools.cache
+def multiprocessors(device: int) -> int:
+    """Multiprocessors of a device."""
+    return int(require_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+def count_fine(
+    source: str, buckets: str, map_words: int, keys: Any, n: int, quantiles: Any, num_fine: int, counts: Any = None
+) -> tuple[Any, bool]:
+    """Keys of each fine bucket (device array), and whether they are 64 bits wide."""
+    wide = n >= NARROW_KEYS
+    if counts is None:
+        counts = require_cupy().zeros(num_fine if wide else (num_fine + 1) // 2, np.uint64)
+    blocks, shared = count_blocks(n, num_fine, map_words)
+    launch(
+        "count.cu",
+        f"count_fine<{source}, {buckets}>",
+        blocks,
+        tuning.COUNT_THREADS,
+        (keys, np.uint64(n), quantiles, counts, np.uint32(wide), np.uint32(num_fine)),
+        shared,
+    )
+    return counts, wide
