@@ -2,10 +2,10 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .api import argsort, explain, sort, sort_by_key
+from .api import argsort, explain, lexsort, sort, sort_by_key
 from .register import register, unregister
 
-__all__ = ["argsort", "explain", "register", "sort", "sort_by_key", "unregister"]
+__all__ = ["argsort", "explain", "lexsort", "register", "sort", "sort_by_key", "unregister"]
 
 try:
     __version__ = version("dask_gpusort")
