@@ -6,8 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import Options, checked_array, checked_axis, companion, flattened, lexsort_keys, output_chunks
+from .arguments import (
+    Options,
+    checked_array,
+    checked_axis,
+    companion,
+    flattened,
+    lexsort_keys,
+    one_behind_the_other,
+    output_chunks,
+)
 from .graph.global_sort import Want, global_sort, plan_for
+from .graph.ordered import is_ordered
 from .graph.rows import sort_rows, way_of
 from .graph.several import Keys
 from .plan import describe
@@ -284,6 +294,103 @@ def lexsort(
     """
     options = Options(method=method, exchange=exchange)
     return _sort("positions", lexsort_keys(keys, descending), (), axis, chunks, options)[0]
+
+
+def merge_sorted(
+    *arrays: Any,
+    order: str | Sequence[str] | None = None,
+    descending: bool | None = False,
+    key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
+    chunks: Any = None,
+    method: str = "auto",
+    exchange: str = "auto",
+) -> Any:
+    """Merge sorted Dask arrays into one, lazily, without sorting them again.
+
+    Parameters
+    ----------
+    *arrays : dask arrays
+        Of one dimension, each of chunks that are sorted already, by the same order.
+    order, descending, key, less, chunks, method, exchange
+        As for `sort`. The default chunks are those of the arrays, one behind the other, without empty arrays'.
+
+    Returns
+    -------
+    dask array
+        All elements, sorted. Equal ones stand in the order of the arrays, and in their order within each.
+
+    Raises
+    ------
+    TypeError
+        If there is no array; also as `sort`.
+    ValueError
+        If an array has another number of dimensions than one; or, when it runs, if a chunk is not sorted.
+
+    Notes
+    -----
+    Each chunk is looked through once, which is cheap; that the chunks of one array follow each other is not needed.
+
+    See Also
+    --------
+    is_sorted
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> old, new = da.from_array([1, 3, 5, 7], chunks=2), da.from_array([2, 3])
+    >>> dask_gpusort.merge_sorted(old, new).compute()
+    array([1, 2, 3, 3, 5, 7])
+    """
+    options = Options(None, order, True, descending, method, exchange, key, less)
+    joined, presorted = one_behind_the_other(arrays)
+    want: Want = "keys" if key is None else "values"
+    keys = options.keys(joined, want)
+    request = options.request(want, keys)
+    sizes = output_chunks(keys.template, chunks)[0]
+    return global_sort(request, keys.array, () if key is None else (joined,), sizes, presorted)[0]
+
+
+def is_sorted(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    order: str | Sequence[str] | None = None,
+    descending: bool | None = False,
+    key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
+) -> Any:
+    """Whether a Dask array is sorted along an axis, lazily.
+
+    Parameters
+    ----------
+    a, axis, order, descending, key, less
+        As for `sort`.
+
+    Returns
+    -------
+    dask array of bool, shape ()
+        True if no element comes before the one ahead of it, in chunks or across their borders. Rows of one element,
+        or of none, are sorted.
+
+    Raises
+    ------
+    AxisError, ValueError, TypeError
+        As `sort`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> bool(dask_gpusort.is_sorted(da.from_array([1, 2, 2, 5], chunks=2)))
+    True
+    """
+    options = Options(None, order, None, descending, "auto", "auto", key, less)
+    array, axis = flattened(checked_array(a), axis)
+    keys = options.keys(array, "positions")
+    options.request("positions", keys)
+    return is_ordered(keys, checked_axis(axis, array.ndim))
 
 
 def _sort(want: Want, keys: Keys, values: Sequence[Any], axis: int, chunks: Any, options: Options) -> tuple[Any, ...]:

@@ -269,3 +269,23 @@ def same_chunks(template: Any, array: Any, name: str) -> Any:
             "call compute_chunk_sizes()"
         )
     return array
+
+
+def one_behind_the_other(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int], ...]]:
+    """The arrays of `merge_sorted` as one, and which of them have how many of its chunks."""
+    if not arrays:
+        raise TypeError("merge_sorted needs at least one array")
+    checked = [checked_array(array) for array in arrays]
+    for number, array in enumerate(checked):
+        if array.ndim != 1:
+            raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
+    if len({library_of(array._meta) for array in checked}) > 1:
+        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
+    # Dask leaves empty arrays out when it joins others.
+    held = [number for number, array in enumerate(checked) if array.size != 0] or [0]
+    joined = da.concatenate([checked[number] for number in held], allow_unknown_chunksizes=True)
+    dtypes = {array.dtype for array in checked}
+    if len(dtypes) == 1 and joined.dtype not in dtypes:
+        # Joined, swapped byte orders and padded records become native and packed ones.
+        joined = joined.astype(*dtypes)
+    return joined, tuple((number, checked[number].npartitions) for number in held)

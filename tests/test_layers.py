@@ -129,7 +129,7 @@ def test_importing_is_cheap():
     )
 
 
-PUBLIC = ["argsort", "explain", "lexsort", "register", "sort", "sort_by_key", "unregister"]
+PUBLIC = ["argsort", "explain", "is_sorted", "lexsort", "merge_sorted", "register", "sort", "sort_by_key", "unregister"]
 
 
 def test_public_names():

@@ -24,9 +24,9 @@ from .run import concatenate as concatenate_alike
 #: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
 _SCANNED_KEYS = 1 << 16
 
-#: Bytes of `U` up to which columns of codes beat np.sort, which reads a wide string but once. 2**20 random U1 / U4 / U12
-#: / U16 / U25: 5.1 / 4.1 / 1.3 / 0.9 / 0.6 times as fast as np.sort; S1 / S8 / S20 / S64 / S100, whose columns are words
-#: of eight: 3.6 / 5.4 / 2.1 / 1.7 / 1.3 times.
+#: Bytes of `U` up to which columns of codes beat np.sort, which reads a wide string but once. Times as fast as np.sort,
+#: 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of eight bytes: S1 3.6,
+#: S8 5.4, S20 2.1, S64 1.7, S100 1.3.
 _COLUMN_TEXT_BYTES = 48
 
 #: Keys of rows that are sorted together, the row's number being the first column: enough to make up for some fifty
@@ -222,6 +222,17 @@ def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
     return numpy_words.differ(first, second) if order.words else numpy_columns.differ(first, second, order)
 
 
+def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
+    """Elementwise: whether keys in transit, least of their tie class, come before others."""
+    if order.coded:
+        return np.less(first, second)
+    if order.less is not None:
+        return numpy_less.compare(_function(order), first, second)
+    if order.words:
+        return numpy_words.less(first, second)
+    return numpy_columns.less(*(numpy_columns.columns_of(keys, order) for keys in (first, second)))
+
+
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
     """How many sorted keys in transit are less than ("left"), or at most ("right"), each needle."""
     if order.coded:
@@ -343,6 +354,28 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return Run(sort_keys(joined.keys, order, "stable"))
     permutation = argsort_keys(joined.keys, order, np.cumsum([0, *map(len, pieces)]))
     return Run(joined.keys[permutation], tuple(value[permutation] for value in joined.values))
+
+
+def first_fall(array: np.ndarray, order: Order) -> int | None:
+    """Position of the first key in transit that comes before the one ahead of it; None if they are sorted."""
+    for start in range(0, len(array) - 1, _SCANNED_KEYS):
+        part = floor(array[start : start + _SCANNED_KEYS + 1], order)
+        fallen = np.flatnonzero(before(part[1:], part[:-1], order))
+        if len(fallen):
+            return start + 1 + int(fallen[0])
+    return None
+
+
+def edges(block: np.ndarray, order: Order, axis: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether the rows of a chunk are sorted, and the first and the last key of each, least of their tie class.
+
+    The keys have shape (rows,), or (rows, words); (0,) where rows have no keys.
+    """
+    keys = floor(encode(np.moveaxis(block, axis, 0), order), order)
+    row = (-1, *keys.shape[keys.ndim - bool(order.words) :])
+    # Keys of one position in all rows stand side by side, so that neighbours of rows are two slices.
+    ordered = not before(keys[1:].reshape(row), keys[:-1].reshape(row), order).any()
+    return ordered, keys[:1].reshape(row), keys[-1:].reshape(row)
 
 
 def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:

@@ -72,7 +72,13 @@ def _row_bytes(value: Any) -> int:
     return int(value.dtype.itemsize * math.prod(value.shape[1:]))
 
 
-def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size]) -> tuple[Any, ...]:
+def global_sort(
+    request: Request,
+    keys: Any,
+    values: Sequence[Any],
+    chunks: Sequence[Size],
+    presorted: tuple[tuple[int, int], ...] = (),
+) -> tuple[Any, ...]:
     """Sort a one-dimensional array of any number of chunks.
 
     Parameters
@@ -80,6 +86,8 @@ def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequ
     request : Request
     keys, values, chunks
         As for `plan_for`.
+    presorted : tuple of (number, chunks)
+        As in `Recipe`.
 
     Returns
     -------
@@ -93,10 +101,11 @@ def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequ
         with_positions=request.want == "positions",
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
+        presorted=presorted,
     )
     if request.want == "positions":
         outputs = [Output(np.empty_like(keys._meta, shape=(0,), dtype=np.int64))]
     else:
         outputs = [Output(array._meta, array.chunks[1:]) for array in inputs[recipe.with_keys is False :]]
-    prefix = "argsort" if request.want == "positions" else "sort"
+    prefix = "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"
     return new_arrays(recipe, inputs, outputs, prefix)
