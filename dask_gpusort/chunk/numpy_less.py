@@ -112,27 +112,30 @@ def check(array: Array, less: Less) -> None:
     sample = array[np.unique(np.linspace(0, len(array) - 1, TESTED_KEYS).astype(np.int64))]
     count = len(sample)
     below = compare(less, np.repeat(sample, count), np.tile(sample, count)).reshape(count, count)
-    _refuse(sample, below & below.T, "less(a, b) and less(b, a) are both true")
-    _refuse(sample, _reached(below) & ~below, "some c has less(a, c) and less(c, b), but less(a, b) is false")
-    alike = ~(below | below.T)
-    _refuse(
+    both = np.argwhere(below & below.T)
+    if len(both):
+        raise _contradiction(sample[both[0]], "less(a, b) and less(b, a) are both true")
+    _check_chains(sample, below, "less(a, b) and less(b, c) are true and less(a, c) is not")
+    _check_chains(
         sample,
-        _reached(alike) & ~alike,
-        "some c comes neither before nor behind a, nor b, yet a and b differ (as NaN does if not put last)",
+        ~(below | below.T),
+        "b comes neither before nor behind a, nor c, yet one of those before the other (as with NaN, if not put last)",
     )
 
 
-def _reached(related: Array) -> Array:
-    """Pairs that a third element relates."""
+def _check_chains(sample: Array, related: Array, what: str) -> None:
+    """Refuse a relation that two steps leave: both relations of a strict weak order are transitive."""
     steps = related.astype(np.float32)
-    found: Array = np.greater(steps @ steps, 0)
-    return found
+    left = np.argwhere(np.greater(steps @ steps, 0) & ~related)
+    if len(left):
+        first, third = left[0]
+        second = np.flatnonzero(related[first] & related[:, third])[0]
+        raise _contradiction(sample[[first, second, third]], what)
 
 
-def _refuse(sample: Array, wrong: Array, what: str) -> None:
-    if wrong.any():
-        first, second = (sample[place[0]] for place in np.nonzero(wrong))
-        raise ValueError(f"less is no strict weak order: for a = {first!r} and b = {second!r}, {what}; {_REMEDY}")
+def _contradiction(elements: Array, what: str) -> ValueError:
+    named = ", ".join(f"{name} = {element!r}" for name, element in zip("abc", elements, strict=False))
+    return ValueError(f"less is no strict weak order: for {named}, {what}; {_REMEDY}")
 
 
 @dataclass(frozen=True)
