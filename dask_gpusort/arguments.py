@@ -288,4 +288,4 @@ def one_behind_the_other(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, i
     if len(dtypes) == 1 and joined.dtype not in dtypes:
         # Joined, swapped byte orders and padded records become native and packed ones.
         joined = joined.astype(*dtypes)
-    return joined, tuple((number, checked[number].npartitions) for number in held)
+    return joined, tuple((number, checked[number].numblocks[0]) for number in held)
