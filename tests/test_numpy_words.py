@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,6 +96,17 @@ def test_argsort_of_runs(drawn, places):
     order = np.concatenate([run[np.lexsort([column[run] for column in found[::-1]])] for run in runs])
     sorted_runs = [column[order] for column in found]
     np.testing.assert_array_equal(numpy_words.argsort(sorted_runs, offsets), lexsorted(sorted_runs))
+
+
+@pytest.mark.parametrize("num_runs", [1, 2, 4, 5, 8, 64, 65])
+@pytest.mark.parametrize("spread", [1, 1 << 20, 1 << 62])
+def test_argsort_of_any_number_of_runs(num_runs, spread):
+    rng = np.random.default_rng(num_runs)
+    found = [rng.integers(0, high, 20_000, np.uint64) for high in (2, spread, 1 << 63)]
+    offsets = np.array([0, *np.sort(rng.integers(0, 20_000, num_runs - 1)), 20_000])
+    runs = [np.lexsort([column[a:b] for column in found[::-1]]) + a for a, b in pairwise(offsets)]
+    found = [column[np.concatenate(runs)] for column in found]
+    np.testing.assert_array_equal(numpy_words.argsort(found, offsets), lexsorted(found))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -13,9 +13,8 @@ keys, random ones differ in the first digit already, and the second one has litt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +28,15 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 #: Keys of which a digit is put together at a time: operands and scratch stay in a level-2 cache.
 _BLOCK = 1 << 14
+
+#: Keys from which a step of ordering ties starts: what it works on stays in the cache, and their ties are few enough
+#: that most of a word is left for the digit.
+_TIED_KEYS = 1 << 16
+
+#: Numbers of runs that are merged rather than sorted afresh: a fresh sort finds very few runs itself, and of very many
+#: it need not look up the digits by which they are merged. Times as fast as a fresh sort, 2**21 keys of two random
+#: words in 2 / 4 / 8 / 16 / 64 / 256 / 1024 runs: 0.91, 0.97, 1.32, 1.09, 1.03, 0.96, 0.89 (on an AVX-512 Xeon).
+_FEWEST_MERGED, _MOST_MERGED = 5, 64
 
 
 @dataclass(frozen=True)
@@ -55,62 +63,86 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
     -------
     int64 array, shape (n,)
     """
-    digits = _digits(columns)
-    first = next(digits, None)
-    if first is None:
+    reader = _Reader(columns)
+    first = reader.digit(WORD_BITS)
+    if not first:
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
-    second = next(digits, None)
-    if offsets is not None:
+    if offsets is not None and _FEWEST_MERGED <= len(offsets) - 1 <= _MOST_MERGED:
         permutation = numpy_radix.argmerge_runs(code, offsets)
-        code = code[permutation] if second else code
-    elif second:
+        code = code[permutation] if reader.more() else code
+    elif reader.more():
         code, permutation = numpy_radix.sort_with_positions(code)
     else:
         return numpy_radix.argsort(code)
-    starts = np.ones(len(code), bool)
-    np.not_equal(code[1:], code[:-1], out=starts[1:])
-    for digit in chain([second] if second else [], digits):
-        tied = np.flatnonzero(~(starts & np.append(starts[1:], True)))
-        if not len(tied):
-            # The columns left over are not even looked at.
-            break
-        _order_ties(permutation, starts, tied, digit)
+    if reader.more():
+        _order_ties(permutation, code, reader)
     return permutation
 
 
-def _order_ties(permutation: IntArray, starts: Array, tied: IntArray, digit: Sequence[_Part]) -> None:
-    """Order the keys that tie so far by one more digit, in place; `starts` marks the first key of each tie."""
-    members = permutation[tied]
-    first = starts[tied]
+def _order_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:
+    """Order the keys whose sorted codes tie by the digits that are left, in place."""
+    starts = np.ones(len(code) + 1, bool)
+    np.not_equal(code[1:], code[:-1], out=starts[1:-1])
+    # The columns left over when nothing ties are not even looked at.
+    while not starts.all() and reader.more():
+        digit = reader.digit(WORD_BITS - _TIED_KEYS.bit_length())
+        start = 0
+        while start < len(code):
+            # Up to the end of a group of ties, which may be far.
+            stop = min(start + _TIED_KEYS, len(code))
+            stop += int(starts[stop:].argmax())
+            _order_block(permutation[start:stop], starts[start : stop + 1], digit)
+            start = stop
+
+
+def _order_block(permutation: IntArray, starts: Array, digit: Sequence[_Part]) -> None:
+    """Order the ties of neighbouring keys by one digit; `starts` marks the first key of each tie, and the end."""
+    tied = np.flatnonzero(~(starts[:-1] & starts[1:]))
+    if not len(tied):
+        return
+    members, first = permutation[tied], starts[tied]
     code = _build(digit, members, len(members))
     # Ties are mostly equal keys, which stand in order already.
     if ((code[1:] < code[:-1]) & ~first[1:]).any():
         # The groups stand in order, so that sorting by them too moves no key out of its group.
-        arranged = argsort([np.cumsum(first).view(np.uint64), code])
+        group = np.cumsum(first, dtype=np.uint64)
+        group <<= np.uint64(sum(part.bits for part in digit))
+        group |= code
+        arranged = numpy_radix.argsort(group)
         permutation[tied] = members[arranged]
         code = code[arranged]
     starts[tied[1:]] |= code[1:] != code[:-1]
 
 
-def _digits(columns: Sequence[Array]) -> Iterator[list[_Part]]:
-    """Divide the columns' bits, as far as they vary, into digits of 64 bits."""
-    digit: list[_Part] = []
-    room = WORD_BITS
-    for column in columns:
-        if not len(column):
-            continue
-        least = int(column.min())
-        left = (int(column.max()) - least).bit_length()
-        while left:
-            bits = min(left, room)
-            digit.append(_Part(column, least, left - bits, bits))
-            left, room = left - bits, room - bits
-            if not room:
-                yield digit
-                digit, room = [], WORD_BITS
-    if digit:
-        yield digit
+class _Reader:
+    """Reads the columns' bits, as far as they vary, from the most significant one on."""
+
+    def __init__(self, columns: Sequence[Array]):
+        self._columns = iter(columns)
+        self._column: Array | None = None
+        self._least = self._left = 0
+
+    def more(self) -> bool:
+        """Whether bits are left."""
+        while not self._left:
+            self._column = next(self._columns, None)
+            if self._column is None:
+                return False
+            if len(self._column):
+                self._least = int(self._column.min())
+                self._left = (int(self._column.max()) - self._least).bit_length()
+        return True
+
+    def digit(self, room: int) -> list[_Part]:
+        """The next bits, as many as there are and room for."""
+        found = []
+        while room and self.more():
+            assert self._column is not None
+            bits = min(self._left, room)
+            room, self._left = room - bits, self._left - bits
+            found.append(_Part(self._column, self._least, self._left, bits))
+        return found
 
 
 def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
