@@ -131,7 +131,7 @@ def columns_of(array: np.ndarray, order: Order) -> list[Column]:
 def _coded(array: np.ndarray, order: Order) -> Column:
     codes = keys.encode(array, descending=order.descending)
     bits = 1 if array.dtype.kind == "b" else 8 * codes.dtype.itemsize
-    return Column(keys.tie_floor(codes, array.dtype, descending=order.descending), bits=bits)
+    return Column(keys.tie_floor(codes, array.dtype, descending=order.descending, out=codes), bits=bits)
 
 
 def _field_columns(array: np.ndarray, order: Order) -> list[Column]:

@@ -58,11 +58,12 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
         Sorted keys in `order.transit_dtype`. With companions or positions the sort is stable.
     """
     check_lengths(block, values)
-    array = encode(block, order)
+    in_place = order.coded or _sorted_by_numpy(order)
+    array = encode(block, order) if in_place else np.ascontiguousarray(block)
     if not values and not positions:
         return Run(sort_keys(array, order))
     array, permutation = _sort_with_positions(array, order)
-    moved = [value[permutation] for value in values]
+    moved = [value.take(permutation, axis=0) for value in values]
     if positions:
         fits = len(block) <= np.iinfo(np.uint32).max
         moved.append(permutation.astype(np.uint32 if fits else np.int64, copy=False))
@@ -157,7 +158,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     """Sort keys in transit along the last axis, in place where that can be had."""
     if not order.coded:
         if not _sorted_by_numpy(order):
-            return array[argsort_keys(array, order)]
+            return array.take(argsort_keys(array, order))
         # Equal strings are the same bits, so NumPy's own sort cannot be told from a stable one.
         array.sort()
         return array
@@ -262,7 +263,7 @@ def _sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, n
     if order.coded and not order.has_ties:
         return numpy_radix.sort_with_positions(array)
     permutation = argsort_keys(array, order)
-    return array[permutation], permutation
+    return array.take(permutation, axis=0), permutation
 
 
 def key_order(order: Order) -> KeyOrder:
@@ -365,7 +366,8 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         joined.keys.sort(kind="stable")
         return joined
     permutation = argsort_keys(joined.keys, order, np.cumsum([0, *map(len, pieces)]))
-    return Run(joined.keys[permutation], tuple(value[permutation] for value in joined.values))
+    keys, *values = (array.take(permutation, axis=0) for array in joined.arrays)
+    return Run(keys, tuple(values))
 
 
 def first_fall(array: np.ndarray, order: Order) -> int | None:
@@ -393,6 +395,8 @@ def edges(block: np.ndarray, order: Order, axis: int) -> tuple[bool, np.ndarray,
 def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
     """Sort a chunk along an axis that is whole in it."""
     rows = np.moveaxis(block, axis, -1)
+    if not order.coded and block.ndim == 1:
+        return sort_keys(encode(block, order) if _sorted_by_numpy(order) else block, order)
     if not order.coded:
         return np.take_along_axis(block, argsort_rows(block, order, axis), axis)
     array = sort_keys(encode(rows, order), order)

@@ -29,6 +29,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 #: Keys of which a digit is put together at a time: operands and scratch stay in a level-2 cache.
 _BLOCK = 1 << 14
 
+#: A digit that has more bits of one column than this takes no other's: where it is the whole column, it is not copied.
+_WHOLE_BITS = 56
+
 #: Keys from which a step of ordering ties starts: what it works on stays in the cache, and their ties are few enough
 #: that most of a word is left for the digit.
 _TIED_KEYS = 1 << 16
@@ -142,11 +145,16 @@ class _Reader:
             bits = min(self._left, room)
             room, self._left = room - bits, self._left - bits
             found.append(_Part(self._column, self._least, self._left, bits))
+            if bits > _WHOLE_BITS:
+                break
         return found
 
 
 def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
     """The code of one digit for some keys, a block at a time."""
+    if len(digit) == 1 and not digit[0].drop and digit[0].bits > _WHOLE_BITS:
+        # A column of 64 bits is a code as it is.
+        return np.ascontiguousarray(digit[0].column[which], np.uint64)
     parts = [_Part(part.column[which], part.least, part.drop, part.bits) for part in digit]
     code = code_of(sum(part.bits for part in parts))
     found: Array = np.empty(count, code)
