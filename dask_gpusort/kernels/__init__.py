@@ -3,7 +3,9 @@
 Importing it needs neither CuPy nor a GPU; the first call of a function does.
 """
 
+from .comparing import argsort_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
+from .merging import merge_runs
 from .sorting import (
     argsort,
     argsort_rows,
@@ -16,17 +18,27 @@ from .sorting import (
     sort_rows,
     top_histogram,
 )
+from .words import argsort_wide, argsort_words, encode_words, lexsort, search_words, sort_wide
 
 __all__ = [
     "KernelsUnavailable",
     "argsort",
+    "argsort_by_comparison",
     "argsort_rows",
+    "argsort_wide",
+    "argsort_words",
     "decode",
     "encode",
+    "encode_words",
     "gather",
+    "lexsort",
+    "merge_runs",
     "search_sorted",
+    "search_words",
+    "sort_by_comparison",
     "sort_keys",
     "sort_pairs",
     "sort_rows",
+    "sort_wide",
     "top_histogram",
 ]

@@ -53,8 +53,8 @@ def sort_by_comparison(
     keys : cupy.ndarray, shape (n,)
         Contiguous. Without `less` a radix dtype; with it also complex128, and not float16.
     less : str, optional
-        CUDA C++ expression, true where key ``a`` comes before key ``b``, a strict weak order. Without it, NumPy's order.
-        If it is no such order the result is some arrangement of input keys, and nothing worse happens.
+        CUDA C++ expression, true where key ``a`` comes before key ``b``: a strict weak order. Without it, NumPy's.
+        Of anything else the result is some choice of the input's keys, and nothing worse happens.
     descending : bool
         Largest first; without `less`, NaN and NaT stay last.
     stable : bool

@@ -21,16 +21,16 @@ sort_tiles(const void* keys_in, void* keys_out, void* values_out, Offset n) {
     auto& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     const Offset first = Offset(blockIdx.x) * Tile::kKeys;
     const int count = int(min(n - first, Offset(Tile::kKeys)));
+    typename Source::Code codes[kItems];
+    Value values[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + threadIdx.x;
-        if (i >= count) break;
-        shared.codes[i] = Source::load(keys_in, first + i, 0);
-        if constexpr (Tile::kValues) shared.values[i] = Value(first + i);
+        if (i < count) codes[k] = Source::load(keys_in, first + i, 0);
+        if constexpr (Tile::kValues) values[k] = Value(first + i);
     }
+    Tile::put_striped(codes, values, count, shared);
     __syncthreads();  // the tile is there before the threads take their strips
-    typename Source::Code codes[kItems];
-    Value values[kItems];
     Tile::take(shared, codes, values);
     Tile::sort(codes, values, count, shared);
     Tile::template store<Sink>(shared, count, keys_out, values_out, first);

@@ -67,9 +67,7 @@ def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeTile
     return f"merge_parts<{sink}, {code}, {value}, {less}, {shape.threads}, {shape.items}, {shape.blocks}>"
 
 
-def sort(
-    comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = "path", tiles: Tiles = "merge"
-) -> None:
+def sort(comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = "path", tiles: Tiles = "merge") -> None:
     """Sort keys, stably.
 
     Parameters
@@ -182,9 +180,7 @@ def plan_by_path(
     return parts, count
 
 
-def plan_by_samples(
-    comparison: Comparison, source: tuple[Any, Any], value: str, n: int, width: int
-) -> tuple[Any, int]:
+def plan_by_samples(comparison: Comparison, source: tuple[Any, Any], value: str, n: int, width: int) -> tuple[Any, int]:
     """Parts between neighbouring samples; the parts and how many they are."""
     cupy = require_cupy()
     samples, threads = merge_tuning.SAMPLE_KEYS, merge_tuning.PLAN_THREADS

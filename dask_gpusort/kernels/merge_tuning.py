@@ -38,12 +38,13 @@ class MergeTile:
         )
 
 
-# By bytes of a key and its value, up to and including: tiles of 34 to 52 KB, so that four share a Hopper
-# multiprocessor's 227 KB. A larger tile saves levels: each doubling one reading and writing of all keys.
+# By bytes of a key and its value, up to and including. Three blocks of 512 threads are the most that leave registers
+# enough (40, no spills on sm_90; four blocks spill): tiles of 34 to 52 KB share a Hopper multiprocessor's
+# 227 KB. A larger tile saves levels: each doubling one reading and writing of all keys.
 MERGE: dict[int, MergeTile] = {
-    4: MergeTile(512, 17, 2),
-    8: MergeTile(512, 11, 2),
-    12: MergeTile(512, 7, 2),
+    4: MergeTile(512, 17, 3),
+    8: MergeTile(512, 11, 3),
+    12: MergeTile(512, 7, 3),
     16: MergeTile(256, 11, 2),
     24: MergeTile(256, 7, 2),
     40: MergeTile(256, 5, 2),

@@ -1,0 +1,104 @@
+// Wide keys: keys of several columns, laid side by side as one string of bits and sorted 64 bits at a time.
+//
+//   columns   c0 (n)   | c1 (n)      | c2 (n)          codes, canonical, as narrow as their observed range
+//   string    bbbbbbbb   bbbbbbbbbbb   bbbbbbbbbbb     most significant first
+//   words     |---- word 0 (n) ----|-- word 1 --|      word 0 sorts all keys, each later word the keys that still tie
+#include "block.cuh"
+#include "less.cuh"
+
+namespace gpusort {
+
+constexpr int kColumnThreads = 256;  // COLUMN_THREADS in words.py
+
+__device__ __forceinline__ Offset thread_of_grid() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+// The key at element i, or at positions[i], of a column whose keys are `stride` keys apart.
+template <class Order>
+__device__ __forceinline__ u64 canonical_code(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset i) {
+    const Offset element = positions ? Offset(positions[i]) : i;
+    return Order::canonical(Order::encode(keys[element * stride]));
+}
+
+// ranges[0] becomes the complement of the least code, ranges[1] the greatest, from zeros.
+template <class Order>
+__global__ void __launch_bounds__(kColumnThreads)
+measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* ranges) {
+    u64 least_complement = 0, greatest = 0;
+    for (Offset i = thread_of_grid(); i < n; i += Offset(gridDim.x) * kColumnThreads) {
+        const u64 code = canonical_code<Order>(keys, stride, nullptr, i);
+        least_complement = max(least_complement, ~code);
+        greatest = max(greatest, code);
+    }
+    least_complement = warp_max(least_complement);
+    greatest = warp_max(greatest);
+    if (threadIdx.x % kWarpThreads != 0) return;
+    raise_max(&ranges[0], least_complement);
+    raise_max(&ranges[1], greatest);
+}
+
+// Appends bits of a column to words (n): those of (code - least) from bit `drop` on that `mask` keeps. kFirst: to nothing.
+template <class Order, class Word, bool kFirst>
+__global__ void __launch_bounds__(kColumnThreads)
+append_column(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset n, u64 least, u64 drop,
+              u64 mask, u64 bits, Word* words) {
+    const Offset i = thread_of_grid();
+    if (i >= n) return;
+    const u64 part = (canonical_code<Order>(keys, stride, positions, i) - least) >> drop & mask;
+    words[i] = kFirst ? Word(part) : Word(words[i] << bits | part);
+}
+
+// starts (n): whether a sorted word differs from the one before it. `ties` counts the words that do not.
+template <class Word>
+__global__ void __launch_bounds__(kColumnThreads) mark_starts(const Word* words, Offset n, bool* starts, u64* ties) {
+    const Offset i = thread_of_grid();
+    const bool start = i >= n || i == 0 || words[i] != words[i - 1];
+    if (i < n) starts[i] = start;
+    const unsigned tied = __ballot_sync(kWholeWarp, !start);
+    if (tied && threadIdx.x % kWarpThreads == 0) atomicAdd(ties, u64(__popc(tied)));
+}
+
+// complex128 keys as two columns of NumPy's order: numbers by both parts; then keys with NaN by what their other part is.
+//
+//   high   real code (< N) | N          | N + 1     | N + 2          N: the first code of a NaN
+//   low    imaginary code  | real code  | imaginary | 0              canonical: signed zeros are equal
+//          numbers         | imag NaN   | real NaN  | both NaN
+template <bool kDescending>
+__global__ void __launch_bounds__(kColumnThreads)
+encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
+    using Part = FloatOrder<u64, kDescending>;
+    const Offset i = thread_of_grid();
+    if (i >= n) return;
+    const u64 real = Part::canonical(Part::encode(keys[2 * i])), imag = Part::canonical(Part::encode(keys[2 * i + 1]));
+    const bool real_nan = real >= Part::kNumbers, imag_nan = imag >= Part::kNumbers;
+    high[i * stride] = real_nan || imag_nan ? Part::kNumbers + 2 * real_nan + imag_nan - 1 : real;
+    low[i * stride] = real_nan && imag_nan ? 0 : imag_nan ? real : imag;
+}
+
+// Ranks of needles (num_needles, width) among sorted rows (n, width) of words, the most significant first.
+template <bool kRight>
+__global__ void __launch_bounds__(kColumnThreads)
+search_words(const u64* rows, Offset n, Offset width, const u64* needles, long long* ranks_out, Offset num_needles) {
+    const Offset i = thread_of_grid();
+    if (i >= num_needles) return;
+    const u64* needle = needles + i * width;
+    Offset low = 0, high = n;
+    while (low < high) {
+        const Offset middle = low + (high - low) / 2;
+        const u64* row = rows + middle * width;
+        Offset w = 0;
+        while (w < width && row[w] == needle[w]) ++w;
+        if (w == width ? kRight : row[w] < needle[w]) low = middle + 1;
+        else high = middle;
+    }
+    ranks_out[i] = (long long)low;
+}
+
+// values_in[positions] for keys of several words.
+template <class Value>
+__global__ void __launch_bounds__(kColumnThreads)
+gather_wide(const Value* values_in, const long long* positions, Value* values_out, Offset n) {
+    const Offset i = thread_of_grid();
+    if (i < n) values_out[i] = values_in[positions[i]];
+}
+
+}  // namespace gpusort
