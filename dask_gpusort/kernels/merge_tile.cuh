@@ -90,8 +90,8 @@ struct MergeTile {
 
     // Waits for the threads that share a pair of runs: a warp or less, or the block.
     static __device__ __forceinline__ void wait(int lanes) {
-        if (lanes <= kWarpThreads) __syncwarp();
-        else __syncthreads();  // all of the pair is written before it is read, or read before it is overwritten
+        if (lanes <= kWarpThreads) return __syncwarp();
+        __syncthreads();  // all of the pair is written before it is read, or read before it is overwritten
     }
 
     // Sorts the tile's `count` keys, which every thread holds its strip of; ends with all of them in shared memory.

@@ -19,7 +19,7 @@ import numpy as np
 
 from .dtypes import DeviceKey, device_key
 from .loader import launch, require_cupy
-from .sorting import check_array, check_indexable, prepare_out, sort_indexed
+from .sorting import check_array, check_indexable, gather, prepare_out, sort_indexed
 
 SOURCE = "words.cu"
 COLUMN_THREADS = 256  # kColumnThreads in words.cu
@@ -161,12 +161,12 @@ def break_ties(words: Sequence[Sequence[Bits]], positions: Any, starts: Any) -> 
         tied = cupy.flatnonzero(~(starts & ends))
         if tied.size == 0:
             return
-        elements, begins = positions[tied], starts[tied]
+        elements, begins = gather(positions, tied), starts[tied]
         stretch = cupy.cumsum(begins.astype(np.uint32), dtype=np.uint32)
         word = make_word(shares, tied.size, elements)
         order = argsort_in_stretches(stretch, word, sum(share.bits for share in shares))
-        positions[tied] = elements[order]
-        word = word[order]
+        positions[tied] = gather(elements, order)
+        word = gather(word, order)
         begins[1:] |= word[1:] != word[:-1]
         starts[tied] = begins
 
@@ -181,8 +181,8 @@ def argsort_in_stretches(stretch: Any, word: Any, bits: int) -> Any:
         return order
     by_stretch = cupy.empty(n, np.int64)
     sort_word(word, order, None)
-    sort_word(stretch[order], by_stretch, None)
-    return order[by_stretch]
+    sort_word(gather(stretch, order), by_stretch, None)
+    return gather(order, by_stretch)
 
 
 def argsort_words(words: Any, *, out: Any = None) -> Any:
