@@ -17,15 +17,18 @@ import numpy as np
 
 from . import merge_sort, network
 from .dtypes import device_key
-from .less import Comparison, by_expression, natural
+from .less import Comparison, by_expression, launch_compared, natural
 from .loader import require_cupy
 from .sorting import check_algorithm, check_array, check_indexable, decode, encode, gather, prepare_out
+from .words import check_side, gather_wide
 
 NETWORKS = {
     "odd_even_merge": network.odd_even_merge,
     "odd_even_transposition": network.odd_even_transposition,
 }
 ALGORITHMS = ("merge", *NETWORKS)
+SOURCE = "compare.cu"
+THREADS = 256
 
 
 def compare(dtype: Any, less: str | None, descending: bool, *, tied: bool) -> Comparison:
@@ -107,8 +110,7 @@ def sort_by_comparison(
 def take(keys: Any, positions: Any, out: Any) -> Any:
     """`keys[positions]` into `out`, for keys of any width."""
     if keys.itemsize == 16:
-        out[...] = keys[positions]
-        return out
+        return gather_wide(keys, positions, out)
     return gather(keys, positions, out)
 
 
@@ -149,3 +151,60 @@ def argsort_by_comparison(
     NETWORKS[algorithm](comparison, codes, moved)
     out[...] = moved
     return out
+
+
+def compare_elements(first: Any, second: Any, less: str) -> Any:
+    """Whether keys come before others by an expression, element by element.
+
+    Parameters
+    ----------
+    first, second : cupy.ndarray, shape (n,)
+        Contiguous, of one dtype.
+    less : str
+        As for `sort_by_comparison`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), bool
+    """
+    check_alike(first, second)
+    comparison = by_expression(first.dtype, less, False)
+    before = require_cupy().empty(first.size, np.bool_)
+    name = f"compare_elements<{comparison.code}, {comparison.less}>"
+    arguments = (first, second, before, np.uint64(first.size))
+    launch_compared(less, SOURCE, name, -(-first.size // THREADS), THREADS, arguments)
+    return before
+
+
+def check_alike(first: Any, second: Any) -> None:
+    """Raise unless two arrays of keys have one dtype."""
+    check_array(first, "keys")
+    check_array(second, "needles")
+    if first.dtype != second.dtype:
+        raise ValueError(f"`needles` are {second.dtype} and `keys` {first.dtype}; give one dtype.")
+
+
+def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
+    """Ranks of needles among keys that are sorted by an expression, as `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+    needles : cupy.ndarray, shape (k,), the same dtype
+    side : {"left", "right"}
+        Number of keys that come before the needle, or that do not come after it.
+    less : str
+        As for `sort_by_comparison`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,), int64
+    """
+    check_alike(keys, needles)
+    check_side(side)
+    comparison = by_expression(keys.dtype, less, False)
+    ranks = require_cupy().empty(needles.size, np.int64)
+    name = f"search_compared<{comparison.code}, {comparison.less}, {str(side == 'right').lower()}>"
+    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
+    launch_compared(less, SOURCE, name, -(-needles.size // THREADS), THREADS, arguments)
+    return ranks

@@ -56,6 +56,7 @@ SAMPLED = MergeTile(128, 5)
 # Sorted runs are merged, rather than sorted again, where they are at most so many; by bytes of a key. Estimates, to be
 # measured (benchmarks/gpu_comparison.py): a sort moves every key about as often as three or four rounds of merging do.
 MOST_MERGED_RUNS = {1: 1, 2: 1, 4: 4, 8: 8}
+MOST_MERGED_WIDE_RUNS = 8  # of words: sorted again they take one radix sort of their first 64 bits at least
 
 
 def merge_shape(code_bytes: int, value_bytes: int) -> MergeTile:

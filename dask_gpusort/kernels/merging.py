@@ -20,7 +20,8 @@ import numpy as np
 
 from . import merge_tuning, words
 from .dtypes import device_key
-from .loader import launch, require_cupy
+from .less import by_expression, launch_compared
+from .loader import require_cupy
 from .merge_sort import PART_BYTES, PARTS_SOURCE, merge_instance, plan_blocks
 from .sorting import INDEX_LIMIT, gather
 
@@ -38,6 +39,7 @@ class Types:
     value: str
     value_bytes: int
     less: str
+    expression: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,12 @@ class Piece:
 
 
 def merge_runs(
-    runs: Sequence[Any], companions: Sequence[Sequence[Any]] = (), *, ties_of: Any = None, descending: bool = False
+    runs: Sequence[Any],
+    companions: Sequence[Sequence[Any]] = (),
+    *,
+    ties_of: Any = None,
+    descending: bool = False,
+    less: str | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """Merge sorted runs into one, stably in the order of the runs.
 
@@ -66,6 +73,8 @@ def merge_runs(
         Codes of this dtype whose keys NumPy calls equal (signed zeros, NaNs) are equal: the earlier run goes first.
     descending : bool
         Of the codes of `ties_of`.
+    less : str, optional
+        As for `comparing.sort_by_comparison`: the runs are then keys of the user, sorted by this expression.
 
     Returns
     -------
@@ -83,14 +92,14 @@ def merge_runs(
     ----------
     Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Satish, Harris, Garland, section 5.
     """
-    check_runs(runs, companions)
+    check_runs(runs, companions, coded=less is None)
     total = sum(len(run) for run in runs)
     if total == 0 or len(runs) == 1 or wide_rows(runs[0]):
         return sort_again(runs, companions)
     carried = companions[0] if len(companions) == 1 and can_travel(companions[0]) else None
     position_bytes = 4 if total < INDEX_LIMIT else 8
     value_bytes = carried[0].itemsize if carried else position_bytes if companions else 0
-    types = choose_types(runs[0], value_bytes, ties_of, descending)
+    types = choose_types(runs[0], value_bytes, ties_of, descending, less)
     keys, moved = merge_rounds(types, runs, carried, total)
     if carried:
         return keys, (moved.view(carried[0].dtype),)
@@ -98,12 +107,13 @@ def merge_runs(
     return keys, tuple(gather(cupy.concatenate(companion), moved) for companion in companions)
 
 
-def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]]) -> None:
+def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]], coded: bool) -> None:
     """Raise unless runs and companions can be merged."""
     if not runs:
         raise ValueError("there are no runs to merge; give one at least.")
     first = runs[0]
-    if first.ndim not in (1, 2) or first.dtype.kind != "u" or (first.ndim == 2 and first.dtype != np.uint64):
+    is_code = first.dtype.kind == "u" if first.ndim == 1 else first.ndim == 2 and first.dtype == np.uint64
+    if coded and not is_code:
         raise TypeError(f"runs are {first.dtype} of {first.ndim} dimensions; give unsigned codes, or rows of uint64.")
     for run in runs:
         if run.dtype != first.dtype or run.shape[1:] != first.shape[1:] or not run.flags.c_contiguous:
@@ -125,15 +135,18 @@ def can_travel(companion: Sequence[Any]) -> bool:
     )
 
 
-def choose_types(run: Any, value_bytes: int, ties_of: Any, descending: bool) -> Types:
+def choose_types(run: Any, value_bytes: int, ties_of: Any, descending: bool, less: str | None) -> Types:
     """C++ names for a merge."""
     value = {0: "NoPayload", 4: "u32", 8: "u64"}[value_bytes]
+    if less is not None:
+        by_less = by_expression(run.dtype, less, False)
+        return Types(by_less.code, by_less.code_bytes, value, value_bytes, by_less.less, less)
     if run.ndim == 2:
         return Types(f"Words<{run.shape[1]}>", 8 * run.shape[1], value, value_bytes, "NaturalLess")
-    less = "NaturalLess"
+    compare = "NaturalLess"
     if ties_of is not None and device_key(ties_of, descending).has_ties:
-        less = f"CanonicalLess<{device_key(ties_of, descending).order}>"
-    return Types(CODE_TYPES[run.itemsize], run.itemsize, value, value_bytes, less)
+        compare = f"CanonicalLess<{device_key(ties_of, descending).order}>"
+    return Types(CODE_TYPES[run.itemsize], run.itemsize, value, value_bytes, compare)
 
 
 def sort_again(runs: Sequence[Any], companions: Sequence[Sequence[Any]]) -> tuple[Any, tuple[Any, ...]]:
@@ -203,8 +216,8 @@ def launch_round(types: Types, pairs: Any, table: Any, keys: Any, moved: Any) ->
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = f"split_listed_runs<{types.code}, {types.value}, {types.less}, {shape.keys}>"
     arguments = (pairs, np.uint64(len(table)), parts, np.uint64(count))
-    launch(SOURCE, split, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments)
+    launch_compared(types.expression, SOURCE, split, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments)
     sink = f"Plain<{types.code}, {types.value if types.value_bytes else 'u32'}>"
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
-    launch(PARTS_SOURCE, merge, count, shape.threads, (parts, keys, moved), shared)
+    launch_compared(types.expression, PARTS_SOURCE, merge, count, shape.threads, (parts, keys, moved), shared)

@@ -57,21 +57,54 @@ __global__ void __launch_bounds__(kColumnThreads) mark_starts(const Word* words,
     if (tied && threadIdx.x % kWarpThreads == 0) atomicAdd(ties, u64(__popc(tied)));
 }
 
-// complex128 keys as two columns of NumPy's order: numbers by both parts; then keys with NaN by what their other part is.
+// complex128 keys as two words of NumPy's order: numbers by both parts; then keys with NaN by what their other part is.
 //
 //   high   real code (< N) | N          | N + 1     | N + 2          N: the first code of a NaN
 //   low    imaginary code  | real code  | imaginary | 0              canonical: signed zeros are equal
 //          numbers         | imag NaN   | real NaN  | both NaN
 template <bool kDescending>
-__global__ void __launch_bounds__(kColumnThreads)
-encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
+__device__ __forceinline__ Words<2> complex_words(const u64* keys, Offset i) {
     using Part = FloatOrder<u64, kDescending>;
-    const Offset i = thread_of_grid();
-    if (i >= n) return;
     const u64 real = Part::canonical(Part::encode(keys[2 * i])), imag = Part::canonical(Part::encode(keys[2 * i + 1]));
     const bool real_nan = real >= Part::kNumbers, imag_nan = imag >= Part::kNumbers;
-    high[i * stride] = real_nan || imag_nan ? Part::kNumbers + 2 * real_nan + imag_nan - 1 : real;
-    low[i * stride] = real_nan && imag_nan ? 0 : imag_nan ? real : imag;
+    Words<2> words;
+    words.word[0] = real_nan || imag_nan ? Part::kNumbers + 2 * real_nan + imag_nan - 1 : real;
+    words.word[1] = real_nan && imag_nan ? 0 : imag_nan ? real : imag;
+    return words;
+}
+
+template <bool kDescending>
+__global__ void __launch_bounds__(kColumnThreads)
+encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
+    const Offset i = thread_of_grid();
+    if (i >= n) return;
+    const Words<2> words = complex_words<kDescending>(keys, i);
+    high[i * stride] = words.word[0];
+    low[i * stride] = words.word[1];
+}
+
+// Ranks of complex128 needles among sorted complex128 keys.
+template <bool kDescending, bool kRight>
+__global__ void __launch_bounds__(kColumnThreads)
+search_complex(const u64* keys, Offset n, const u64* needles, long long* ranks_out, Offset num_needles) {
+    const Offset i = thread_of_grid();
+    if (i >= num_needles) return;
+    const Words<2> needle = complex_words<kDescending>(needles, i);
+    Offset low = 0, high = n;
+    while (low < high) {
+        const Offset middle = low + (high - low) / 2;
+        const Words<2> key = complex_words<kDescending>(keys, middle);
+        if (kRight ? !(needle < key) : key < needle) low = middle + 1;
+        else high = middle;
+    }
+    ranks_out[i] = (long long)low;
+}
+
+// Codes to the least of the keys that compare equal, in place.
+template <class Order>
+__global__ void __launch_bounds__(kColumnThreads) floor_codes(typename Order::Code* codes, Offset n) {
+    const Offset i = thread_of_grid();
+    if (i < n) codes[i] = Order::canonical(codes[i]);
 }
 
 // Ranks of needles (num_needles, width) among sorted rows (n, width) of words, the most significant first.

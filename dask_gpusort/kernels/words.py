@@ -235,8 +235,7 @@ def search_words(words: Any, needles: Any, side: str = "left") -> Any:
     check_words(needles, "needles")
     if words.shape[1] != needles.shape[1]:
         raise ValueError(f"`needles` have {needles.shape[1]} words and `words` {words.shape[1]}; give as many.")
-    if side not in ("left", "right"):
-        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
+    check_side(side)
     ranks = require_cupy().empty(len(needles), np.int64)
     lengths = np.uint64(len(words)), np.uint64(words.shape[1])
     launch(
@@ -314,6 +313,48 @@ def encode_complex(keys: Any, high: Any, low: Any, stride: int, descending: bool
     name = f"encode_complex<{str(bool(descending)).lower()}>"
     arguments = (keys, high, low, np.uint64(stride), np.uint64(keys.size))
     launch(SOURCE, name, blocks_of(keys.size), COLUMN_THREADS, arguments)
+
+
+def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
+    """Ranks of complex128 needles among sorted complex128 keys; parameters as `sorting.search_sorted`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,), int64
+    """
+    check_complex(keys)
+    check_complex(needles)
+    check_side(side)
+    ranks = require_cupy().empty(needles.size, np.int64)
+    name = f"search_complex<{str(bool(descending)).lower()}, {str(side == 'right').lower()}>"
+    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
+    launch(SOURCE, name, blocks_of(needles.size), COLUMN_THREADS, arguments)
+    return ranks
+
+
+def check_side(side: str) -> None:
+    """Raise unless a side is one of NumPy's."""
+    if side not in ("left", "right"):
+        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
+
+
+def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
+    """Codes to the least of the keys that NumPy calls equal (signed zeros, NaNs), in place.
+
+    Parameters
+    ----------
+    codes : cupy.ndarray, shape (n,)
+        As `sorting.encode` gives them.
+    dtype : dtype
+        Of the keys.
+    descending : bool
+    """
+    check_array(codes, "codes")
+    key = device_key(dtype, descending)
+    if key.has_ties:
+        name = f"floor_codes<{key.order}>"
+        launch(SOURCE, name, blocks_of(codes.size), COLUMN_THREADS, (codes, np.uint64(codes.size)))
+    return codes
 
 
 def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:

@@ -85,6 +85,10 @@ class HostCupy:
         array[...] = 0
         return array
 
+    def asnumpy(self, array: HostArray) -> np.ndarray:
+        """Copy an array to the host."""
+        return np.array(array)
+
     def asarray(self, host: npt.ArrayLike) -> HostArray:
         """Copy an array to the device."""
         host = np.asarray(host)
