@@ -3,7 +3,8 @@
     python benchmarks/gpu_comparison.py [--keys-log2 28] [--cub libcub_baseline.so] [--out PATH] [--sections sort ...]
 
 Measured as `gpu_table` does: medians of runs between CUDA events, yardsticks in the same run. "share" is the bytes that
-a perfect run of the algorithm moves, over its time, as a share of the measured device-to-device copy.
+a perfect run of the algorithm moves, over its time, as a share of the measured device-to-device copy. The section
+"shapes", of other tiles, is run only when asked for: it compiles for a minute.
 """
 
 from __future__ import annotations
@@ -97,9 +98,10 @@ def sort_rows(table: Table, n: int) -> None:
         out = cp.empty_like(keys)
         theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
         shape = merge_tuning.merge_shape(keys.itemsize, 0)
-        traffic = 2 * keys.nbytes * (1 + levels(n, shape.keys))
+        doublings = levels(n, shape.keys)
         for what, options in (
-            ("merge path", {}),
+            ("four at a time", {"split": "quads"}),
+            ("merge path", {"split": "path"}),
             ("samples", {"split": "samples"}),
             ("network tiles", {"tiles": "network"}),
             ("less='a < b'", {"less": "a < b"}),
@@ -108,7 +110,9 @@ def sort_rows(table: Table, n: int) -> None:
             out.fill(0x5A)
             ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
             good = verified_sort(keys, out[::-1] if "descending" in options else out)
-            wanted = 1.0 if what == "merge path" or "less" in options else None
+            crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
+            traffic = 2 * keys.nbytes * crossings
+            wanted = 1.0 if what == "four at a time" or "less" in options else None
             table.add(f"merge sort {dtype}, {what}", n, ours, traffic, good, "CUB merge", theirs, wanted)
         positions = cp.empty(n, np.int64)
         ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
@@ -125,7 +129,7 @@ def shape_rows(table: Table, n: int) -> None:
             shape = merge_tuning.MERGE[size] = merge_tuning.MergeTile(*numbers)
             try:
                 ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out), 3)  # noqa: B023
-                traffic = 2 * keys.nbytes * (1 + levels(n, shape.keys))
+                traffic = 2 * keys.nbytes * (1 + -(-levels(n, shape.keys) // 2))
                 table.add(f"merge sort {dtype}, tile {numbers}", n, ours, traffic, verified_sort(keys, out))
             finally:
                 merge_tuning.MERGE[size] = before
@@ -244,7 +248,7 @@ def main() -> None:
         "--cub", type=pathlib.Path, default=HERE / "libcub_baseline.so", help="built if it is not there"
     )
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / "gpu_comparison")
-    parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=[*SECTIONS][:3])
     arguments = parser.parse_args()
     table = Table(Cub(arguments.cub))
     try:

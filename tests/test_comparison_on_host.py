@@ -19,9 +19,10 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 
 TILE = merge_tuning.MergeTile(64, 5)
 #: Around one tile, around two, and several, the last in part.
-SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 2203)
+SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
 WAYS = {
-    "path": {},
+    "quads": {"split": "quads"},
+    "path": {"split": "path"},
     "samples": {"split": "samples"},
     "network tiles": {"tiles": "network"},
     "odd-even merge": {"algorithm": "odd_even_merge"},
@@ -111,7 +112,7 @@ def test_a_stable_sort_keeps_zeros_and_nans(device):
     np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
 
 
-@pytest.mark.parametrize("way", ["path", "samples"])
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
 def test_any_less(device, way):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
     for descending in (False, True):
@@ -122,7 +123,7 @@ def test_any_less(device, way):
         np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
 
 
-@pytest.mark.parametrize("way", ["path", "samples"])
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
 @pytest.mark.parametrize("expression", NO_ORDER)
 def test_what_is_no_order_ends_and_stays_inside(device, expression, way):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)

@@ -92,7 +92,7 @@ EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 def record_comparisons(recorder):
     """Comparison sorts, merging and wide keys."""
-    ways = ({}, {"split": "samples"}, {"tiles": "network"})
+    ways = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
     ways += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
     for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
         keys = recorder.empty(10, dtype)

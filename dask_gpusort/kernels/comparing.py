@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import merge_sort, network
+from . import merge_sort, merge_tuning, network
 from .dtypes import device_key
 from .less import Comparison, by_expression, launch_compared, natural
 from .loader import require_cupy
@@ -46,7 +46,7 @@ def sort_by_comparison(
     stable: bool = False,
     out: Any = None,
     algorithm: str = "merge",
-    split: merge_sort.Split = "path",
+    split: merge_sort.Split = merge_tuning.SPLIT,
     tiles: merge_sort.Tiles = "merge",
 ) -> Any:
     """Sort keys by comparing them.
@@ -65,8 +65,8 @@ def sort_by_comparison(
     out : cupy.ndarray, optional
         Receives the result; may be `keys`.
     algorithm : {"merge", "odd_even_merge", "odd_even_transposition"}
-    split : {"path", "samples"}
-        How "merge" cuts runs into parts: merge path, or the paper's every 256th key.
+    split : {"quads", "path", "samples"}
+        How "merge" cuts runs into parts: four at a time by selection, or pairs by merge path or the paper's samples.
     tiles : {"merge", "network"}
         How "merge" sorts tiles.
 
@@ -121,7 +121,7 @@ def argsort_by_comparison(
     descending: bool = False,
     out: Any = None,
     algorithm: str = "merge",
-    split: merge_sort.Split = "path",
+    split: merge_sort.Split = merge_tuning.SPLIT,
     tiles: merge_sort.Tiles = "merge",
 ) -> Any:
     """Positions that sort the keys by comparing them, stable; parameters as `sort_by_comparison`.

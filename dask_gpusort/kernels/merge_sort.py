@@ -3,6 +3,7 @@
 One level::
 
     codes ── split_even_runs (or rank_samples, close_parts) ──▶ parts ── merge_parts ──▶ codes, runs twice as long
+    codes ── split_quads ─────────────────────────────────────▶ parts ── merge_quads ──▶ codes, runs four times as long
 
 Memory beyond input and output: one copy of the codes and positions (of codes alone: none but the spare copy), and 64
 bytes a part.
@@ -22,8 +23,10 @@ from .merge_tuning import MergeTile
 
 SOURCE = "merge_sort.cu"
 PARTS_SOURCE = "merge_parts.cu"
-PART_BYTES = 64  # sizeof(Part)
-Split = Literal["path", "samples"]
+PART_BYTES = 64  # sizeof(Part), sizeof(QuadPart)
+QUAD = 4  # kQuad in merge_quads.cuh
+QUADS_SOURCE = "merge_quads.cu"
+Split = Literal["path", "samples", "quads"]
 Tiles = Literal["merge", "network"]
 
 
@@ -57,6 +60,40 @@ class Buffers:
         return 0 if self.positions[0] is None else 4
 
 
+@dataclass(frozen=True)
+class Level:
+    """One level of merging: codes and values from `source` to `target`, runs of `width` keys to longer ones.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    source, target : pair of arrays
+        Codes and positions; keys and positions on the last level.
+    value : str
+        C++ type of what travels with a code, of `value_bytes` bytes.
+    n, width : int
+        Keys in all, and of a run.
+    sink : str
+        C++ type that stores the merged codes.
+    split : {"path", "samples", "quads"}
+    """
+
+    comparison: Comparison
+    source: tuple[Any, Any]
+    target: tuple[Any, Any]
+    value: str
+    value_bytes: int
+    n: int
+    width: int
+    sink: str
+    split: Split
+
+    @property
+    def shape(self) -> MergeTile:
+        """The block that merges a part."""
+        return merge_tuning.merge_shape(self.comparison.code_bytes, self.value_bytes)
+
+
 def plan_blocks(parts: int) -> int:
     """Blocks that plan some parts: neighbours share one."""
     return -(-parts // (merge_tuning.PLAN_THREADS - 1))
@@ -67,7 +104,9 @@ def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeTile
     return f"merge_parts<{sink}, {code}, {value}, {less}, {shape.threads}, {shape.items}, {shape.blocks}>"
 
 
-def sort(comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = "path", tiles: Tiles = "merge") -> None:
+def sort(
+    comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = merge_tuning.SPLIT, tiles: Tiles = "merge"
+) -> None:
     """Sort keys, stably.
 
     Parameters
@@ -76,8 +115,8 @@ def sort(comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = 
     keys : array, shape (n,)
         n > 0. May be ``buffers.keys_out``.
     buffers : Buffers
-    split : {"path", "samples"}
-        How pairs of runs are cut into parts: by merge path, or by the paper's samples.
+    split : {"path", "samples", "quads"}
+        How runs are cut into parts: pairs by merge path, or by the paper's samples; or four at a time by selection.
     tiles : {"merge", "network"}
         How tiles are sorted: strips in registers and merging, or Batcher's network on (key, position).
 
@@ -87,16 +126,26 @@ def sort(comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = 
     """
     n = keys.size
     width = tile_keys(comparison, buffers, tiles)
-    levels = max(0, (-(-n // width) - 1).bit_length())
+    factors = level_factors(-(-n // width), split)
+    levels = len(factors)
     sort_tiles(comparison, keys, buffers, tiles, levels)
-    for level in range(levels):
+    for level, factor in enumerate(factors):
         slot = (levels - 1 - level) % 2
         source = buffers.codes[slot], buffers.positions[slot]
         last = level == levels - 1
         target = outputs(buffers) if last else (buffers.codes[1 - slot], buffers.positions[1 - slot])
         sink = final_sink(comparison, buffers) if last else between_sink(comparison)
-        merge_level(comparison, source, target, buffers, n, width, sink, split)
-        width *= 2
+        merge = merge_quads if factor == QUAD else merge_pairs
+        merge(Level(comparison, source, target, buffers.value, buffers.value_bytes, n, width, sink, split))
+        width *= factor
+
+
+def level_factors(runs: int, split: Split) -> list[int]:
+    """How many runs each level merges to one: pairs, or fours and perhaps one level of pairs."""
+    doublings = max(0, runs - 1).bit_length()
+    if split != "quads":
+        return [2] * doublings
+    return [2] * (doublings % 2) + [QUAD] * (doublings // 2)
 
 
 def outputs(buffers: Buffers) -> tuple[Any, Any]:
@@ -141,58 +190,70 @@ def sort_tiles(comparison: Comparison, keys: Any, buffers: Buffers, tiles: Tiles
         launch_compared(comparison.expression, SOURCE, name, blocks, shape.threads, arguments, shared)
 
 
-def merge_level(
-    comparison: Comparison,
-    source: tuple[Any, Any],
-    target: tuple[Any, Any],
-    buffers: Buffers,
-    n: int,
-    width: int,
-    sink: str,
-    split: Split,
-) -> None:
+def merge_pairs(level: Level) -> None:
     """Merge runs of `width` keys in pairs."""
-    shape = merge_tuning.merge_shape(comparison.code_bytes, buffers.value_bytes)
-    if split == "samples":
+    comparison, shape = level.comparison, level.shape
+    if level.split == "samples":
         shape = merge_tuning.SAMPLED
-        parts, count = plan_by_samples(comparison, source, buffers.value, n, width)
+        parts, count = plan_by_samples(level)
         if comparison.expression is not None:
-            for array in target:  # parts of what is no order leave gaps
+            for array in level.target:  # parts of what is no order leave gaps
                 if array is not None:
                     array.view(np.uint8).fill(0)
     else:
-        parts, count = plan_by_path(comparison, source, buffers.value, n, width, shape)
-    name = merge_instance(sink, comparison.code, buffers.value, comparison.less, shape)
-    shared = shape.shared_bytes(comparison.code_bytes, buffers.value_bytes)
-    launch_compared(comparison.expression, PARTS_SOURCE, name, count, shape.threads, (parts, *target), shared)
+        parts, count = plan_by_path(level)
+    name = merge_instance(level.sink, comparison.code, level.value, comparison.less, shape)
+    shared = shape.shared_bytes(comparison.code_bytes, level.value_bytes)
+    launch_compared(comparison.expression, PARTS_SOURCE, name, count, shape.threads, (parts, *level.target), shared)
 
 
-def plan_by_path(
-    comparison: Comparison, source: tuple[Any, Any], value: str, n: int, width: int, shape: MergeTile
-) -> tuple[Any, int]:
-    """Equal parts, by merge path; the parts and how many they are."""
-    whole_pairs, rest = divmod(n, 2 * width)
-    count = whole_pairs * -(-2 * width // shape.keys) + -(-rest // shape.keys)
+def merge_quads(level: Level) -> None:
+    """Merge runs of `width` keys in fours."""
+    comparison, shape = level.comparison, level.shape
+    part_keys = (shape.threads - 1) * shape.items
+    count = count_parts(level.n, QUAD * level.width, part_keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
-    name = f"split_even_runs<{comparison.code}, {value}, {comparison.less}, {shape.keys}>"
-    arguments = (*source, np.uint64(n), np.uint64(width), parts, np.uint64(count))
+    split = f"split_quads<{comparison.code}, {comparison.less}, {part_keys}>"
+    arguments = (level.source[0], np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
+    threads = merge_tuning.PLAN_THREADS
+    launch_compared(comparison.expression, QUADS_SOURCE, split, plan_blocks(count), threads, arguments)
+    types = f"{level.sink}, {comparison.code}, {level.value}, {comparison.less}"
+    name = f"merge_quads<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
+    shared = shape.shared_bytes(comparison.code_bytes, level.value_bytes)
+    arguments = (*level.source, parts, *level.target)
+    launch_compared(comparison.expression, QUADS_SOURCE, name, count, shape.threads, arguments, shared)
+
+
+def count_parts(n: int, merged: int, part_keys: int) -> int:
+    """Parts of an array of n keys, each merged run of which is cut on its own."""
+    whole, rest = divmod(n, merged)
+    return whole * -(-merged // part_keys) + -(-rest // part_keys)
+
+
+def plan_by_path(level: Level) -> tuple[Any, int]:
+    """Equal parts, by merge path; the parts and how many they are."""
+    comparison, shape = level.comparison, level.shape
+    count = count_parts(level.n, 2 * level.width, shape.keys)
+    parts = require_cupy().empty(count * PART_BYTES, np.uint8)
+    name = f"split_even_runs<{comparison.code}, {level.value}, {comparison.less}, {shape.keys}>"
+    arguments = (*level.source, np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
     launch_compared(comparison.expression, SOURCE, name, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments)
     return parts, count
 
 
-def plan_by_samples(comparison: Comparison, source: tuple[Any, Any], value: str, n: int, width: int) -> tuple[Any, int]:
+def plan_by_samples(level: Level) -> tuple[Any, int]:
     """Parts between neighbouring samples; the parts and how many they are."""
-    cupy = require_cupy()
+    cupy, comparison = require_cupy(), level.comparison
     samples, threads = merge_tuning.SAMPLE_KEYS, merge_tuning.PLAN_THREADS
-    count = -(-n // (2 * width)) * 2 * (width // samples)
+    count = -(-level.n // (2 * level.width)) * 2 * (level.width // samples)
     cuts = cupy.zeros(2 * count, np.uint64)
     parts = cupy.empty(count * PART_BYTES, np.uint8)
-    blocks, sizes = -(-count // threads), (np.uint64(n), np.uint64(width))
+    blocks, sizes = -(-count // threads), (np.uint64(level.n), np.uint64(level.width))
     rank = f"rank_samples<{comparison.code}, {comparison.less}, {samples}>"
-    close = f"close_parts<{comparison.code}, {value}, {samples}>"
+    close = f"close_parts<{comparison.code}, {level.value}, {samples}>"
     for name, arguments in (
-        (rank, (source[0], *sizes, cuts, np.uint64(count))),
-        (close, (*source, *sizes, cuts, parts, np.uint64(count))),
+        (rank, (level.source[0], *sizes, cuts, np.uint64(count))),
+        (close, (*level.source, *sizes, cuts, parts, np.uint64(count))),
     ):
         launch_compared(comparison.expression, SOURCE, name, blocks, threads, arguments)
     return parts, count

@@ -35,6 +35,17 @@ struct MergeTile {
         }
     }
 
+    // Puts this thread's keys from place `first` on, as far as `end`.
+    static __device__ __forceinline__ void put_some(const Code (&codes)[kItems], const Value (&values)[kItems], int first,
+                                                    int end, SharedStorage& shared) {
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            if (first + k >= end) continue;
+            shared.codes[first + k] = codes[k];
+            if constexpr (kValues) shared.values[first + k] = values[k];
+        }
+    }
+
     static __device__ __forceinline__ void put_striped(const Code (&codes)[kItems], const Value (&values)[kItems], int count,
                                                        SharedStorage& shared) {
 #pragma unroll

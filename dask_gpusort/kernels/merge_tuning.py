@@ -6,6 +6,7 @@ Not yet measured on a device: chosen from register and shared-memory use, `bench
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 SHARED_ALIGNMENT = 16
 PLAN_THREADS = 128  # kPlanThreads in merge_parts.cuh
@@ -49,6 +50,9 @@ MERGE: dict[int, MergeTile] = {
     24: MergeTile(256, 7, 2),
     40: MergeTile(256, 5, 2),
 }
+
+# How runs are cut into parts. Four at a time halve the readings and writings of all keys, and are expected to win.
+SPLIT: Final = "quads"
 
 # Parts between samples hold at most 2 SAMPLE_KEYS keys.
 SAMPLED = MergeTile(128, 5)

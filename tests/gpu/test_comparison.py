@@ -21,7 +21,7 @@ EDGES = sorted(
 )
 MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
 LARGE = (1 << 24) + 3
-WAYS = [{}, {"split": "samples"}, {"tiles": "network"}]
+WAYS = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
 #: Expression, and the key that NumPy sorts stably by in its place.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,

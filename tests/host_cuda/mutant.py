@@ -56,8 +56,8 @@ MERGED_KEYS = 7 * TILE.keys // 2
 def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
     keys = rng.integers(0, 1 << 16, MERGED_KEYS, dtype=np.uint16)
     wanted = np.argsort(keys, kind="stable")
-    for tiles in ("merge", "network"):
-        if (comparing.argsort_by_comparison(device.array(keys), tiles=tiles) != wanted).any():
+    for way in ({"split": "quads"}, {"split": "path", "tiles": "network"}):
+        if (comparing.argsort_by_comparison(device.array(keys), **way) != wanted).any():
             return False
     runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]
     return bool((merging.merge_runs(runs)[0] == np.sort(keys)).all())

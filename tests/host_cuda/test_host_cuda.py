@@ -180,6 +180,7 @@ RUNS = {
     "merge_parts.cuh": "merge",
     "merge_sort.cu": "merge",
     "merge_parts.cu": "merge",
+    "merge_quads.cu": "merge",
     "network.cu": "merge",
 }
 BETWEEN_FLUSHES = "the counters are added up before they are cleared"
@@ -198,7 +199,7 @@ def assert_barrier_is_needed(source, line, folder, cache):
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
 
-@pytest.mark.parametrize("name", ["count_scan_reorder.cuh", "merge_parts.cu"])
+@pytest.mark.parametrize("name", ["count_scan_reorder.cuh", "merge_parts.cu", "merge_quads.cu"])
 def test_a_deleted_barrier_breaks_a_sort(tmp_path, cache, name):
     source, line = barriers([name])[0]
     assert_barrier_is_needed(source, line, tmp_path, cache)
