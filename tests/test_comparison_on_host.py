@@ -203,3 +203,13 @@ def test_lexsort(device):
     np.testing.assert_array_equal(words.lexsort(on_device, descending=[True, False, True, False]), wanted)
     with pytest.raises(ValueError, match="one a key"):
         words.lexsort(on_device, descending=[True])
+
+
+def test_whole_numbers_in_floats_are_narrow(device):
+    rng = np.random.default_rng(9)
+    keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
+    on_device = [device.array(key) for key in keys]
+    columns = [words.Column(key, words.device_key(key.dtype)) for key in on_device]
+    assert len(words.lay_out(columns, 900)) == 2  # of 64 bits each, for four times 64
+    np.testing.assert_array_equal(words.lexsort(on_device), np.lexsort(keys))
+    np.testing.assert_array_equal(words.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))

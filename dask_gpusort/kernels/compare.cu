@@ -12,7 +12,8 @@ __global__ void compare_elements(const Key* a, const Key* b, bool* before, Offse
 
 // Number of sorted keys that come before the needle (kRight: that do not come after it).
 template <class Key, class Less, bool kRight>
-__global__ void search_compared(const Key* keys, Offset n, const Key* needles, long long* ranks_out, Offset num_needles) {
+__global__ void search_compared(const Key* keys, Offset n, const Key* needles, long long* ranks_out,
+                                Offset num_needles) {
     const Offset i = Offset(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= num_needles) return;
     const Key needle = needles[i];

@@ -63,7 +63,8 @@ struct Plain {
         return static_cast<const Key*>(keys)[i];
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, const Key& key, Value value) {
+    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, const Key& key,
+                                                 Value value) {
         if (keys_out) static_cast<Key*>(keys_out)[i] = key;
         if constexpr (kHasPayload<Value>) {
             if (positions_out) static_cast<Position*>(positions_out)[i] = Position(value);

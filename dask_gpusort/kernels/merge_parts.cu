@@ -1,5 +1,5 @@
-// Merges planned parts of runs, one a block: both pieces are read coalesced, merged in shared memory and written coalesced,
-// so that a level of merging reads and writes every key once.
+// Merges planned parts of runs, one a block: both pieces are read coalesced, merged in shared memory and written
+// coalesced, so that a level of merging reads and writes every key once.
 //
 // Satish, Harris and Garland, IPDPS 2009, section 5: the parts merge independently, with the same parallelism at every
 // level.

@@ -53,7 +53,8 @@ __device__ __forceinline__ Part make_part(const Pair& pair, Offset a, Offset b, 
 
 // Pair p of an array of runs of `width` keys each, of which the last may be shorter, or absent.
 template <class Code, class Value>
-__device__ __forceinline__ Pair even_pair(const Code* codes, const Value* values, Offset n, Offset width, Offset p, Offset first_part) {
+__device__ __forceinline__ Pair even_pair(const Code* codes, const Value* values, Offset n, Offset width, Offset p,
+                                          Offset first_part) {
     const Offset a = min(2 * p * width, n), b = min(a + width, n), end = min(b + width, n);
     Pair pair;
     pair.keys_a = codes + a;

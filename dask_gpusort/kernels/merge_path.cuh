@@ -1,8 +1,8 @@
 // Merge path: where two sorted runs are cut so that equal parts of the merged run can be made independently.
 //
-// Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path - Parallel Merging Made Simple" (IPDPS workshops 2012); it takes the
-// place of the samples of Satish, Harris and Garland (IPDPS 2009, section 5), whose parts are uneven. The same search
-// cuts runs of an array between blocks and runs of a tile between threads.
+// Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path - Parallel Merging Made Simple" (IPDPS workshops 2012); it takes
+// the place of the samples of Satish, Harris and Garland (IPDPS 2009, section 5), whose parts are uneven. The same
+// search cuts runs of an array between blocks and runs of a tile between threads.
 //
 //          b0 b1 b2 b3      the merged run is a path from the upper left to the lower right: right takes from b,
 //        +--+--+--+--+      down takes from a. On the diagonal d the path has taken d keys; it crosses where
@@ -30,7 +30,8 @@ __device__ __forceinline__ Index merge_path(const Key* a, Index a_size, const Ke
 // Merges kItems keys of two runs that lie one after the other, [a, middle) and [b, end), into registers; `from` gets
 // their places. Where the runs end early the rest is anything, from places at or past `end`.
 template <class Less, int kItems, class Key>
-__device__ __forceinline__ void merge_serially(const Key* keys, int a, int middle, int b, int end, Key (&merged)[kItems],
+__device__ __forceinline__ void merge_serially(const Key* keys, int a, int middle, int b, int end,
+                                               Key (&merged)[kItems],
                                                int (&from)[kItems]) {
     Key a_key{}, b_key{};
     if (a < end) a_key = keys[a];

@@ -23,8 +23,8 @@ split_quads(const Code* codes, Offset n, Offset width, QuadPart* parts, Offset n
     parts[part] = make_quad_part(quad, first, next, quad.bounds[0] + rank, size);
 }
 
-// Merges one part a block. Strips of round 1 do not straddle the two merges, so that one thread's strip is spare: a part
-// has (kThreads - 1) kItems keys at most.
+// Merges one part a block. Strips of round 1 do not straddle the two merges, so that one thread's strip is spare: a
+// part has (kThreads - 1) kItems keys at most.
 template <class Sink, class Code, class Value, class Less, int kThreads, int kItems, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
 merge_quads(const Code* codes_in, const Value* values_in, const QuadPart* parts, void* keys_out, void* values_out) {

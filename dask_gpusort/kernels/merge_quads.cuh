@@ -5,8 +5,8 @@
 //   round 1    | ab .... | cd .... |                      two merges side by side, through registers
 //   round 2    | abcd ............ |                      stored coalesced
 //
-// The pieces are found by selection: all four runs are narrowed to where the key of a given rank must lie, half a run at
-// a time (Varman, Scheufler, Iyer and Ricard, Merging multiple lists on hierarchical-memory multiprocessors, 1991).
+// The pieces are found by selection: the runs are narrowed to where the key of a given rank must lie, half a run at a
+// time, a simple form of selection in sorted columns (Frederickson and Johnson, J. Comput. Syst. Sci. 24, 1982).
 #pragma once
 #include "merge_parts.cuh"
 
@@ -33,9 +33,9 @@ struct Quad {
     __device__ __forceinline__ Offset size() const { return bounds[kQuad] - bounds[0]; }
 };
 
-// The first `rank` keys of the merged runs, as the end of each run's share in `low`. The shares add up to `rank` and lie
-// in their runs whatever `Less` answers: each round takes half a run's keys that are surely among the first, or drops
-// half that are surely not, by the number of keys before the middles alone.
+// The first `rank` keys of the merged runs, as the end of each run's share in `low`. The shares add up to `rank` and
+// lie in their runs whatever `Less` answers: each round takes half a run's keys that are surely among the first, or
+// drops half that are surely not, by the number of keys before the middles alone.
 //
 //   h: keys of a run before its middle; k: keys still to take
 //   k >  sum of h:  before the least middle lie at most that many keys       -> it is taken, with those before it
@@ -81,8 +81,8 @@ __device__ __forceinline__ void select_first(const Code* codes, const Quad& quad
 
 // A part from its pieces' beginnings to the next part's. Of a comparison that is no order these may not fit together:
 // then the pieces are some keys of their runs, as many in all.
-__device__ __forceinline__ QuadPart make_quad_part(const Quad& quad, const Offset (&first)[kQuad], const Offset (&next)[kQuad],
-                                                   Offset out, u32 size) {
+__device__ __forceinline__ QuadPart make_quad_part(const Quad& quad, const Offset (&first)[kQuad],
+                                                   const Offset (&next)[kQuad], Offset out, u32 size) {
     QuadPart part;
     part.out = out;
     part.unused = 0;
@@ -104,8 +104,8 @@ __device__ __forceinline__ QuadPart make_quad_part(const Quad& quad, const Offse
 
 // Loads element i of a part's pieces, which follow each other.
 template <class Code, class Value>
-__device__ __forceinline__ void load_quad_element(const QuadPart& part, const Code* codes, const Value* values, u32 i, Code& code,
-                                                  Value& value) {
+__device__ __forceinline__ void load_quad_element(const QuadPart& part, const Code* codes, const Value* values, u32 i,
+                                                  Code& code, Value& value) {
     Offset source = part.first[0];
     u32 begin = 0;
 #pragma unroll

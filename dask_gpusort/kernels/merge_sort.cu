@@ -56,35 +56,40 @@ rank_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num
     const Offset thread = Offset(blockIdx.x) * kPlanThreads + threadIdx.x;
     if (thread >= num_cuts) return;
     const Offset first_cut = thread / cuts_of_pair * cuts_of_pair;
-    const Pair pair = even_pair(codes, static_cast<const NoPayload*>(nullptr), n, width, thread / cuts_of_pair, first_cut);
+    const auto* none = static_cast<const NoPayload*>(nullptr);
+    const Pair pair = even_pair(codes, none, n, width, thread / cuts_of_pair, first_cut);
     const Offset a_samples = (pair.a_size + kSampleKeys - 1) / kSampleKeys;
     const bool of_a = thread - first_cut < a_samples;
     const Offset sample = thread - first_cut - (of_a ? 0 : a_samples), own = sample * kSampleKeys;
     if (own >= (of_a ? pair.a_size : pair.b_size)) return;
     const Code* a = static_cast<const Code*>(pair.keys_a);
     const Code* b = static_cast<const Code*>(pair.keys_b);
-    const Offset rank = of_a ? count_before<Less, false>(b, pair.b_size, a[own]) : count_before<Less, true>(a, pair.a_size, b[own]);
+    const Offset rank = of_a ? count_before<Less, false>(b, pair.b_size, a[own])
+                             : count_before<Less, true>(a, pair.a_size, b[own]);
     cuts[first_cut + sample + (rank + kSampleKeys - 1) / kSampleKeys] = of_a ? own : rank;
     cuts[num_cuts + first_cut + sample + (rank + kSampleKeys - 1) / kSampleKeys] = of_a ? rank : own;
 }
 
-// From the cuts of `a` (num_cuts) and of `b` (num_cuts) to parts; a comparison that is no order gives parts that overlap
-// or leave gaps, but none outside the runs.
+// From the cuts of `a` (num_cuts) and of `b` (num_cuts) to parts; a comparison that is no order gives parts that
+// overlap or leave gaps, but none outside the runs.
 template <class Code, class Value, int kSampleKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-close_parts(const Code* codes, const Value* values, Offset n, Offset width, const Offset* cuts, Part* parts, Offset num_cuts) {
+close_parts(const Code* codes, const Value* values, Offset n, Offset width, const Offset* cuts, Part* parts,
+            Offset num_cuts) {
     const Offset cuts_of_pair = 2 * (width / kSampleKeys);
     const Offset cut = Offset(blockIdx.x) * kPlanThreads + threadIdx.x;
     if (cut >= num_cuts) return;
     const Offset first_cut = cut / cuts_of_pair * cuts_of_pair;
     const Pair pair = even_pair(codes, values, n, width, cut / cuts_of_pair, first_cut);
-    const Offset samples = (pair.a_size + kSampleKeys - 1) / kSampleKeys + (pair.b_size + kSampleKeys - 1) / kSampleKeys;
+    const Offset samples =
+        (pair.a_size + kSampleKeys - 1) / kSampleKeys + (pair.b_size + kSampleKeys - 1) / kSampleKeys;
     const bool last = cut - first_cut + 1 >= samples;
     const Offset a = min(cuts[cut], pair.a_size), b = min(cuts[num_cuts + cut], pair.b_size);
     const Offset a_end = last ? pair.a_size : min(cuts[cut + 1], pair.a_size);
     const Offset b_end = last ? pair.b_size : min(cuts[num_cuts + cut + 1], pair.b_size);
     const Offset most = cut - first_cut < samples ? kSampleKeys : 0;  // cuts past the last pair's samples are no parts
-    parts[cut] = make_part<Code, Value>(pair, a, b, min(a_end > a ? a_end - a : 0, most), min(b_end > b ? b_end - b : 0, most));
+    const Offset a_count = a_end > a ? a_end - a : 0, b_count = b_end > b ? b_end - b : 0;
+    parts[cut] = make_part<Code, Value>(pair, a, b, min(a_count, most), min(b_count, most));
 }
 
 }  // namespace gpusort

@@ -4,7 +4,7 @@
 //   round 1     a a a   b b b | a a a   b b b      each thread finds its diagonal by merge path and merges kItems keys
 //   round 2     a a a   a a a   b b b   b b b      serially, from shared memory to registers
 //
-// kItems is odd, so that the threads' strips begin in different banks (Merrill and Grimshaw's padding is not needed).
+// kItems is odd, so that the threads' strips begin in different banks.
 #pragma once
 #include "less.cuh"
 #include "merge_path.cuh"
@@ -36,8 +36,8 @@ struct MergeTile {
     }
 
     // Puts this thread's keys from place `first` on, as far as `end`.
-    static __device__ __forceinline__ void put_some(const Code (&codes)[kItems], const Value (&values)[kItems], int first,
-                                                    int end, SharedStorage& shared) {
+    static __device__ __forceinline__ void put_some(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                    int first, int end, SharedStorage& shared) {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (first + k >= end) continue;
@@ -46,8 +46,8 @@ struct MergeTile {
         }
     }
 
-    static __device__ __forceinline__ void put_striped(const Code (&codes)[kItems], const Value (&values)[kItems], int count,
-                                                       SharedStorage& shared) {
+    static __device__ __forceinline__ void put_striped(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                       int count, SharedStorage& shared) {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             const int i = k * kThreads + threadIdx.x;
@@ -57,7 +57,8 @@ struct MergeTile {
         }
     }
 
-    static __device__ __forceinline__ void take(const SharedStorage& shared, Code (&codes)[kItems], Value (&values)[kItems]) {
+    static __device__ __forceinline__ void take(const SharedStorage& shared, Code (&codes)[kItems],
+                                                Value (&values)[kItems]) {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             codes[k] = shared.codes[strip() + k];
@@ -106,7 +107,8 @@ struct MergeTile {
     }
 
     // Sorts the tile's `count` keys, which every thread holds its strip of; ends with all of them in shared memory.
-    static __device__ __forceinline__ void sort(Code (&codes)[kItems], Value (&values)[kItems], int count, SharedStorage& shared) {
+    static __device__ __forceinline__ void sort(Code (&codes)[kItems], Value (&values)[kItems], int count,
+                                                SharedStorage& shared) {
         sort_strip(codes, values, count - strip());
         for (int lanes = 2; lanes <= kThreads; lanes *= 2) {
             wait(lanes / 2);
@@ -124,12 +126,13 @@ struct MergeTile {
 
     // Stores the tile, striped over the threads.
     template <class Sink>
-    static __device__ __forceinline__ void store(const SharedStorage& shared, int count, void* keys_out, void* values_out,
-                                                 Offset first) {
+    static __device__ __forceinline__ void store(const SharedStorage& shared, int count, void* keys_out,
+                                                 void* values_out, Offset first) {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             const int i = k * kThreads + threadIdx.x;
-            if (i < count) Sink::store(keys_out, values_out, first + i, shared.codes[i], shared.values[kValues ? i : 0]);
+            if (i >= count) continue;
+            Sink::store(keys_out, values_out, first + i, shared.codes[i], shared.values[kValues ? i : 0]);
         }
     }
 };

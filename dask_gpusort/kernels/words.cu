@@ -12,38 +12,70 @@ constexpr int kColumnThreads = 256;  // COLUMN_THREADS in words.py
 
 __device__ __forceinline__ Offset thread_of_grid() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-// The key at element i, or at positions[i], of a column whose keys are `stride` keys apart.
-template <class Order>
-__device__ __forceinline__ u64 canonical_code(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset i) {
-    const Offset element = positions ? Offset(positions[i]) : i;
-    return Order::canonical(Order::encode(keys[element * stride]));
+// Canonical float codes without the gap that the other zero leaves between negative and positive numbers, and with NaN
+// in a place of its own: so that whole numbers, whose mantissas end in zeros, share the low bits of their codes.
+template <class Raw, bool kDescending>
+__device__ __forceinline__ Raw close_gap(Raw code) {
+    using Floats = FloatOrder<Raw, kDescending>;
+    if (code >= Floats::kNumbers) return Raw(Floats::kNumbers - 2 + (Raw(1) << kMantissaBits<Raw>));
+    return code > Floats::kNegativeZero ? Raw(code - 1) : code;
 }
 
-// ranges[0] becomes the complement of the least code, ranges[1] the greatest, from zeros.
+template <class Order>
+struct ColumnCode {
+    static __device__ __forceinline__ u64 of(typename Order::Raw key) { return Order::canonical(Order::encode(key)); }
+};
+
+template <class Raw, bool kDescending>
+struct ColumnCode<KeyOrder<Raw, Kind::kFloat, kDescending>> {
+    static __device__ __forceinline__ u64 of(Raw key) {
+        using Floats = FloatOrder<Raw, kDescending>;
+        return close_gap<Raw, kDescending>(Floats::canonical(Floats::encode(key)));
+    }
+};
+
+// The code at element i, or at positions[i], of a column whose keys are `stride` keys apart.
+template <class Order>
+__device__ __forceinline__ u64 column_code(const typename Order::Raw* keys, Offset stride, const long long* positions,
+                                           Offset i) {
+    const Offset element = positions ? Offset(positions[i]) : i;
+    return ColumnCode<Order>::of(keys[element * stride]);
+}
+
+// From zeros, ranges[0] becomes the complement of the least code, ranges[1] the greatest, ranges[2] the bits in which
+// any two codes differ. (Whole numbers held as floats share most of their low bits.)
 template <class Order>
 __global__ void __launch_bounds__(kColumnThreads)
 measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* ranges) {
-    u64 least_complement = 0, greatest = 0;
+    const u64 first = column_code<Order>(keys, stride, nullptr, 0);
+    u64 least_complement = 0, greatest = 0, differing = 0;
     for (Offset i = thread_of_grid(); i < n; i += Offset(gridDim.x) * kColumnThreads) {
-        const u64 code = canonical_code<Order>(keys, stride, nullptr, i);
+        const u64 code = column_code<Order>(keys, stride, nullptr, i);
         least_complement = max(least_complement, ~code);
         greatest = max(greatest, code);
+        differing |= code ^ first;
     }
     least_complement = warp_max(least_complement);
     greatest = warp_max(greatest);
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        differing |= __shfl_xor_sync(kWholeWarp, differing, distance);
+    }
     if (threadIdx.x % kWarpThreads != 0) return;
     raise_max(&ranges[0], least_complement);
     raise_max(&ranges[1], greatest);
+    if (differing & ~*(volatile u64*)&ranges[2]) atomicOr(&ranges[2], differing);
 }
 
-// Appends bits of a column to words (n): those of (code - least) from bit `drop` on that `mask` keeps. kFirst: to nothing.
+// Appends bits of a column to words (n): those of (code - least) from bit `drop` on that `mask` keeps. kFirst: to
+// nothing.
 template <class Order, class Word, bool kFirst>
 __global__ void __launch_bounds__(kColumnThreads)
 append_column(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset n, u64 least, u64 drop,
               u64 mask, u64 bits, Word* words) {
     const Offset i = thread_of_grid();
     if (i >= n) return;
-    const u64 part = (canonical_code<Order>(keys, stride, positions, i) - least) >> drop & mask;
+    const u64 part = (column_code<Order>(keys, stride, positions, i) - least) >> drop & mask;
     words[i] = kFirst ? Word(part) : Word(words[i] << bits | part);
 }
 
@@ -73,14 +105,17 @@ __device__ __forceinline__ Words<2> complex_words(const u64* keys, Offset i) {
     return words;
 }
 
-template <bool kDescending>
+// kClosed: without gaps, for words that are sorted at once; else as dask_gpusort.keys has them.
+template <bool kDescending, bool kClosed>
 __global__ void __launch_bounds__(kColumnThreads)
 encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
     const Offset i = thread_of_grid();
     if (i >= n) return;
     const Words<2> words = complex_words<kDescending>(keys, i);
-    high[i * stride] = words.word[0];
-    low[i * stride] = words.word[1];
+    // The classes of NaN keep apart: their codes lie above those of numbers, closed or not.
+    const bool close_high = kClosed && words.word[0] < FloatOrder<u64, kDescending>::kNumbers;
+    high[i * stride] = close_high ? close_gap<u64, kDescending>(words.word[0]) : words.word[0];
+    low[i * stride] = kClosed ? close_gap<u64, kDescending>(words.word[1]) : words.word[1];
 }
 
 // Ranks of complex128 needles among sorted complex128 keys.

@@ -1,7 +1,8 @@
 """Wide keys on the device: several columns compared one after the other.
 
-The columns' codes are laid side by side, each as wide as its observed range, and the string of bits is cut into words
-of 64 bits. The first word sorts all keys by radix; each later one only those that still tie::
+The columns' codes are laid side by side, each as wide as its observed range (less the low bits that all its codes
+share, as whole numbers in floats do), and the string of bits is cut into words of 64 bits. The first word sorts all
+keys by radix; each later one only those that still tie::
 
     lexsort of u32, u32               64 bits      one word: a radix argsort
     complex128, lexsort of f64s       128 or more  a radix argsort of the first word, and the ties, if there are any
@@ -57,16 +58,30 @@ def blocks_of(n: int) -> int:
     return -(-n // COLUMN_THREADS)
 
 
-def measure(columns: Sequence[Column], n: int) -> list[tuple[int, int]]:
-    """Least code of each column, and how many bits hold the range of its codes."""
-    ranges = require_cupy().zeros((len(columns), 2), np.uint64)
+@dataclass(frozen=True)
+class Width:
+    """Which bits of (a column's code - `least`) vary: `bits` of them, above the `zeros` lowest, which do not."""
+
+    least: int
+    zeros: int
+    bits: int
+
+
+def measure(columns: Sequence[Column], n: int) -> list[Width]:
+    """The bits of each column's codes that tell keys apart."""
+    ranges = require_cupy().zeros((len(columns), 3), np.uint64)
     blocks = min(blocks_of(n), MEASURE_BLOCKS)
     for column, found in zip(columns, ranges, strict=True):
         arguments = (column.keys, np.uint64(column.stride), np.uint64(n), found)
         launch(SOURCE, f"measure_column<{column.key.order}>", blocks, COLUMN_THREADS, arguments)
-    full = (1 << WORD_BITS) - 1
-    measured = [(full - int(complement), int(greatest)) for complement, greatest in ranges.get()]
-    return [(least, (greatest - least).bit_length()) for least, greatest in measured]
+    return [width_of(*map(int, found)) for found in ranges.get()]
+
+
+def width_of(least_complement: int, greatest: int, differing: int) -> Width:
+    """The width of a column from what measure_column gives."""
+    least = (1 << WORD_BITS) - 1 - least_complement
+    zeros = (differing & -differing).bit_length() - 1 if differing else 0
+    return Width(least, zeros, max(0, greatest - least).bit_length() - zeros)
 
 
 def lay_out(columns: Sequence[Column], n: int) -> list[list[Bits]]:
@@ -78,19 +93,20 @@ def lay_out(columns: Sequence[Column], n: int) -> list[list[Bits]]:
         Words, the most significant first, each of 64 bits but for the last; none if all keys are equal.
     """
     if sum(column.bits for column in columns) <= WORD_BITS:
-        widths = [(0, column.bits) for column in columns]
+        widths = [Width(0, 0, column.bits) for column in columns]
     else:
         widths = measure(columns, n)
     words: list[list[Bits]] = [[]]
     room = WORD_BITS
-    for column, (least, left) in zip(columns, widths, strict=True):
-        while left:
+    for column, width in zip(columns, widths, strict=True):
+        left = width.bits
+        while left > 0:
             if not room:
                 words.append([])
                 room = WORD_BITS
             bits = min(left, room)
             left, room = left - bits, room - bits
-            words[-1].append(Bits(column, least, left, bits))
+            words[-1].append(Bits(column, width.least, width.zeros + left, bits))
     return [word for word in words if word]
 
 
@@ -297,7 +313,7 @@ def encode_words(keys: Any, descending: bool = False) -> Any:
     """
     check_complex(keys)
     words = require_cupy().empty((keys.size, 2), np.uint64)
-    encode_complex(keys, words[:, 0], words[:, 1], 2, descending)
+    encode_complex(keys, words[:, 0], words[:, 1], 2, descending, closed=False)
     return words
 
 
@@ -308,9 +324,9 @@ def check_complex(keys: Any) -> None:
         raise TypeError(f"`keys` are {keys.dtype}; wide keys are complex128, others have a code (`encode`).")
 
 
-def encode_complex(keys: Any, high: Any, low: Any, stride: int, descending: bool) -> None:
-    """Both words of complex128 keys, `stride` words apart."""
-    name = f"encode_complex<{str(bool(descending)).lower()}>"
+def encode_complex(keys: Any, high: Any, low: Any, stride: int, descending: bool, *, closed: bool) -> None:
+    """Both words of complex128 keys, `stride` words apart; `closed` where whole numbers should share low bits."""
+    name = f"encode_complex<{str(bool(descending)).lower()}, {str(closed).lower()}>"
     arguments = (keys, high, low, np.uint64(stride), np.uint64(keys.size))
     launch(SOURCE, name, blocks_of(keys.size), COLUMN_THREADS, arguments)
 
@@ -380,7 +396,7 @@ def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any
     if n == 0:
         return out
     both = require_cupy().empty((2, n), np.uint64)
-    encode_complex(keys, both[0], both[1], 1, descending)
+    encode_complex(keys, both[0], both[1], 1, descending, closed=True)
     key = device_key(np.uint64)
     return argsort_columns([Column(both[0], key), Column(both[1], key)], n, out)
 

@@ -152,6 +152,31 @@ def test_what_is_no_order_ends_and_stays_inside(cp: Any, guarded: Any, expressio
         assert int(positions.max()) < n
 
 
+def test_comparing_and_searching_by_less(cp: Any) -> None:
+    rng = np.random.default_rng(4)
+    keys = rng.integers(0, 1000, 5000)
+    keys = keys[np.argsort(keys % 10, kind="stable")]
+    needles = rng.integers(0, 1000, 777)
+    less = "a % 10 < b % 10"
+    for side in ("left", "right"):
+        got = kernels.search_by_comparison(cp.asarray(keys), cp.asarray(needles), side, less)
+        assert_bits(got, np.searchsorted(keys % 10, needles % 10, side))  # type: ignore[call-overload]
+    got = kernels.compare_elements(cp.asarray(keys[:777]), cp.asarray(needles), less)
+    assert_bits(got, keys[:777] % 10 < needles % 10)
+
+
+def test_merge_runs_by_less(cp: Any) -> None:
+    rng = np.random.default_rng(5)
+    runs = [rng.integers(0, 1 << 30, n) for n in (30_000, 0, 7_777, 12_345)]
+    runs = [run[np.argsort(run % 10, kind="stable")] for run in runs]
+    joined = np.concatenate(runs)
+    wanted = np.argsort(joined % 10, kind="stable")
+    rows = [cp.arange(len(run), dtype=np.float32) for run in runs]
+    keys, (moved,) = kernels.merge_runs([cp.asarray(run) for run in runs], [rows], less="a % 10 < b % 10")
+    assert_bits(keys, joined[wanted])
+    assert_bits(moved, cp.concatenate(rows).get()[wanted])
+
+
 @pytest.mark.parametrize("expression", ["a <", "a < c", "foo(a)", "a < b; }", "a.real() < b.real()"])
 def test_less_that_does_not_compile(cp: Any, expression: str) -> None:
     with pytest.raises(ValueError, match="`less` does not compile"):
@@ -274,6 +299,10 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
         assert_bits(out, keys[wanted])
         words = kernels.encode_words(cp.asarray(keys), descending)
         assert_bits(kernels.argsort_words(words), wanted)
+        ordered, needles = words.get()[wanted], words.get()[:300]
+        for side in ("left", "right"):
+            got = kernels.search_wide(cp.asarray(keys[wanted]), cp.asarray(keys[:300]), side, descending=descending)
+            assert_bits(got, ranks_of_rows(ordered, needles, side))
 
 
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
@@ -283,6 +312,22 @@ def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarra
         number = np.where(np.isnan(part), 0.0, part)
         columns.append(-number if descending else number)
     return np.lexsort(columns[::-1])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_floor_codes(cp: Any, dtype: str) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, "special")
+        codes = codes_of.encode(keys, descending=descending)
+        floors = codes_of.tie_floor(codes, np.dtype(dtype), descending=descending)
+        assert_bits(kernels.floor_codes(cp.asarray(codes), dtype, descending), floors)
+
+
+def test_whole_numbers_in_floats(cp: Any) -> None:
+    rng = np.random.default_rng(6)
+    keys = [rng.choice([*range(-50, 50), -0.0, np.nan], MIDDLE).astype(dtype) for dtype in ("f8", "f4", "f8", "f2")]
+    got = kernels.lexsort([cp.asarray(key) for key in keys])
+    assert_bits(got, np.lexsort(keys))
 
 
 COLUMNS = {
