@@ -55,7 +55,7 @@ class Options:
         choice("method", self.method, _METHODS)
         choice("exchange", self.exchange, EXCHANGES)
         order = keys.order
-        plain = not order.coded and not order.words and order.less is None
+        plain = not order.coded and not order.words and order.less is None and order.dtype != np.complex128
         if library_of(keys.array._meta) == "cupy" and plain:
             raise TypeError(
                 f"CuPy chunks of {order.dtype} are not sorted: move them to NumPy chunks, with map_blocks(cupy.asnumpy)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,10 @@ def _sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, n
 
 def key_order(order: Order) -> KeyOrder:
     """How the table compares entries' keys, which are all least of their tie class."""
+    if isinstance(order.less, str):
+        # An expression of CUDA C++: compared on the device, which only hosts of CuPy chunks have.
+        device_order: KeyOrder = import_module(f"{__package__}.cupy_ops").key_order(order)
+        return device_order
     if order.coded:
         return KeyOrder(numpy_radix.argsort, lambda array: array[1:] != array[:-1], np.searchsorted)
     return KeyOrder(
