@@ -159,7 +159,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
     """Sort keys in transit along the last axis, in place where that can be had."""
     if not order.coded:
         if not _sorted_by_numpy(order):
-            return array.take(argsort_keys(array, order))
+            return array.take(argsort_keys(array, order), axis=0)
         # Equal strings are the same bits, so NumPy's own sort cannot be told from a stable one.
         array.sort()
         return array
