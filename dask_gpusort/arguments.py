@@ -48,6 +48,8 @@ class Options:
         found = keys_by(self.key, array, descending)
         if self.order is None:
             return found
+        if found.order.directions:
+            raise ValueError("order cannot be given beside a key of several arrays: give the deciding one first")
         return Keys(found.array, Order(found.order.dtype, descending, True, fields_of(self.order, found.order.dtype)))
 
     def request(self, want: Want, keys: Keys) -> Request:

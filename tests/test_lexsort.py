@@ -63,6 +63,14 @@ def test_unknown_chunk_sizes(data, keys, count):
         np.testing.assert_array_equal(computed(found), oracle.lexsort(keys))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8", "g"])
+def test_keys_of_other_unknown_chunks_are_refused_when_they_run(dtype):
+    # One key would otherwise be repeated for all.
+    first, second = (ours.dask_array(np.arange(10, dtype=dtype), (sizes,), unknown=True) for sizes in ((9, 1), (1, 9)))
+    with pytest.raises(ValueError, match=r"shapes \(1,\), \(9,\).*compute_chunk_sizes"):
+        computed(dask_gpusort.lexsort((first, second)))
+
+
 def test_an_array_of_keys():
     keys = np.random.default_rng(0).integers(0, 3, (4, 50))
     for chunks in ((2, 7), (4, 50), (1, 50)):

@@ -44,6 +44,12 @@ class Keys:
 
 def pack_blocks(*blocks: Any, directions: tuple[bool, ...]) -> Any:
     """Task: several keys of one chunk as one."""
+    shapes = {block.shape for block in blocks}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
+            "call compute_chunk_sizes() and rechunk"
+        )
     return ops_for(blocks[0]).pack(blocks, directions)
 
 
