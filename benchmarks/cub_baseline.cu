@@ -1,10 +1,11 @@
-// Baseline: CUB's public device-wide radix sort, timed with CUDA events.
+// Baseline: CUB's public device-wide radix and merge sorts, timed with CUDA events.
 //
 // A small C interface for benchmarks/gpu_table.py (ctypes). Every call sorts device
 // arrays once and gives back the milliseconds between two events on the default stream;
 // temporary storage is allocated before the clock starts. Built on the machine measured:
 //
 //     nvcc -O3 -std=c++17 -arch=sm_90 -shared -Xcompiler -fPIC benchmarks/cub_baseline.cu -o libcub_baseline.so
+#include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cstdint>
 
@@ -52,8 +53,28 @@ float sort_pairs(const void* keys_in, void* keys_out, const void* values_in, voi
   });
 }
 
+struct Less {
+  template <class Key>
+  __host__ __device__ bool operator()(const Key& a, const Key& b) const {
+    return a < b;
+  }
+};
+
+// The merge sort that leaves its input alone, as the radix sort does.
+template <class Key>
+float merge_sort_keys(const void* keys_in, void* keys_out, int64_t n) {
+  return timed_sort([&](void* storage, size_t& bytes) {
+    return cub::DeviceMergeSort::SortKeysCopy(storage, bytes, static_cast<const Key*>(keys_in),
+                                              static_cast<Key*>(keys_out), n, Less{});
+  });
+}
+
 }  // namespace
 
+#define MERGE(name, Key)                                                             \
+  extern "C" float cub_merge_##name(const void* in, void* out, int64_t n) {          \
+    return merge_sort_keys<Key>(in, out, n);                                         \
+  }
 #define KEYS(name, Key)                                                              \
   extern "C" float cub_keys_##name(const void* in, void* out, int64_t n) {           \
     return sort_keys<Key>(in, out, n);                                               \
@@ -75,3 +96,5 @@ PAIRS(uint32_uint32, uint32_t, uint32_t)
 PAIRS(uint32_uint64, uint32_t, uint64_t)
 PAIRS(uint64_uint32, uint64_t, uint32_t)
 PAIRS(uint64_uint64, uint64_t, uint64_t)
+MERGE(uint32, uint32_t)
+MERGE(uint64, uint64_t)

@@ -2,10 +2,20 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .api import argsort, explain, sort, sort_by_key
+from .api import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .register import register, unregister
 
-__all__ = ["argsort", "explain", "register", "sort", "sort_by_key", "unregister"]
+__all__ = [
+    "argsort",
+    "explain",
+    "is_sorted",
+    "lexsort",
+    "merge_sorted",
+    "register",
+    "sort",
+    "sort_by_key",
+    "unregister",
+]
 
 try:
     __version__ = version("dask_gpusort")

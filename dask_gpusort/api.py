@@ -1,27 +1,26 @@
-"""The public functions: what may be asked, checked as early as it can be known."""
+"""The public functions: what may be asked, and what it means."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
-import numpy as np
-from dask.array.core import normalize_chunks
-from numpy.exceptions import AxisError
-
-from .chunk import library_of
-from .config import EXCHANGES
-from .graph.global_sort import Request, Want, global_sort, plan_for
-from .graph.rows import chunk_limit, rechunk, sort_rows, way_of
-from .order import Order
-from .plan import choose_path, describe
-
-_KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
-_METHODS = ("auto", "radix", "merge")
+from .arguments import (
+    Options,
+    checked_array,
+    checked_axis,
+    companion,
+    flattened,
+    lexsort_keys,
+    one_behind_the_other,
+    output_chunks,
+)
+from .graph.global_sort import Want, global_sort, plan_for
+from .graph.ordered import is_ordered
+from .graph.rows import sort_rows, way_of
+from .graph.several import Keys
+from .plan import describe
 
 
 def sort(
@@ -33,6 +32,7 @@ def sort(
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
@@ -58,6 +58,11 @@ def sort(
     key : callable, optional
         Maps a chunk to an array of the same shape whose order decides, or to a tuple of such arrays, the first one
         most significant. Elements of equal keys keep their input order.
+    less : callable or str, optional
+        Order of the user's own: whether elements of an array ``a`` come before those of ``b``. For NumPy chunks a
+        vectorised function ``less(a, b)`` that gives an array of bool, for CuPy chunks a CUDA C++ expression in ``a``
+        and ``b``, as a string. It must be a strict weak order; the sort is stable. Not beside `key`, `order` or
+        `descending`.
     chunks : int, tuple or dict, optional
         Chunks of the output, as `dask.array.Array.rechunk` takes them. By default those of the input.
     method : {"auto", "radix", "merge"}
@@ -79,7 +84,12 @@ def sort(
     ValueError
         If an option has an unknown value, or `order` names no field.
     TypeError
-        If the chunks are neither NumPy nor CuPy arrays, or are masked.
+        If the chunks are neither NumPy nor CuPy arrays, or are masked; or if `less` does not fit them.
+
+    Notes
+    -----
+    A `less` that contradicts itself raises ValueError when it runs, where that is seen: elements that come before
+    themselves, contradictions among some dozen elements of each chunk, or neighbours of the result out of order.
 
     See Also
     --------
@@ -94,11 +104,11 @@ def sort(
     >>> dask_gpusort.sort(x).compute()
     array([0, 1, 2, 3])
     """
-    options = Options(kind, order, stable, descending, method, exchange)
-    array, axis = _flattened(_checked_array(a), axis)
+    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    array, axis = flattened(checked_array(a), axis)
     if key is None:
-        return _sort("keys", array, (), axis, chunks, options)[0]
-    return _sort("both", _keys_by(key, array), (array,), axis, chunks, options)[1]
+        return _sort("keys", options.keys(array, "keys"), (), axis, chunks, options)[0]
+    return _sort("values", options.keys(array, "values"), (array,), axis, chunks, options)[0]
 
 
 def argsort(
@@ -110,6 +120,7 @@ def argsort(
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
@@ -118,7 +129,7 @@ def argsort(
 
     Parameters
     ----------
-    a, axis, kind, order, stable, descending, key, chunks, method, exchange
+    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange
         As for `sort`.
 
     Returns
@@ -136,10 +147,9 @@ def argsort(
     --------
     sort_by_key : moves other arrays along, without indices
     """
-    options = Options(kind, order, stable, descending, method, exchange)
-    array, axis = _flattened(_checked_array(a), axis)
-    keys = array if key is None else _keys_by(key, array)
-    return _sort("positions", keys, (), axis, chunks, options)[0]
+    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    array, axis = flattened(checked_array(a), axis)
+    return _sort("positions", options.keys(array, "positions"), (), axis, chunks, options)[0]
 
 
 def sort_by_key(
@@ -151,6 +161,7 @@ def sort_by_key(
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
@@ -162,7 +173,7 @@ def sort_by_key(
     keys : dask array
     *values : dask arrays
         Of the keys' shape; beside keys of one dimension also of more, and then whole rows travel.
-    axis, kind, order, stable, descending, key, chunks, method, exchange
+    axis, kind, order, stable, descending, key, less, chunks, method, exchange
         As for `sort`. `chunks` are those of the sorted keys; the values get them too.
 
     Returns
@@ -177,11 +188,11 @@ def sort_by_key(
     AxisError, TypeError
         As `sort`.
     """
-    options = Options(kind, order, stable, descending, method, exchange)
-    array = _checked_array(keys)
+    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    array = checked_array(keys)
     if key is None:
-        return _sort("both", array, values, axis, chunks, options)
-    return _sort("both", _keys_by(key, array), (array, *values), axis, chunks, options)[1:]
+        return _sort("both", options.keys(array, "both"), values, axis, chunks, options)
+    return _sort("values", options.keys(array, "values"), (array, *values), axis, chunks, options)
 
 
 def explain(
@@ -193,6 +204,7 @@ def explain(
     stable: bool | None = None,
     descending: bool | None = False,
     key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
@@ -201,7 +213,7 @@ def explain(
 
     Parameters
     ----------
-    a, axis, kind, order, stable, descending, key, chunks, method, exchange
+    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange
         As for `sort`.
 
     Returns
@@ -209,220 +221,185 @@ def explain(
     str
         Path, rounds, groups, exchange, number of tasks and projected peak bytes, a line each.
     """
-    options = Options(kind, order, stable, descending, method, exchange)
-    array, axis = _flattened(_checked_array(a), axis)
-    keys, companions = (array, ()) if key is None else (_keys_by(key, array), (array,))
-    axis = _checked_axis(axis, keys.ndim)
-    request = options.request("both" if companions else "keys", keys)
-    sizes = _output_chunks(keys, chunks)[axis]
+    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    array, axis = flattened(checked_array(a), axis)
+    want: Want = "keys" if key is None else "values"
+    keys, companions = options.keys(array, want), () if key is None else (array,)
+    request = options.request(want, keys)
+    axis = checked_axis(axis, array.ndim)
+    sizes = output_chunks(keys.template, chunks)[axis]
     way = way_of(keys, axis)
     if way == "whole":
-        return f"rows      each whole in a chunk: {math.prod(keys.numblocks):,} chunks sorted where they are"
-    if way == "rechunk" and keys.ndim > 1:
+        return f"rows      each whole in a chunk: {math.prod(array.numblocks):,} chunks sorted where they are"
+    if way == "rechunk" and array.ndim > 1:
         return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
-    if keys.ndim == 1:
-        return describe(plan_for(request, keys, companions, sizes))
-    first = tuple(slice(None) if dim == axis else 0 for dim in range(keys.ndim))
-    plan = describe(plan_for(request, keys[first], [array[first] for array in companions], sizes))
-    rows = math.prod(size for dim, size in enumerate(keys.shape) if dim != axis)
+    if array.ndim == 1:
+        return describe(plan_for(request, keys.array, companions, sizes))
+    first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
+    plan = describe(plan_for(request, keys.array[first], [array[first] for array in companions], sizes))
+    rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     return f"rows      {rows:,} too long for a chunk, one global sort each:\n{plan}"
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options that all sorts share, as the public functions document them."""
+def lexsort(
+    keys: Any,
+    axis: int = -1,
+    *,
+    descending: bool | Sequence[bool] = False,
+    chunks: Any = None,
+    method: str = "auto",
+    exchange: str = "auto",
+) -> Any:
+    """Indices that sort by several keys, lazily: `numpy.lexsort` for Dask arrays.
 
-    kind: str | None
-    order: str | Sequence[str] | None
-    stable: bool | None
-    descending: bool | None
-    method: str
-    exchange: str
+    Parameters
+    ----------
+    keys : sequence of dask arrays, or dask array
+        Of one shape, the **last** one most significant. Of an array the first axis is the keys. Dtypes may differ.
+    axis : int, default -1
+        Axis along which to sort.
+    descending : bool or sequence of bool, default False
+        Largest first, for all keys or for each of them. NaN and NaT come last in both directions.
+    chunks, method, exchange
+        As for `sort`; by default the chunks of the last key. "radix" is possible where the keys fit 64 bits together.
 
-    def request(self, want: Want, keys: Any) -> Request:
-        """Check the options against the keys."""
-        _choice("method", self.method, _METHODS)
-        _choice("exchange", self.exchange, EXCHANGES)
-        stable = _asks_stable(self.kind, self.stable) or want != "keys"
-        rule = Order(keys.dtype, bool(self.descending), stable, _fields(self.order, keys.dtype))
-        if library_of(keys._meta) == "cupy" and not rule.coded:
-            raise TypeError(
-                f"CuPy chunks of {keys.dtype} are not sorted: move them to NumPy chunks, with map_blocks(cupy.asnumpy)"
-            )
-        choose_path(rule, self.method)
-        return Request(rule, want, self.method, self.exchange)
+    Returns
+    -------
+    dask array of int64
+        Positions along the axis in the whole array. Where all keys are equal, the input order is kept. Cuts between
+        chunks are made by all keys, so that output chunks are exact however many of the first keys tie.
+
+    Raises
+    ------
+    TypeError
+        If there is no key.
+    ValueError
+        If shapes differ, or there is another number of directions than of keys.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    See Also
+    --------
+    numpy.lexsort : the same for arrays in memory
+    sort, sort_by_key : with ``key=``, a function that gives several keys
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> surnames = da.from_array([b"Hertz", b"Galilei", b"Hertz"], chunks=2)
+    >>> first_names = da.from_array([b"Heinrich", b"Galileo", b"Gustav"], chunks=2)
+    >>> dask_gpusort.lexsort((first_names, surnames)).compute()
+    array([1, 2, 0])
+    """
+    options = Options(method=method, exchange=exchange)
+    return _sort("positions", lexsort_keys(keys, descending), (), axis, chunks, options)[0]
 
 
-def _sort(want: Want, keys: Any, values: Sequence[Any], axis: int, chunks: Any, options: Options) -> tuple[Any, ...]:
-    """Check everything, then build the sort of one or several arrays."""
-    axis = _checked_axis(axis, keys.ndim)
+def merge_sorted(
+    *arrays: Any,
+    order: str | Sequence[str] | None = None,
+    descending: bool | None = False,
+    key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
+    chunks: Any = None,
+    method: str = "auto",
+    exchange: str = "auto",
+) -> Any:
+    """Merge sorted Dask arrays into one, lazily, without sorting them again.
+
+    Parameters
+    ----------
+    *arrays : dask arrays
+        Of one dimension, each of chunks that are sorted already, by the same order.
+    order, descending, key, less, chunks, method, exchange
+        As for `sort`. The default chunks are those of the arrays, one behind the other, without empty arrays'.
+
+    Returns
+    -------
+    dask array
+        All elements, sorted. Equal ones stand in the order of the arrays, and in their order within each.
+
+    Raises
+    ------
+    TypeError
+        If there is no array; also as `sort`.
+    ValueError
+        If an array has another number of dimensions than one; or, when it runs, if a chunk is not sorted.
+
+    Notes
+    -----
+    Each chunk is looked through once, which is cheap; that the chunks of one array follow each other is not needed.
+
+    See Also
+    --------
+    is_sorted
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> old, new = da.from_array([1, 3, 5, 7], chunks=2), da.from_array([2, 3])
+    >>> dask_gpusort.merge_sorted(old, new).compute()
+    array([1, 2, 3, 3, 5, 7])
+    """
+    options = Options(None, order, True, descending, method, exchange, key, less)
+    joined, presorted = one_behind_the_other(arrays)
+    want: Want = "keys" if key is None else "values"
+    keys = options.keys(joined, want)
     request = options.request(want, keys)
-    outputs = _output_chunks(keys, chunks)
-    values = [_companion(keys, _checked_array(value), number) for number, value in enumerate(values)]
-    if keys.ndim == 1 and (keys.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
-        return global_sort(request, keys, values, outputs[0])
+    sizes = output_chunks(keys.template, chunks)[0]
+    return global_sort(request, keys.array, () if key is None else (joined,), sizes, presorted)[0]
+
+
+def is_sorted(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    order: str | Sequence[str] | None = None,
+    descending: bool | None = False,
+    key: Callable[[Any], Any] | None = None,
+    less: Callable[[Any, Any], Any] | str | None = None,
+) -> Any:
+    """Whether a Dask array is sorted along an axis, lazily.
+
+    Parameters
+    ----------
+    a, axis, order, descending, key, less
+        As for `sort`.
+
+    Returns
+    -------
+    dask array of bool, shape ()
+        True if no element comes before the one ahead of it, in chunks or across their borders. Rows of one element,
+        or of none, are sorted.
+
+    Raises
+    ------
+    AxisError, ValueError, TypeError
+        As `sort`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> bool(dask_gpusort.is_sorted(da.from_array([1, 2, 2, 5], chunks=2)))
+    True
+    """
+    options = Options(None, order, None, descending, "auto", "auto", key, less)
+    array, axis = flattened(checked_array(a), axis)
+    keys = options.keys(array, "positions")
+    options.request("positions", keys)
+    return is_ordered(keys, checked_axis(axis, array.ndim))
+
+
+def _sort(want: Want, keys: Keys, values: Sequence[Any], axis: int, chunks: Any, options: Options) -> tuple[Any, ...]:
+    """Check everything, then build the sort of one or several arrays."""
+    template = keys.template
+    axis = checked_axis(axis, template.ndim)
+    request = options.request(want, keys)
+    outputs = output_chunks(template, chunks)
+    values = [companion(template, checked_array(value), number) for number, value in enumerate(values)]
+    if template.ndim == 1 and (template.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
+        return global_sort(request, keys.array, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
-
-
-def _checked_array(a: Any) -> Any:
-    """A Dask array whose chunks can be sorted."""
-    array = da.asanyarray(a)
-    meta = array._meta
-    if isinstance(meta, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not sorted: fill them first, with dask.array.ma.filled(a, fill_value)")
-    if library_of(meta) not in ("numpy", "cupy"):
-        raise TypeError(
-            f"chunks of {type(meta).__module__}.{type(meta).__name__} are not sorted: "
-            "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
-        )
-    return array
-
-
-def _checked_axis(axis: Any, ndim: int) -> int:
-    number = operator.index(axis)
-    if ndim == 0:
-        raise AxisError(f"axis {number} is out of bounds for array of dimension 0: use axis=None to flatten it")
-    if not -ndim <= number < ndim:
-        raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}")
-    return number % ndim
-
-
-def _flattened(array: Any, axis: int | None) -> tuple[Any, int]:
-    """The array itself, or for ``axis=None`` its elements in C order as one dimension."""
-    if axis is not None:
-        return array, axis
-    if array.ndim == 1:
-        return array, 0
-    if array.ndim == 0:
-        return array.map_blocks(np.ravel, new_axis=[0], chunks=((1,),), dtype=array.dtype, meta=array._meta.ravel()), 0
-    if any(math.isnan(size) for size in array.shape):
-        raise ValueError("axis=None cannot flatten chunks of unknown sizes: call compute_chunk_sizes() first")
-    if array.size == 0:
-        return da.from_array(array._meta.ravel()[:0], chunks=-1, asarray=False), 0
-    return _in_c_order(array), 0
-
-
-def _in_c_order(array: Any) -> Any:
-    """Elements of an array in C order, in chunks that are no larger than need be."""
-    if array.ndim == 1:
-        return array
-    row = math.prod(array.shape[1:])
-    if row * array.dtype.itemsize > chunk_limit(array):
-        return da.concatenate([_in_c_order(array[index]) for index in range(array.shape[0])])
-    # Once the later dimensions are whole, C order of the array is C order of each chunk.
-    # (Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.)
-    item = np.dtype((np.void, max(1, array.dtype.itemsize)))
-    spec = ("auto",) + (-1,) * (array.ndim - 1)
-    whole = rechunk(array, normalize_chunks(spec, array.shape, dtype=item, previous_chunks=array.chunks))
-    sizes = tuple(size * row for size in whole.chunks[0])
-    dropped = list(range(1, array.ndim))
-    return whole.map_blocks(_ravel, drop_axis=dropped, chunks=(sizes,), dtype=array.dtype, meta=array._meta.ravel())
-
-
-def _ravel(block: Any) -> Any:
-    return block.ravel()
-
-
-def _choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
-
-
-def _asks_stable(kind: str | None, stable: bool | None) -> bool:
-    if kind is None:
-        return bool(stable)
-    if stable is not None:
-        raise ValueError("`kind` and `stable` can't be provided at the same time: use only `stable`")
-    if kind not in _KINDS:
-        raise ValueError(f"sort kind must be one of {', '.join(map(repr, _KINDS))} (got {kind!r})")
-    return _KINDS[kind]
-
-
-def _fields(order: str | Sequence[str] | None, dtype: np.dtype[Any]) -> tuple[str, ...]:
-    if order is None:
-        return ()
-    if dtype.names is None:
-        raise ValueError("Cannot specify order when the array has no fields: leave `order` out")
-    fields = (order,) if isinstance(order, str) else tuple(order)
-    for field in fields:
-        if field not in dtype.names:
-            raise ValueError(f"unknown field name: {field!r}; the array has {', '.join(map(repr, dtype.names))}")
-    if len(set(fields)) < len(fields):
-        raise ValueError("duplicate field name in `order`: name each field once")
-    return fields
-
-
-def _output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
-    """Chunks of the sorted array."""
-    if chunks is None:
-        return keys.chunks
-    if any(math.isnan(size) for size in keys.shape):
-        raise ValueError("chunks= needs an array of known chunk sizes: call compute_chunk_sizes() first")
-    if isinstance(chunks, dict):
-        given = {_checked_axis(dim, keys.ndim): size for dim, size in chunks.items()}
-        chunks = tuple(given.get(dim, keys.chunks[dim]) for dim in range(keys.ndim))
-    try:
-        return normalize_chunks(_as_tuple(chunks), keys.shape, dtype=keys.dtype, previous_chunks=keys.chunks)
-    except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
-        kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
-        raise kind(
-            f"chunks must be what rechunk takes for shape {keys.shape}: an int, a tuple, a dict or 'auto' "
-            f"(got {chunks!r}: {error})"
-        ) from error
-
-
-def _as_tuple(chunks: Any) -> Any:
-    # Lists and arrays cannot be hashed, which Dask relies on.
-    if isinstance(chunks, np.ndarray):
-        return _as_tuple(chunks.tolist())
-    return tuple(map(_as_tuple, chunks)) if isinstance(chunks, (list, tuple)) else chunks
-
-
-def _companion(keys: Any, value: Any, number: int) -> Any:
-    """A value array in the keys' chunks, whole behind them."""
-    if library_of(value._meta) != library_of(keys._meta):
-        raise TypeError(
-            f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of "
-            "them, with map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
-        )
-    lead = value.shape[: keys.ndim]
-    fits = len(lead) == keys.ndim and all(
-        a == b or math.isnan(a) or math.isnan(b) for a, b in zip(lead, keys.shape, strict=True)
-    )
-    if not fits or (keys.ndim > 1 and value.ndim != keys.ndim):
-        raise ValueError(
-            f"values {number} of shape {value.shape} do not fit keys of shape {keys.shape}: "
-            "their shapes must be the same, or for one-dimensional keys their first dimensions"
-        )
-    unknown = any(math.isnan(size) for size in (*lead, *keys.shape))
-    if unknown and value.numblocks[: keys.ndim] != keys.numblocks:
-        raise ValueError(
-            "keys and values of unknown chunk sizes have different numbers of chunks: call compute_chunk_sizes()"
-        )
-    wanted = {dim: keys.chunks[dim] for dim in range(keys.ndim)} if not unknown else {}
-    whole = {dim: -1 for dim in range(keys.ndim, value.ndim) if value.numblocks[dim] > 1}
-    return rechunk(value, {**wanted, **whole}) if wanted or whole else value
-
-
-def _keys_by(key: Callable[[Any], Any], array: Any) -> Any:
-    if not callable(key):
-        raise TypeError(f"key must be a function of a chunk, not {type(key).__name__}")
-    probe = _packed(array._meta.reshape((0,) * array.ndim), key)
-    return array.map_blocks(_packed, key, dtype=probe.dtype, meta=probe)
-
-
-def _packed(block: Any, key: Callable[[Any], Any]) -> Any:
-    """Task: keys of one chunk; several become the fields of a record."""
-    found = key(block)
-    for part in found if isinstance(found, tuple) else (found,):
-        if getattr(part, "shape", None) != block.shape:
-            raise ValueError(
-                f"key must give an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
-                f"got {getattr(part, 'shape', type(part).__name__)}"
-            )
-    if not isinstance(found, tuple):
-        return found
-    record = np.empty(block.shape, [(f"key{number}", part.dtype) for number, part in enumerate(found)])
-    for number, part in enumerate(found):
-        record[f"key{number}"] = part
-    return record

@@ -229,7 +229,7 @@ def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
     return codes.view(dtype)
 
 
-def tie_floor(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
+def tie_floor(codes: Array, dtype: Any, *, descending: bool = False, out: Array | None = None) -> Array:
     """Give the least code of each code's tie class.
 
     Two keys are equal to NumPy exactly if their floors are equal, so a stable
@@ -245,18 +245,20 @@ def tie_floor(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
     descending : bool
         The direction of the codes. The classes are the same sets of codes in
         both, so it changes nothing; taken so that the calls read alike.
+    out : array, C-contiguous, optional
+        Receives the result; may be `codes`.
 
     Returns
     -------
     array, same shape and dtype
-        `codes` itself if the dtype has no ties, else new memory.
+        `codes` itself if the dtype has no ties, else `out`, or new memory.
 
     Raises
     ------
     TypeError
         If the dtype has no codes, or `codes` is not of its code dtype.
     """
-    return _tie_end(codes, np.dtype(dtype), floor=True)
+    return _tie_end(codes, np.dtype(dtype), floor=True, out=out)
 
 
 def tie_ceiling(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
@@ -457,11 +459,13 @@ def _decode_complex(codes: Array, descending: bool) -> None:
     _decode_float(parts, _FLOATS[4], descending)
 
 
-def _tie_end(codes: Array, dtype: np.dtype[Any], *, floor: bool) -> Array:
+def _tie_end(codes: Array, dtype: np.dtype[Any], *, floor: bool, out: Array | None = None) -> Array:
     codes = _require_codes(codes, dtype)
     if not has_ties(dtype):
         return codes
-    ends = codes.copy(order="C")
+    ends = codes.copy(order="C") if out is None else out
+    if ends is not codes and out is not None:
+        ends[...] = codes
     for block in _blocks(ends.reshape(-1)):
         if dtype.kind == "f":
             _float_tie_end(block, _FLOATS[dtype.itemsize], floor)

@@ -140,8 +140,9 @@ def choose_path(order: Order, method: str) -> Path:
     if method == "merge" or (method == "auto" and not order.coded):
         return "merge"
     if not order.coded:
+        what = "a comparison" if order.less is not None else order.kind
         raise TypeError(
-            f"method='radix' needs keys that map to unsigned integers of up to 64 bits, not {order.dtype}: "
+            f"method='radix' needs keys that map to unsigned integers of up to 64 bits, not {what}: "
             "use method='auto' or 'merge'"
         )
     return "radix"
@@ -307,8 +308,10 @@ def describe(plan: Plan) -> str:
         else "merge: ranks of regular samples"
     )
     direction = "descending" if order.descending else "ascending"
+    if order.less is not None:
+        direction = "by a comparison"
     rows = {
-        "keys": f"{order.dtype}, {direction}{', stable' if order.stable else ''}",
+        "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
         "rounds": f"1 + {plan.rounds} of counting, {plan.samples:,} keys a chunk in each",
         "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",

@@ -418,6 +418,11 @@ def cut(before: Brackets, answers: Sequence[Entries], order: KeyOrder) -> Cuts:
     Returns
     -------
     Cuts
+
+    Raises
+    ------
+    ValueError
+        If the cuts contradict each other, which no true order makes them do.
     """
     sizes, ranks = before.sizes, before.ranks
     inner = np.where(ranks[:, None] > 0, sizes, 0)
@@ -438,6 +443,11 @@ def cut(before: Brackets, answers: Sequence[Entries], order: KeyOrder) -> Cuts:
         ties = [cut_ties(equal[:, bracket], count) for bracket, count in zip(mine, wanted, strict=True)]
         inner[searched] = less.T[mine] + np.stack(ties)
     offsets = np.concatenate([np.zeros((1, len(sizes)), np.int64), inner, sizes[None]])
+    if (np.diff(offsets, axis=0) < 0).any() or (inner.sum(axis=1) != ranks).any():
+        raise ValueError(
+            "the keys' comparison contradicts itself: no cuts between chunks fit it; "
+            "less= must be a strict weak order, and so must the comparison of Python objects"
+        )
     return Cuts(np.ascontiguousarray(offsets.T), exclusive_scan(sizes), searched + 1, keys)
 
 

@@ -34,6 +34,19 @@ def argsort(a: Array, axis: int | None = -1, *, descending: bool = False, order:
     return np.moveaxis(found, -1, axis)
 
 
+def lexsort(keys: Sequence[Array], axis: int = -1, descending: Sequence[bool] | None = None) -> Array:
+    """`numpy.lexsort`, the last key most significant, with a direction for each key."""
+    directions = [False] * len(keys) if descending is None else descending
+    rows = [np.moveaxis(key, axis, -1) for key in keys]
+    found = np.empty(rows[0].shape, np.int64)
+    for index in np.ndindex(rows[0].shape[:-1]):
+        columns: list[Array] = []
+        for row, down in zip(reversed(rows), reversed(list(directions)), strict=True):
+            columns += [-values if down and not fixed else values for values, fixed in _columns(row[index])]
+        found[index] = np.lexsort(columns[::-1])
+    return np.moveaxis(found, -1, axis)
+
+
 def _flattened(a: Array, axis: int | None) -> tuple[Array, int]:
     return (a.ravel(), 0) if axis is None else (a, axis)
 

@@ -210,6 +210,21 @@ def _records(rng: np.random.Generator, dtype: np.dtype[Any], size: int, distribu
 
 _SIZES = st.integers(0, 120)
 
+#: Of which several make one key: all but objects, whose dense ranks the oracle does not turn round.
+PARTS = [dtype for dtype in EVERY if _dtype(dtype).kind != "O"]
+
+
+@st.composite
+def several(draw: Any, dtypes: Any = PARTS, sizes: Any = _SIZES, shape: Any = None) -> list[Array]:
+    """One to four arrays of keys of one shape, of different dtypes, most of them with ties."""
+    shape = (draw(sizes),) if shape is None else draw(shape)
+    count = draw(st.integers(1, 4))
+    spreads = st.sampled_from(("few", "few", "special", "small", "constant", "bits"))
+    return [
+        make(draw(st.sampled_from(dtypes)), math.prod(shape), draw(spreads), draw(st.integers(0, 99))).reshape(shape)
+        for _ in range(count)
+    ]
+
 
 @st.composite
 def arrays(draw: Any, dtypes: Any = EVERY, sizes: Any = _SIZES, shape: Any = None) -> Array:

@@ -106,6 +106,34 @@ def test_core_report(tmp_path: Path) -> None:
     assert all(row["what"] in text for row in report["rows"])
 
 
+def test_comparison_report(tmp_path: Path) -> None:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.comparison", "--quick", "--output", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "comparison_cpu.json").read_text())["rows"]
+    assert {row["section"] for row in rows} == {"one chunk", "chunks", "threads"}
+    text = (tmp_path / "comparison_cpu.md").read_text()
+    assert "python -m benchmarks.comparison" in text
+    assert all(row["what"] in text for row in rows)
+
+
+def test_wrong_indices_are_seen() -> None:
+    check = importlib.import_module("benchmarks.comparison").check_indices
+    keys = [np.array([1, 0, 1, 0]), np.array([0, 1, 0, 0])]
+    check(keys, np.array([3, 1, 0, 2]))
+    for wrong in ([3, 1, 2, 0], [1, 3, 0, 2], [3, 1, 0, 0]):
+        with pytest.raises(AssertionError, match="not those of a stable sort"):
+            check(keys, np.array(wrong))
+
+
 @contextmanager
 def doubling(number: int) -> Iterator[Any]:
     yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])

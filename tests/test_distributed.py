@@ -97,13 +97,42 @@ def test_the_same_bits_as_on_threads(client, dtype):
 
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_exact_sizes_for_every_distribution(client, exchange, distribution):
+@pytest.mark.parametrize("method", ["radix", "merge"])
+def test_exact_sizes_for_every_distribution(client, method, exchange, distribution):
     array = ours.make("i8", 5000, distribution)
     with groups(7):
-        found = dask_gpusort.sort(da.from_array(array, chunks=333), chunks=((1, 0, 2999, 2000),), exchange=exchange)
+        x = da.from_array(array, chunks=333)
+        found = dask_gpusort.sort(x, chunks=((1, 0, 2999, 2000),), exchange=exchange, method=method)
     blocks = dask.compute(*found.to_delayed())
     assert [len(block) for block in blocks] == [1, 0, 2999, 2000]
     oracle.assert_same_bits(np.concatenate(blocks), np.sort(array))
+
+
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_several_keys(client, exchange, data):
+    keys = data.draw(ours.several())
+    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    chunks = data.draw(ours.chunkings(keys[0].shape))
+    with groups(data.draw(st.integers(1, 6))):
+        arrays = [ours.dask_array(key, chunks) for key in keys]
+        got = dask_gpusort.lexsort(arrays, descending=directions, exchange=exchange).compute()
+    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_an_order_of_the_users(client, exchange):
+    array = ours.make("i4", 3000)
+    by = array[np.argsort(array % 100, kind="stable")]
+    with groups(5):
+        x = da.from_array(array, chunks=400)
+        found = dask_gpusort.sort(x, less=lambda a, b: a % 100 < b % 100, exchange=exchange)
+        oracle.assert_same_bits(found.compute(), by)
+        merged = dask_gpusort.merge_sorted(found, found, key=lambda block: block % 100, exchange=exchange)
+        wanted = np.concatenate([by, by])
+        oracle.assert_same_bits(merged.compute(), wanted[np.argsort(wanted % 100, kind="stable")])
+        assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
 
 
 @pytest.mark.parametrize("exchange", ON_CLUSTER)
@@ -234,9 +263,11 @@ STAGES = {
 
 
 @pytest.mark.parametrize(
-    ("exchange", "stage"), [(exchange, stage) for exchange in EXCHANGES for stage in STAGES[exchange]]
+    ("exchange", "stage", "method"),
+    [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
+    + [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")],
 )
-def test_a_killed_worker(processes, tmp_path, exchange, stage):
+def test_a_killed_worker(processes, tmp_path, exchange, stage, method):
     client = processes
     client.wait_for_workers(2, timeout=60)
     flag = tmp_path / "killed"
@@ -247,7 +278,7 @@ def test_a_killed_worker(processes, tmp_path, exchange, stage):
         groups(6),
     ):
         x = da.from_array(array, chunks=2000).map_blocks(np.negative)
-        found = dask_gpusort.sort(x, exchange=exchange, stable=True)
+        found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
         prefix = found.name if stage == "output" else stage
         client.register_plugin(KillAt(prefix, flag, after=1 if stage in ("sort-scan", "shuffle-barrier") else 2))
         try:

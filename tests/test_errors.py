@@ -220,6 +220,12 @@ def test_key_of_another_shape(function):
         raises_as_numpy(ValueError, "key must give an array", function, da.zeros((4, 2), chunks=2), key=key)
 
 
+def test_order_beside_a_key_of_several_arrays(function):
+    x = da.zeros(4, chunks=2)
+    for part in (np.int32, np.float64, object):
+        raises_as_numpy(ValueError, "order", function, x, key=lambda b, part=part: (b, b.astype(part)), order="key0")
+
+
 def test_key_of_another_shape_that_shows_only_when_it_runs():
     found = dask_gpusort.sort(da.zeros(4, chunks=2), key=lambda block: block[:1])
     with pytest.raises(ValueError, match="key must give an array"):

@@ -59,6 +59,11 @@ BUILD = {
     "argsort": lambda x: [dask_gpusort.argsort(x)],
     "values": lambda x: dask_gpusort.sort_by_key(x, x + 1, da.stack([x, x], axis=1)),
     "key": lambda x: [dask_gpusort.sort(x, key=lambda block: -block)],
+    "keys": lambda x: [dask_gpusort.sort(x, key=lambda block: (-block, block))],
+    "less": lambda x: [dask_gpusort.sort(x, less=np.less)],
+    "lexsort": lambda x: [dask_gpusort.lexsort((x, x), descending=[True, False])],
+    "merge_sorted": lambda x: [dask_gpusort.merge_sorted(x, x)],
+    "is_sorted": lambda x: [dask_gpusort.is_sorted(x)],
     "chunks": lambda x: [dask_gpusort.sort(x, chunks=7)],
     "unknown": lambda x: [dask_gpusort.sort(x[x > 0])],
     "dimensions": lambda x: [dask_gpusort.sort(da.stack([x, x]), axis) for axis in (0, 1, None)],
@@ -269,7 +274,8 @@ def test_cuts_are_exact_in_every_dtype(data, array, count, descending):
 def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
     (chunks,) = data.draw(ours.chunkings(array.shape))
     (out,) = data.draw(ours.chunkings(array.shape))
-    plan = plan_of(array, chunks, exchange, out=out, count=data.draw(st.integers(1, 6)))
+    method = data.draw(ours.options(array.dtype))["method"]
+    plan = plan_of(array, chunks, exchange, method=method, out=out, count=data.draw(st.integers(1, 6)))
     runs = sorted_runs(array, chunks, plan.order)
     tasks, cuts = cut_stage.find_cuts("token", plan, list(runs))
     merges = exchange_stage.exchange("token", plan, list(runs), cuts, Finish(plan.order, True, False))
@@ -306,8 +312,9 @@ def test_output_chunks_keep_no_group_alive(exchange):
 def test_sizes_are_exact_for_any_layout_of_groups(data, size):
     array = ours.make("u1", size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
     chunks, out = data.draw(ours.chunkings((size,))), data.draw(ours.chunkings((size,)))
+    method = data.draw(st.sampled_from(("radix", "merge")))
     with groups(data.draw(st.integers(1, 30))):
-        found = dask_gpusort.sort(ours.dask_array(array, chunks), chunks=out)
+        found = dask_gpusort.sort(ours.dask_array(array, chunks), chunks=out, method=method)
     assert found.chunks == out
     check_sizes(found)
     oracle.assert_same_bits(computed(found), np.sort(array))

@@ -18,7 +18,18 @@ import pytest
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import count_scan_reorder, four_step, loader, sorting, split, tuning
+from dask_gpusort.kernels import (
+    comparing,
+    count_scan_reorder,
+    four_step,
+    less,
+    loader,
+    merging,
+    sorting,
+    split,
+    tuning,
+    words,
+)
 from dask_gpusort.kernels.split_launch import CXX_NAMES, Columns
 
 nvrtc = pytest.importorskip(
@@ -76,33 +87,87 @@ def record_sorts(recorder, dtype, descending):
         recorder.record(sorting.gather, keys, recorder.empty(1000, positions))
 
 
+EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
+
+
+def record_comparisons(recorder):
+    """Comparison sorts, merging and wide keys."""
+    ways = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
+    ways += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
+    for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
+        keys = recorder.empty(10, dtype)
+        for way in ways:
+            for sort in (comparing.sort_by_comparison, comparing.argsort_by_comparison):
+                sort(keys, **way)
+                sort(recorder.empty(10**5, dtype), **way) if "algorithm" not in way else None
+    keys = recorder.empty(10**5, "u4")
+    for expression in EXPRESSIONS:
+        comparing.argsort_by_comparison(keys, less=expression)
+        comparing.compare_elements(keys, keys, expression)
+        for side in ("left", "right"):
+            comparing.search_by_comparison(keys, keys, side, expression)
+        merging.merge_runs([keys] * 2, [[keys] * 2], less=expression)
+    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()", descending=True)
+    for kind in ("u1", "u2", "u4", "u8", 2, 4):
+        shape, dtype = (1000, kind) if isinstance(kind, int) else 1000, "u8" if isinstance(kind, int) else kind
+        for companions in ([], ["f4"], ["f8"], ["f4", "f8"]):
+            rows = [[recorder.empty(1000, companion)] * 3 for companion in companions]
+            merging.merge_runs([recorder.empty(shape, dtype)] * 3, rows)
+    for dtype in ("f4", "c8"):
+        merging.merge_runs([recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")] * 3, ties_of=dtype)
+
+
+def record_wide_keys(recorder):
+    """Wide keys, and several at once."""
+    for dtype in DTYPES:
+        keys = recorder.empty(1000, dtype)
+        recorder.record(words.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
+        recorder.record(words.lexsort, [keys, keys])
+    for descending in (False, True):
+        recorder.record(words.encode_words, recorder.empty(1000, "c16"), descending)
+        for side in ("left", "right"):
+            keys = recorder.empty(1000, "c16")
+            recorder.record(words.search_wide, keys, keys, side, descending=descending)
+        for dtype in ("f2", "f4", "f8", "c8"):
+            codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
+            recorder.record(words.floor_codes, codes, dtype, descending)
+    recorder.record(words.sort_wide, recorder.empty(1000, "c16"))
+    rows = recorder.empty((1000, 3), np.uint64)
+    recorder.record(words.argsort_words, rows)
+    for side in ("left", "right"):
+        recorder.record(words.search_words, rows, rows, side)
+
+
 @pytest.fixture(scope="module")
-def instances():
-    """Source and name of every instance that launches ask for."""
+def recorded():
+    """What the launches of the package ask for."""
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
         recorder.take_place(kernels, patch)
         record_papers_sorts(recorder)
+        record_comparisons(recorder)
+        record_wide_keys(recorder)
         for dtype in DTYPES:
             for descending in (False, True):
                 record_sorts(recorder, dtype, descending)
-    return list(recorder.instances)
+    return recorder
 
 
 @pytest.fixture(scope="module")
-def families(instances):
+def families(recorded):
     """Names by (source, kernel) and family: lists of names that differ only in the kind of order."""
     found = defaultdict(lambda: defaultdict(list))
-    for source, name in instances:
+    for source, name in recorded.instances:
         found[source, name.partition("<")[0]][ORDER.sub(r"KeyOrder<\1>", name)].append(name)
     return {kernel: list(by_family.values()) for kernel, by_family in found.items()}
 
 
-def test_every_kernel_is_launched(families):
+def test_every_kernel_is_launched(families, recorded):
     in_sources = {
         (path.name, kernel) for path in loader.SOURCES.glob("*.cu") for kernel in GLOBAL.findall(path.read_text())
     }
-    assert set(families) == in_sources
+    with_expression = {(source, name.partition("<")[0]) for _, source, name in recorded.expressions}
+    assert set(families) | with_expression == in_sources
 
 
 def choose(families, turn, turns):
@@ -117,8 +182,9 @@ def choose(families, turn, turns):
     return chosen
 
 
-def compile_for(architecture, source, names):
-    program = nvrtc.createProgram(loader.read_source(source), source, [], [])
+def compile_for(architecture, source, names, expression=None):
+    code = loader.read_source(source) if expression is None else less.with_expression(expression, source)
+    program = nvrtc.createProgram(code, source, [], [])
     try:
         for name in names:
             nvrtc.addNameExpression(program, name)
@@ -146,6 +212,11 @@ def compile_all(architecture, chosen):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_kernel_compiles(families, architecture):
     compile_all(architecture, choose(families, ARCHITECTURES.index(architecture), len(ARCHITECTURES)))
+
+
+def test_expressions_compile(recorded):
+    for expression, source, name in recorded.expressions:
+        compile_for(ARCHITECTURES[0], source, [name], expression)
 
 
 @pytest.mark.slow

@@ -9,8 +9,9 @@ import strategies as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.order import Order
+from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
 
 # The backend is the same for all examples.
@@ -67,6 +68,28 @@ def test_local_sort_with_values_and_positions(backend, draw_keys, data):
     oracle.assert_same_bits(keys_of(backend, run, order), array[positions])
     for got, value in zip(run.values, (*values, np.arange(len(array))), strict=True):
         np.testing.assert_array_equal(backend.asnumpy(got), value[positions])
+
+
+@pytest.mark.parametrize("num_words", [2, 3])
+@given(seed=st.integers(0, 99), lengths=st.lists(st.integers(0, 60), min_size=1, max_size=9))
+def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
+    order = of_words(num_words)
+    rng = np.random.default_rng(seed)
+    blocks = [rng.integers(0, 3, (length, num_words), np.uint64) for length in lengths]
+    positions = [np.arange(len(block)) for block in blocks]
+    together = np.concatenate(blocks)
+    wanted = np.lexsort(together.T[::-1])
+    alone = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
+    np.testing.assert_array_equal(numpy_ops.merge(alone, order).keys, together[wanted])
+    starts = np.cumsum([0, *lengths])
+    runs = [
+        numpy_ops.local_sort(block, [place + start], order, positions=False)
+        for block, place, start in zip(blocks, positions, starts, strict=False)
+    ]
+    merged = numpy_ops.merge(runs, order)
+    np.testing.assert_array_equal(merged.keys, together[wanted])
+    np.testing.assert_array_equal(merged.values[0], wanted)
+    assert all(numpy_ops.first_fall(run.keys, order) is None for run in runs)
 
 
 def test_local_sort_leaves_the_chunk_alone(backend):

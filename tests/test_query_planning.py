@@ -36,6 +36,11 @@ ALSO = [
     "test_sort_by_key.py::test_along_an_axis",
     "test_sort_by_key.py::test_chunks_are_those_of_every_output",
     "test_sort_by_key.py::test_a_key_decides_and_does_not_come_back",
+    "test_lexsort.py::test_one_dimension",
+    "test_lexsort.py::test_any_axis",
+    "test_merge_sorted.py::test_merge_by_a_key",
+    "test_merge_sorted.py::test_is_sorted_along_an_axis",
+    "test_less.py::test_along_an_axis",
 ]
 
 

@@ -16,6 +16,12 @@ from test_sort import computed
 
 import dask_gpusort
 from dask_gpusort.graph.rows import _whole_rows, chunk_limit, way_of
+from dask_gpusort.graph.several import Keys, pack_keys
+from dask_gpusort.order import Order
+
+
+def keys_of(darr):
+    return Keys(darr, Order(darr.dtype))
 
 
 @pytest.mark.parametrize(
@@ -28,15 +34,17 @@ from dask_gpusort.graph.rows import _whole_rows, chunk_limit, way_of
     ],
 )
 def test_way(shape, chunks, axis, way):
-    assert way_of(da.zeros(shape, chunks=chunks), axis) == way
+    x = da.zeros(shape, chunks=chunks)
+    assert way_of(keys_of(x), axis) == way
+    assert way_of(pack_keys([x, x], (False, True)), axis) == way
 
 
 def test_a_row_may_be_as_long_as_the_chunks_that_are_there():
     x = da.zeros((4, 100), chunks=(4, 50))
     with dask.config.set({"array.chunk-size": "8B"}):
         assert chunk_limit(x) == 4 * 50 * 8
-        assert way_of(x, 1) == "rechunk"
-        assert way_of(x.rechunk((1, 50)), 1) == "global"
+        assert way_of(keys_of(x), 1) == "rechunk"
+        assert way_of(keys_of(x.rechunk((1, 50))), 1) == "global"
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 40))
@@ -44,9 +52,9 @@ def test_chunks_in_between_keep_to_the_limit(data, rows, columns):
     x = da.zeros((rows, columns), chunks=data.draw(ours.chunkings((rows, columns))), dtype="i8")
     with dask.config.set({"array.chunk-size": "512B"}):
         limit = chunk_limit(x)
-        whole = _whole_rows([x], 1)
+        whole = _whole_rows(keys_of(x), (), 1)
     assert whole[1] == (columns,)
-    largest = math.prod(max(sizes) for sizes in whole) * 8
+    largest = math.prod(max(sizes) for sizes in whole.values()) * 8
     # Dask's automatic chunks overshoot a little where nothing divides evenly.
     assert largest <= max(1.25 * limit, columns * 8)
 

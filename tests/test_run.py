@@ -60,6 +60,20 @@ def test_keys_must_have_one_dimension():
         Run(np.zeros((2, 2)))
 
 
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_keys_may_be_rows_of_words(protocol):
+    words = np.arange(12, dtype=np.uint64).reshape(4, 3)
+    run = Run(words, (np.arange(4),))
+    assert len(run) == 4
+    assert_same(run[1:3], Run(words[1:3], (np.arange(1, 3),)))
+    assert_same(Run.concat([run[:1], run[1:]], copy=None), run)
+    assert np.shares_memory(Run.concat([run[:1], run[1:]], copy=False).keys, words)
+    assert_same(pickle.loads(pickle.dumps(run, protocol)), run)
+    for wrong in (words.astype("i8"), words.reshape(2, 2, 3)):
+        with pytest.raises(ValueError, match="rows of uint64 words"):
+            Run(wrong)
+
+
 def test_concat_joins_in_order_and_owns_its_memory():
     runs = [Run(np.array([1, 4]), (np.array([[1], [2]]),)), Run(np.array([2]), (np.array([[3]]),))]
     joined = Run.concat(runs)

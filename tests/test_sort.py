@@ -138,14 +138,17 @@ def test_unknown_sizes_beside_a_known_axis():
 
 
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", ["i8", "f4", "S5", "c16"])
+@pytest.mark.parametrize(
+    ("dtype", "method"),
+    [("i8", "radix"), ("i8", "merge"), ("f4", "radix"), ("f4", "merge"), ("S5", "auto"), ("c16", "auto")],
+)
 @pytest.mark.parametrize("descending", [False, True])
-def test_output_chunks_are_exact(distribution, dtype, descending):
+def test_output_chunks_are_exact(distribution, dtype, method, descending):
     array = ours.make(dtype, 997, distribution)
     x = da.from_array(array, chunks=((0, 400, 1, 96, 0, 500),))
     with groups(7):
         for chunks in (None, 100, (100,), -1, ((1, 0, 995, 1),), {0: 50}, {-1: (500, 497)}, "auto"):
-            found = dask_gpusort.sort(x, chunks=chunks, descending=descending)
+            found = dask_gpusort.sort(x, chunks=chunks, descending=descending, method=method)
             assert found.chunks == (x.chunks if chunks is None else x.rechunk(chunks).chunks)
             check_sizes(found)
             oracle.assert_sorts(computed(found), array, descending=descending)
@@ -186,8 +189,10 @@ def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
     with groups(count):
         descending = data.draw(st.booleans())
         for chunks in (data.draw(ours.chunkings(array.shape)), -1):
-            found = dask_gpusort.sort(ours.dask_array(array, chunks), stable=True, descending=descending)
-            oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
+            x = ours.dask_array(array, chunks)
+            for method in ("auto", "merge"):
+                found = dask_gpusort.sort(x, stable=True, descending=descending, method=method)
+                oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
 
 
 def test_negative_nan_is_last_in_both_directions():
@@ -320,8 +325,9 @@ def test_nothing_or_one(shape):
 def test_many_chunks(size, chunk):
     array = ours.make("i4", size, "zipf", seed=size)
     with groups(16):
-        found = dask_gpusort.sort(da.from_array(array, chunks=chunk))
-        oracle.assert_same_bits(computed(found), np.sort(array))
+        for method in ("radix", "merge"):
+            found = dask_gpusort.sort(da.from_array(array, chunks=chunk), method=method)
+            oracle.assert_same_bits(computed(found), np.sort(array))
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -216,6 +218,19 @@ def test_ties_are_shared_out_in_chunk_order(equal, data):
     found = table.cut_ties(np.array(equal), wanted)
     owners = [chunk for chunk, count in enumerate(equal) for _ in range(count)][:wanted]
     np.testing.assert_array_equal(found, np.bincount(owners, minlength=len(equal)) if owners else np.zeros(len(equal)))
+
+
+@pytest.mark.parametrize("wrong", ["left", "right"])
+def test_answers_that_contradict_each_other_are_refused(wrong):
+    # As a comparison that is no order gives them: without the check, keys would be lost.
+    runs = runs_of([[1, 2, 3, 4], [1, 2, 3, 4], [2, 2, 3, 9]])
+    ranks = np.array([4, 8])
+    brackets = table.narrow(np.array([4, 4, 4]), ranks, None, probe(runs, None, 2), KEY_ORDER)
+    answers = probe(runs, brackets, None)
+    assert table.cut(brackets, answers, KEY_ORDER).offsets.sum(axis=0).tolist() == [0, 4, 8, 12]
+    answers[1] = replace(answers[1], **{wrong: getattr(answers[1], wrong) + (3 if wrong == "left" else -3)})
+    with pytest.raises(ValueError, match="strict weak order"):
+        table.cut(brackets, answers, KEY_ORDER)
 
 
 def test_the_table_never_grows_as_chunks_times_chunks():

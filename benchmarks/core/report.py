@@ -102,12 +102,14 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def as_markdown(rows: Sequence[Row], where: dict[str, Any], settings: dict[str, Any]) -> str:
-    """The whole report."""
+def as_markdown(
+    rows: Sequence[Row], where: dict[str, Any], settings: dict[str, Any], script: str = "benchmarks.core"
+) -> str:
+    """The whole report of a script."""
     versions = ", ".join(f"{name} {number}" for name, number in where["versions"].items())
     memory = where["memory_bytes"] / 2**30
     head = (
-        f"Measured by `python -m benchmarks.core{' --quick' if settings['quick'] else ''}` on {where['cpu']}, "
+        f"Measured by `python -m {script}{' --quick' if settings['quick'] else ''}` on {where['cpu']}, "
         f"{where['cores']} cores, {memory:.0f} GiB (load before: {where['load_before']:.1f}); "
         f"Python {where['python']}, {versions}; commit {where['commit'][:12]}"
         f"{'+' if where['commit'].endswith('+') else ''}. Medians of {settings['repeat']}, in turns; "
@@ -118,9 +120,16 @@ def as_markdown(rows: Sequence[Row], where: dict[str, Any], settings: dict[str, 
     return f"{head}\n\n{table(rows)}\n"
 
 
-def write(directory: Path, rows: Sequence[Row], where: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Keep a report as ``core_cpu.json`` and ``core_cpu.md``."""
+def write(
+    directory: Path,
+    rows: Sequence[Row],
+    where: dict[str, Any],
+    settings: dict[str, Any],
+    script: str = "benchmarks.core",
+) -> None:
+    """Keep the report of a script as JSON and Markdown, ``core_cpu.*`` for ``benchmarks.core``."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {"machine": where, "settings": settings, "rows": [asdict(row) for row in rows]}
-    (directory / "core_cpu.json").write_text(json.dumps(content, indent=1) + "\n")
-    (directory / "core_cpu.md").write_text(as_markdown(rows, where, settings))
+    stem = f"{script.rpartition('.')[2]}_cpu"
+    (directory / f"{stem}.json").write_text(json.dumps(content, indent=1) + "\n")
+    (directory / f"{stem}.md").write_text(as_markdown(rows, where, settings, script))

@@ -1,12 +1,19 @@
 """Every step of the sort on one CuPy chunk: the steps of `numpy_ops`, under the same names.
 
 Keys, codes and companions stay on the device; what a round of counting asks for, some thousand keys, goes to the host.
+Keys are compared in one of four ways (see `order.Order`)::
+
+    coded         unsigned codes                     radix sorts
+    words         rows of uint64                     radix sorts, 64 bits at a time
+    complex128    as they are                        by two words that are made where they are needed
+    less          as they are                        merge sort by a CUDA C++ expression
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -14,78 +21,212 @@ import numpy as np
 
 from .. import kernels
 from .. import keys as key_codes
+from ..kernels import merge_tuning
 from ..order import Order
-from ..table import Brackets, Digits, Entries, Side
-from . import numpy_ops, probing
+from ..table import Brackets, Digits, Entries, KeyOrder, Side
+from . import numpy_less, numpy_ops, numpy_words, probing, words
 from .run import Run
 
 #: Keys that are scanned for changes at a time: the masks and positions of 2**24 take 150 MB of device memory.
 _SCANNED_KEYS = 1 << 24
 
+check_lengths = numpy_ops.check_lengths
+
 
 def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bool) -> Run:
     """Sort one chunk; see `numpy_ops.local_sort`."""
-    numpy_ops.check_lengths(block, values)
+    check_lengths(block, values)
     keys = cupy.ascontiguousarray(block)
     if not values and not positions:
-        ordered = kernels.sort_keys(keys, descending=order.descending, stable=order.stable)
-        return Run(kernels.encode(ordered, order.descending))
-    permutation = kernels.argsort(keys, descending=order.descending)
-    codes = kernels.encode(kernels.gather(keys, permutation), order.descending)
+        return Run(_sort_keys(keys, order))
+    permutation = _argsort(keys, order)
+    ordered = _take(keys, permutation)
     moved = [kernels.gather(cupy.ascontiguousarray(value), permutation) for value in values]
     if positions:
         # The kernels sort fewer than 2**32 keys with positions.
         moved.append(permutation.astype(np.uint32))
-    return Run(codes, tuple(moved))
+    return Run(kernels.encode(ordered, order.descending) if order.coded else ordered, tuple(moved))
+
+
+def _sort_keys(keys: Any, order: Order) -> Any:
+    """Keys of the user to sorted keys in transit."""
+    if order.coded:
+        ordered = kernels.sort_keys(keys, descending=order.descending, stable=order.stable)
+        return kernels.encode(ordered, order.descending)
+    if order.less is not None:
+        _check_less(keys, order)
+        return _checked(kernels.sort_by_comparison(keys, less=_expression(order)), order)
+    return _take(keys, _argsort(keys, order))
+
+
+def _argsort(keys: Any, order: Order) -> Any:
+    """Stable permutation, int64, that sorts keys of the user."""
+    if order.coded:
+        return kernels.argsort(keys, descending=order.descending)
+    if order.less is not None:
+        _check_less(keys, order)
+        permutation = kernels.argsort_by_comparison(keys, less=_expression(order))
+        _checked(_take(keys, permutation), order)
+        return permutation
+    if order.words:
+        return kernels.argsort_words(keys)
+    return kernels.argsort_wide(keys, descending=order.descending)
+
+
+def _take(keys: Any, permutation: Any) -> Any:
+    """Keys of any kind in the order of a permutation."""
+    if keys.ndim > 1:
+        return keys[permutation]
+    return (kernels.gather_wide if keys.itemsize == 16 else kernels.gather)(keys, permutation)
+
+
+def _expression(order: Order) -> str:
+    if not isinstance(order.less, str):
+        raise TypeError(f"less of CuPy chunks must be a CUDA C++ expression in a and b, not {order.less!r}")
+    return order.less
+
+
+def _on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """An expression as a function of host arrays, for the few keys that the rounds of counting compare."""
+
+    def compare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        one, other = (cupy.asarray(np.ascontiguousarray(keys)) for keys in (first, second))
+        found: np.ndarray = cupy.asnumpy(kernels.compare_elements(one, other, less))
+        return found
+
+    return compare
+
+
+def _host_order(order: Order) -> Order:
+    """The same order, for keys on the host."""
+    return order if order.less is None else replace(order, less=_on_host(_expression(order)))
+
+
+def key_order(order: Order) -> KeyOrder:
+    """How the table compares entries' keys; see `numpy_ops.key_order`."""
+    return numpy_ops.key_order(_host_order(order))
+
+
+def _check_less(keys: Any, order: Order) -> None:
+    """Refuse an expression that contradicts itself among some of the keys; see `numpy_less.check`."""
+    if len(keys):
+        places = np.unique(np.linspace(0, len(keys) - 1, numpy_less.TESTED_KEYS).astype(np.int64))
+        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(places)]), _on_host(_expression(order)))
+
+
+def _checked(keys: Any, order: Order) -> Any:
+    """Sorted keys, once their neighbours are found in order."""
+    fall = first_fall(keys, order)
+    if fall is not None:
+        second, first = cupy.asnumpy(keys[fall - 1 : fall + 1])
+        raise ValueError(
+            f"less is no strict weak order: sorting by it leaves {first!r} behind {second!r}; it must tell of any two "
+            "elements which comes first, or that neither does, without contradictions"
+        )
+    return keys
 
 
 def encode(block: Any, order: Order) -> Any:
     """Keys of the user to a fresh array of keys in transit."""
-    return kernels.encode(cupy.ascontiguousarray(block), order.descending)
+    if not order.coded:
+        return cupy.array(block, order="C", copy=True)
+    return kernels.encode(cupy.ascontiguousarray(block).ravel(), order.descending).reshape(block.shape)
 
 
 def decode(array: Any, order: Order) -> Any:
     """Keys in transit back to the user's."""
-    return kernels.decode(array, order.dtype, order.descending)
+    return kernels.decode(array, order.dtype, order.descending) if order.coded else array
+
+
+def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
+    """Several keys of one chunk as one; see `numpy_ops.pack`."""
+    columns = [
+        column
+        for part, descending in zip(parts, directions, strict=True)
+        for column in _columns(cupy.ascontiguousarray(part).ravel(), descending)
+    ]
+    packed = words.pack([codes for codes, _ in columns], [bits for _, bits in columns])
+    return packed.reshape(*parts[0].shape, *packed.shape[1:])
+
+
+def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
+    """Columns of one key and their bits, laid out as `numpy_columns` does."""
+    if key_codes.code_dtype(part.dtype) is not None:
+        codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
+        return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
+    rows = kernels.encode_words(part, descending)
+    return [(rows[:, place], words.WORD_BITS) for place in range(rows.shape[1])]
 
 
 class CupyKeys:
-    """Sorted codes on the device, for `probing`."""
+    """Sorted keys in transit on the device, for `probing`."""
 
     def __init__(self, array: Any, order: Order):
         self.array, self.order = array, order
 
     @property
     def size(self) -> int:
-        return int(self.array.size)
+        return len(self.array)
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         return numpy_ops.floor(cupy.asnumpy(self.array[cupy.asarray(positions)]), self.order)
 
     def search(self, needles: np.ndarray, side: Side) -> np.ndarray:
-        ends = numpy_ops.ceiling(needles, self.order) if side == "right" else needles
-        return cupy.asnumpy(kernels.search_sorted(self.array, cupy.asarray(ends), side))
+        if self.order.coded and side == "right":
+            needles = numpy_ops.ceiling(needles, self.order)
+        return cupy.asnumpy(self._ranks(cupy.asarray(np.ascontiguousarray(needles)), side))
+
+    def _ranks(self, needles: Any, side: Side) -> Any:
+        if self.order.coded:
+            return kernels.search_sorted(self.array, needles, side)
+        if self.order.less is not None:
+            return kernels.search_by_comparison(self.array, needles, side, _expression(self.order))
+        if self.order.words:
+            return kernels.search_words(self.array, needles, side)
+        return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return first != second
+        return numpy_ops.differ(first, second, _host_order(self.order))
 
     def scan(self, first: int, last: int) -> np.ndarray:
         found = [np.empty(0, np.int64)]
         for block in range(first, last - 1, _SCANNED_KEYS):
-            part = _floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
-            found.append(block + 1 + cupy.asnumpy(cupy.flatnonzero(part[1:] != part[:-1])))
+            part = floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
+            found.append(block + 1 + cupy.asnumpy(cupy.flatnonzero(_differ(part[1:], part[:-1], self.order))))
         return np.concatenate(found)
 
 
-def _floor(codes: Any, order: Order) -> Any:
-    """Codes to the least of their tie classes."""
+def floor(array: Any, order: Order) -> Any:
+    """Keys in transit to the least of their tie classes."""
     if not order.has_ties:
-        return codes
-    if order.dtype.kind == "c":
-        return cupy.asarray(numpy_ops.floor(cupy.asnumpy(codes), order))
-    ends = key_codes.encode(np.array([0.0, np.nan], order.dtype), descending=order.descending)
-    zero, nan = numpy_ops.floor(ends, order)
-    return cupy.where(codes == zero + zero.dtype.type(1), zero, cupy.minimum(codes, nan))
+        return array
+    codes = cupy.array(array, order="C", copy=True).ravel()
+    return kernels.floor_codes(codes, order.dtype, order.descending).reshape(array.shape)
+
+
+def _differ(first: Any, second: Any, order: Order) -> Any:
+    """Elementwise on the device: whether keys in transit, least of their tie class, differ."""
+    if order.coded:
+        return first != second
+    if order.less is not None:
+        return before(first, second, order) | before(second, first, order)
+    return (_words(first, order) != _words(second, order)).any(axis=1)
+
+
+def _words(keys: Any, order: Order) -> Any:
+    """Uncoded keys as rows of words."""
+    return keys if order.words else kernels.encode_words(cupy.ascontiguousarray(keys), order.descending)
+
+
+def before(first: Any, second: Any, order: Order) -> Any:
+    """Elementwise: whether keys in transit, least of their tie class, come before others."""
+    if order.coded:
+        return first < second
+    if order.less is not None:
+        return kernels.compare_elements(
+            cupy.ascontiguousarray(first), cupy.ascontiguousarray(second), _expression(order)
+        )
+    return numpy_words.less(_words(first, order), _words(second, order))
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
@@ -108,31 +249,99 @@ def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
 
 def merge(pieces: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
-    joined = Run.concat(pieces)
     if len(pieces) == 1:
-        return joined
-    if not joined.values and not order.has_ties:
+        return Run.concat(pieces)
+    if _merging_wins(pieces, order):
+        return _merge_runs(pieces, order)
+    joined = Run.concat(pieces)
+    if not joined.values and order.coded and not order.has_ties:
         return Run(kernels.sort_keys(joined.keys, out=joined.keys))
     keys = decode(joined.keys, order)
-    if not joined.values:
+    if not joined.values and order.coded:
         ordered = kernels.sort_keys(keys, descending=order.descending, stable=True)
         return Run(kernels.encode(ordered, order.descending))
-    permutation = kernels.argsort(keys, descending=order.descending)
+    permutation = _argsort(keys, order)
     moved = tuple(kernels.gather(value, permutation) for value in joined.values)
-    return Run(kernels.gather(joined.keys, permutation), moved)
+    return Run(_take(joined.keys, permutation), moved)
+
+
+def _merging_wins(pieces: Sequence[Run], order: Order) -> bool:
+    """Whether runs are merged, rather than sorted again."""
+    if order.less is not None:
+        return True
+    keys = pieces[0].keys
+    width = keys.itemsize * math.prod(keys.shape[1:])
+    return len(pieces) <= merge_tuning.MOST_MERGED_RUNS.get(width, merge_tuning.MOST_MERGED_WIDE_RUNS)
+
+
+def _merge_runs(pieces: Sequence[Run], order: Order) -> Run:
+    keys = [cupy.ascontiguousarray(piece.keys) for piece in pieces]
+    companions = [list(column) for column in zip(*(piece.values for piece in pieces), strict=True)]
+    if order.coded:
+        # With companions every sort was by the least codes of the tie classes.
+        ties_of = order.dtype if companions or order.has_ties else None
+        return Run(*kernels.merge_runs(keys, companions, ties_of=ties_of, descending=order.descending))
+    if order.less is not None or order.words:
+        less = None if order.less is None else _expression(order)
+        return Run(*kernels.merge_runs(keys, companions, less=less))
+    as_words = [kernels.encode_words(key, order.descending) for key in keys]
+    _, (merged, *moved) = kernels.merge_runs(as_words, [keys, *companions])
+    return Run(merged, tuple(moved))
+
+
+def first_fall(array: Any, order: Order) -> int | None:
+    """Position of the first key in transit that comes before the one ahead of it; None if they are sorted."""
+    for start in range(0, len(array) - 1, _SCANNED_KEYS):
+        part = floor(array[start : start + _SCANNED_KEYS + 1], order)
+        fallen = before(part[1:], part[:-1], order)
+        if bool(fallen.any()):
+            return start + 1 + int(fallen.argmax())
+    return None
+
+
+def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
+    """Whether the rows of a chunk are sorted, and the first and the last key of each; see `numpy_ops.edges`."""
+    keys = floor(encode(cupy.moveaxis(block, axis, 0), order), order)
+    shape = keys.shape[keys.ndim - bool(order.words) :]
+    rows = math.prod(keys.shape[1 : keys.ndim - bool(order.words)])
+    ordered = not bool(before(keys[1:].reshape(-1, *shape), keys[:-1].reshape(-1, *shape), order).any())
+    count = rows if len(keys) else 0
+    return ordered, keys[:1].reshape(count, *shape), keys[-1:].reshape(count, *shape)
 
 
 def sort_rows(block: Any, order: Order, axis: int) -> Any:
     """Sort a chunk along an axis that is whole in it."""
+    if not order.coded:
+        return take_rows(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
     ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable)
     return cupy.moveaxis(ordered.reshape(shape), -1, axis)
 
 
 def argsort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Stable indices, int64, that sort a chunk along an axis that is whole in it."""
-    rows, shape = _rows(block, axis)
-    return cupy.moveaxis(kernels.argsort_rows(rows, descending=order.descending).reshape(shape), -1, axis)
+    """Stable indices, int64, that sort a chunk along an axis that is whole in it; see `numpy_ops.argsort_rows`."""
+    if order.coded:
+        rows, shape = _rows(block, axis)
+        found = kernels.argsort_rows(rows, descending=order.descending)
+    else:
+        moved = cupy.ascontiguousarray(cupy.moveaxis(block, axis, -2 if order.words else -1))
+        shape = moved.shape[:-1] if order.words else moved.shape
+        count, length = math.prod(shape[:-1]), shape[-1]
+        found = _argsort_batch(moved.reshape(count * length, *moved.shape[len(shape) :]), count, length, order)
+    return cupy.moveaxis(found.reshape(shape), -1, axis)
+
+
+def _argsort_batch(keys: Any, count: int, length: int, order: Order) -> Any:
+    """Indices that sort `count` rows of uncoded keys, which lie one after the other."""
+    if order.less is not None:
+        rows = [_argsort(keys[row * length : (row + 1) * length], order) for row in range(count)]
+        return cupy.concatenate(rows) if rows else cupy.empty(0, np.int64)
+    if count <= 1:
+        return _argsort(keys, order)
+    # The row's number is the first word: all rows are sorted together.
+    number = (cupy.arange(count * length, dtype=np.uint64) // np.uint64(max(length, 1)))[:, None]
+    by_row = cupy.ascontiguousarray(cupy.concatenate([number, _words(keys, order)], axis=1))
+    return kernels.argsort_words(by_row) % max(length, 1)
 
 
 def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:

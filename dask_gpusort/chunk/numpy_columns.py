@@ -2,13 +2,13 @@
 
 A key that no single unsigned integer of 64 bits can stand for is taken apart into columns, most significant first::
 
-    complex128          class | real part | imaginary part        (class: NumPy's order of NaN in either part)
+    complex128          real part | imaginary part                (NaN in either part: see `_complex_columns`)
     S20, V20            8 bytes | 8 bytes | 4 bytes               (big-endian words)
-    U5                  2 characters | 2 | 1
+    U5                  a column for each character           (narrow, as letters are few)
     structured          columns of the first field | of the second | ...
     longdouble, object, StringDType                               (one column, compared by NumPy itself)
 
-Nearly every column is an array of unsigned codes, so the radix sort of one chunk serves each of them.
+Where every column is an array of unsigned codes, they are sorted together (`numpy_words`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import numpy as np
 
 from .. import keys
 from ..order import Order
-from ..table import Side
-from . import numpy_radix
+from ..table import IntArray, Side
+from . import numpy_radix, numpy_words
+from .searching import lower_bound
+from .words import code_of
 
 WORD_BYTES = 8
 
@@ -38,18 +40,21 @@ class Column:
         Unsigned codes, or values that NumPy compares.
     descending : bool
         Whether larger values come first; codes are never descending, the direction is part of them.
+    bits : int
+        Of codes, their width: every value is below ``2**bits``. 0 for what NumPy compares.
     """
 
     values: np.ndarray
     descending: bool = False
+    bits: int = 0
 
     def __getitem__(self, index: Any) -> Column:
-        return Column(self.values[index], self.descending)
+        return Column(self.values[index], self.descending, self.bits)
 
     def argsort(self) -> np.ndarray:
         """Stable permutation that sorts the column."""
-        if self.values.dtype.kind == "u":
-            return numpy_radix.argsort(self.values)
+        if self.bits:
+            return numpy_radix.argsort(np.ascontiguousarray(self.values, self.values.dtype.newbyteorder("=")))
         if not self.descending:
             return _argsort_compared(self.values)
         # Reversed twice, so that equal values keep their order.
@@ -107,8 +112,7 @@ def columns_of(array: np.ndarray, order: Order) -> list[Column]:
     """
     dtype = array.dtype
     if keys.code_dtype(dtype) is not None:
-        codes = keys.encode(array, descending=order.descending)
-        return [Column(keys.tie_floor(codes, dtype, descending=order.descending))]
+        return [_coded(array, order)]
     if dtype.names is not None:
         return _field_columns(array, order)
     if dtype.kind == "c":
@@ -116,26 +120,31 @@ def columns_of(array: np.ndarray, order: Order) -> list[Column]:
     if dtype.kind == "f":
         return _nan_last(array, np.isnan(array), order)
     if dtype.kind in "SV":
-        return _word_columns(_padded(array, np.uint8, WORD_BYTES).view(">u8"), order)
+        return _word_columns(_padded(array).view(">u8"), 8 * dtype.itemsize, order)
     if dtype.kind == "U":
-        points = _padded(array, np.uint32, 2).astype(np.uint64)
-        return _word_columns(points[:, 0::2] << np.uint64(32) | points[:, 1::2], order)
+        return _character_columns(array, order)
     if dtype.kind == "T":
         return _string_columns(array, order)
     return [Column(array, order.descending)]
 
 
+def _coded(array: np.ndarray, order: Order) -> Column:
+    codes = keys.encode(array, descending=order.descending)
+    bits = 1 if array.dtype.kind == "b" else 8 * codes.dtype.itemsize
+    return Column(keys.tie_floor(codes, array.dtype, descending=order.descending, out=codes), bits=bits)
+
+
 def _field_columns(array: np.ndarray, order: Order) -> list[Column]:
     names = array.dtype.names or ()
     ranked = [*order.fields, *(name for name in names if name not in order.fields)]
-    inner = Order(array.dtype, order.descending)
+    directions = dict(zip(names, order.directions, strict=True)) if order.directions else {}
     found = []
     for name in ranked:
         field = array[name]
         # NumPy compares a field that is an array by its raw bytes.
         flat = field if field.ndim == 1 else _raw_bytes(field)
-        found += columns_of(flat, inner)
-    return found or [Column(np.zeros(len(array), np.uint8))]
+        found += columns_of(flat, Order(flat.dtype, directions.get(name, order.descending)))
+    return found or [Column(np.zeros(len(array), np.uint8), bits=1)]
 
 
 def _raw_bytes(field: np.ndarray) -> np.ndarray:
@@ -145,9 +154,31 @@ def _raw_bytes(field: np.ndarray) -> np.ndarray:
 
 
 def _complex_columns(array: np.ndarray, order: Order) -> list[Column]:
-    real_nan, imag_nan = np.isnan(array.real), np.isnan(array.imag)
+    """The two parts, in NumPy's order of NaN in either of them.
+
+    The codes of numbers lie below that of NaN, so the classes of NaN go on from there::
+
+        real, imag    number, number    number, NaN    NaN, number    NaN, NaN
+        first         real              NaN            NaN + 1        NaN + 2
+        second        imag              real           imag           0
+    """
     inner = Order(array.real.dtype, order.descending)
-    found = [Column(2 * real_nan.astype(np.uint8) + imag_nan)]
+    if keys.code_dtype(inner.dtype) is None:
+        return _long_complex_columns(array, inner)
+    real, imag = (_coded(part, inner) for part in (array.real, array.imag))
+    first, second = real.values, imag.values
+    nan = keys.tie_floor(keys.encode(np.array([np.nan], inner.dtype)), inner.dtype)[0]
+    real_nan, imag_nan = first == nan, second == nan
+    if imag_nan.any():
+        second = np.where(imag_nan, np.where(real_nan, nan.dtype.type(0), first), second)
+    if real_nan.any() or imag_nan.any():
+        first = np.where(imag_nan & ~real_nan, nan, np.where(real_nan, first + nan.dtype.type(1) + imag_nan, first))
+    return [Column(first, bits=real.bits), Column(second, bits=imag.bits)]
+
+
+def _long_complex_columns(array: np.ndarray, inner: Order) -> list[Column]:
+    real_nan, imag_nan = np.isnan(array.real), np.isnan(array.imag)
+    found = [Column(2 * real_nan.astype(np.uint8) + imag_nan, bits=2)]
     for part, nan in ((array.real, real_nan), (array.imag, imag_nan)):
         found += columns_of(np.where(nan, part.dtype.type(0), part), inner)
     return found
@@ -156,7 +187,7 @@ def _complex_columns(array: np.ndarray, order: Order) -> list[Column]:
 def _nan_last(array: np.ndarray, nan: np.ndarray, order: Order) -> list[Column]:
     """A float that has no code: NumPy compares it, and NaN goes by a column before it."""
     value = np.where(nan, array.dtype.type(0), array)
-    return [Column(nan.astype(np.uint8)), Column(-value if order.descending else value)]
+    return [Column(nan.astype(np.uint8), bits=1), Column(-value if order.descending else value)]
 
 
 def _string_columns(array: np.ndarray, order: Order) -> list[Column]:
@@ -167,40 +198,72 @@ def _string_columns(array: np.ndarray, order: Order) -> list[Column]:
     missing = np.isnan(array)
     present = array.copy()
     present[missing] = ""
-    return [Column(missing.astype(np.uint8)), Column(present, order.descending)]
+    return [Column(missing.astype(np.uint8), bits=1), Column(present, order.descending)]
 
 
-def _padded(array: np.ndarray, unit: type, multiple: int) -> np.ndarray:
-    """Fixed-width strings as rows of units, zeros appended up to a multiple of units."""
+def _padded(array: np.ndarray) -> np.ndarray:
+    """Fixed-width strings as rows of bytes, zeros appended up to a multiple of words."""
     contiguous = np.ascontiguousarray(array)
-    if not contiguous.dtype.isnative:
-        contiguous = contiguous.astype(contiguous.dtype.newbyteorder("="))
-    width = contiguous.itemsize // np.dtype(unit).itemsize
-    rows: np.ndarray = np.zeros((len(array), max(1, -(-width // multiple)) * multiple), unit)
+    width = contiguous.itemsize
+    padding = -width % WORD_BYTES or (0 if width else WORD_BYTES)
+    if not padding and len(array):
+        return contiguous.view(np.uint8).reshape(len(array), width)
+    rows: np.ndarray = np.zeros((len(array), width + padding), np.uint8)
     if width and len(array):
-        rows[:, :width] = contiguous.view(unit).reshape(len(array), width)
+        rows[:, :width] = contiguous.view(np.uint8).reshape(len(array), width)
     return rows
 
 
-def _word_columns(words: np.ndarray, order: Order) -> list[Column]:
-    native = words.astype(np.uint64)
-    return [Column(np.ascontiguousarray(~w if order.descending else w)) for w in native.T]
+def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
+    native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    width = native.itemsize // np.dtype(np.uint32).itemsize
+    if not width or not len(array):
+        return [Column(np.zeros(len(array), np.uint32), bits=32) for _ in range(max(width, 1))]
+    points = native.view(np.uint32).reshape(len(array), width)
+    return [Column(~points[:, place] if order.descending else points[:, place], bits=32) for place in range(width)]
 
 
-def argsort_columns(found: Sequence[Column]) -> np.ndarray:
+def _word_columns(words: np.ndarray, bits: int, order: Order) -> list[Column]:
+    """Columns of big-endian words, of which the last may end in padding."""
+    found = []
+    for number, word in enumerate(words.T):
+        width = min(8 * WORD_BYTES, max(bits - 8 * WORD_BYTES * number, 1))
+        values = word
+        if width < 8 * WORD_BYTES or order.descending:
+            values = (word.astype(np.uint64) >> np.uint64(8 * WORD_BYTES - width)).astype(code_of(width))
+        if order.descending:
+            values = values ^ values.dtype.type((1 << width) - 1)
+        found.append(Column(values, bits=width))
+    return found
+
+
+def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
+    """The columns as unsigned arrays; None if NumPy has to compare one of them."""
+    return [column.values for column in found] if all(column.bits for column in found) else None
+
+
+def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) -> np.ndarray:
     """Stable permutation that sorts keys by all their columns.
-
-    The first column sorts everything; each later one only the keys that still tie.
 
     Parameters
     ----------
     found : sequence of Column
         Most significant first, all of length n.
+    offsets : int64 array, shape (runs + 1,), optional
+        Where the keys are sorted runs side by side.
 
     Returns
     -------
     int64 array, shape (n,)
+
+    Notes
+    -----
+    Columns of codes are sorted together. Of others the first one sorts everything; each later one only the keys that
+    still tie.
     """
+    codes = codes_of(found)
+    if codes is not None:
+        return numpy_words.argsort(codes, offsets)
     permutation = found[0].argsort().astype(np.int64)
     starts = np.ones(len(permutation), bool)
     starts[1:] = _changes(found[:1], permutation)
@@ -258,13 +321,10 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
     int64 array, shape (m,)
         How many keys come before ("left"), or not after ("right"), each needle.
     """
-    low = np.zeros(len(needles), np.int64)
-    high = np.full(len(needles), len(array), np.int64)
     wanted = columns_of(needles, order)
-    while (open_ := low < high).any():
-        middle = (low + high) // 2
-        probed = columns_of(array[np.minimum(middle, len(array) - 1)], order)
-        before = less(probed, wanted) if side == "left" else ~less(wanted, probed)
-        low = np.where(open_ & before, middle + 1, low)
-        high = np.where(open_ & ~before, middle, high)
-    return low
+
+    def passes(positions: IntArray) -> np.ndarray:
+        probed = columns_of(array[positions], order)
+        return less(probed, wanted) if side == "left" else ~less(wanted, probed)
+
+    return lower_bound(len(array), len(needles), passes)

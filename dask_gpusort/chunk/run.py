@@ -52,23 +52,26 @@ class Run:
 
     Parameters
     ----------
-    keys : array, shape (n,)
-        NumPy or CuPy, any dtype.
+    keys : array, shape (n,), or (n, words)
+        NumPy or CuPy, any dtype; words are of uint64.
     values : tuple of arrays, each of shape (n, ...)
         Companions of the keys: row i belongs to key i.
 
     Raises
     ------
     ValueError
-        If the keys are not one-dimensional or a companion has another length.
+        If the keys are neither one-dimensional nor rows of words, or a companion has another length.
     """
 
     keys: Array
     values: tuple[Array, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.keys.ndim != 1:
-            raise ValueError(f"keys of a run have one dimension, got shape {self.keys.shape}: ravel them first")
+        if self.keys.ndim != 1 and not (self.keys.ndim == 2 and self.keys.dtype == np.uint64):
+            raise ValueError(
+                f"keys of a run have one dimension, or rows of uint64 words, got shape {self.keys.shape}: "
+                "ravel them first"
+            )
         for value in self.values:
             if value.ndim == 0 or value.shape[0] != self.keys.shape[0]:
                 raise ValueError(

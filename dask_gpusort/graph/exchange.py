@@ -65,9 +65,10 @@ def check_run(run: Run, cuts: Cuts, chunk: int, order: Order) -> None:
     if not (
         fits and (keys.search(cuts.keys, "left") <= ends).all() and (ends <= keys.search(cuts.keys, "right")).all()
     ):
+        less = "" if order.less is None else ". If it does not change, less= is no strict weak order"
         raise RuntimeError(
             f"chunk {chunk} is not what it was when it was counted: the input changes when it is computed again; "
-            "persist it, or give its random numbers a seed"
+            f"persist it, or give its random numbers a seed{less}"
         )
 
 

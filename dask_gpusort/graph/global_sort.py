@@ -17,7 +17,7 @@ from .collection import new_arrays
 from .recipe import Output, Recipe
 from .scheduler import choose_exchange, scheduler_in_use, workers_in_use
 
-Want = Literal["keys", "positions", "both"]
+Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
 
 
@@ -28,8 +28,8 @@ class Request:
     Attributes
     ----------
     order : Order
-    want : {"keys", "positions", "both"}
-        Sorted keys, the indices that sort, or keys and companions.
+    want : {"keys", "positions", "both", "values"}
+        Sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
     exchange : {"auto", "gather", "p2p", "tasks"}
     """
@@ -46,7 +46,7 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
     Parameters
     ----------
     request : Request
-    keys : dask array, one-dimensional
+    keys : dask array, one-dimensional, or with words in a second dimension
     values : sequence of dask arrays
         Companions, chunked like the keys along their first dimension and whole along others.
     chunks : sequence of int
@@ -72,7 +72,13 @@ def _row_bytes(value: Any) -> int:
     return int(value.dtype.itemsize * math.prod(value.shape[1:]))
 
 
-def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size]) -> tuple[Any, ...]:
+def global_sort(
+    request: Request,
+    keys: Any,
+    values: Sequence[Any],
+    chunks: Sequence[Size],
+    presorted: tuple[tuple[int, int], ...] = (),
+) -> tuple[Any, ...]:
     """Sort a one-dimensional array of any number of chunks.
 
     Parameters
@@ -80,23 +86,26 @@ def global_sort(request: Request, keys: Any, values: Sequence[Any], chunks: Sequ
     request : Request
     keys, values, chunks
         As for `plan_for`.
+    presorted : tuple of (number, chunks)
+        As in `Recipe`.
 
     Returns
     -------
     tuple of dask arrays
-        The keys; or their indices; or the keys and the values, sorted.
+        The keys; or their indices; or the keys and the values, or the values alone, sorted.
     """
     inputs = (keys, *values)
     recipe = Recipe(
         plan=plan_for(request, keys, values, chunks),
-        with_keys=request.want != "positions",
+        with_keys=request.want in ("keys", "both"),
         with_positions=request.want == "positions",
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
+        presorted=presorted,
     )
     if request.want == "positions":
-        outputs = [Output(np.empty_like(keys._meta, dtype=np.int64))]
+        outputs = [Output(np.empty_like(keys._meta, shape=(0,), dtype=np.int64))]
     else:
-        outputs = [Output(array._meta, array.chunks[1:]) for array in inputs]
-    prefix = "argsort" if request.want == "positions" else "sort"
+        outputs = [Output(array._meta, array.chunks[1:]) for array in inputs[recipe.with_keys is False :]]
+    prefix = "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"
     return new_arrays(recipe, inputs, outputs, prefix)

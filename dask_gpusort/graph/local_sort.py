@@ -1,4 +1,7 @@
-"""Stage 1: sort each chunk, nothing moves. Tasks ``sort-local``, one a chunk."""
+"""Stage 1: sort each chunk, nothing moves. Tasks ``sort-local``, one a chunk.
+
+Chunks that are said to be sorted already are looked through instead. Tasks ``sort-check``.
+"""
 
 from __future__ import annotations
 
@@ -38,5 +41,44 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
     tasks = (
         Task((f"sort-local-{token}", chunk), sort_chunk, *map(TaskRef, source), order=order, positions=positions)
         for chunk, source in enumerate(sources)
+    )
+    return {task.key: task for task in tasks}
+
+
+def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
+    """Task: a chunk that is sorted already, once it is found to be so."""
+    ops = ops_for(block)
+    ops.check_lengths(block, values)
+    keys = ops.encode(block, order)
+    fall = ops.first_fall(keys, order)
+    if fall is not None:
+        raise ValueError(
+            f"chunk {place[1]} of array {place[0]} is not sorted: element {fall} comes before element {fall - 1}; "
+            "sort the array first, or give the order in which it is sorted"
+        )
+    return Run(keys, values)
+
+
+def sorted_chunks(
+    token: str, order: Order, sources: Sequence[Sequence[Key]], arrays: Sequence[tuple[int, int]]
+) -> dict[Key, Task]:
+    """Graph of the stage for chunks that are sorted already.
+
+    Parameters
+    ----------
+    token, order, sources
+        As for `local_sorts`.
+    arrays : sequence of (number, chunks)
+        Which of the user's arrays the chunks come from, for what is said of those that are not sorted.
+
+    Returns
+    -------
+    dict of key to Task
+        Keys ``("sort-check-" + token, chunk)``, each a `Run`.
+    """
+    places = [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
+    tasks = (
+        Task((f"sort-check-{token}", chunk), check_chunk, *map(TaskRef, source), order=order, place=place)
+        for chunk, (source, place) in enumerate(zip(sources, places, strict=True))
     )
     return {task.key: task for task in tasks}

@@ -15,7 +15,7 @@ from ..plan import Plan
 from .cuts import find_cuts
 from .exchange import exchange
 from .finish import Finish, output_chunks
-from .local_sort import local_sorts
+from .local_sort import local_sorts, sorted_chunks
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -33,6 +33,8 @@ class Recipe:
         The input arrays, keys first; all chunked alike along their first dimension, and not along others.
     extra_dims : tuple of int
         Dimensions of each input behind the first.
+    presorted : tuple of (number, chunks)
+        If the chunks are sorted already, the user's arrays that they come from; else empty.
     """
 
     plan: Plan
@@ -40,10 +42,11 @@ class Recipe:
     with_positions: bool
     names: tuple[str, ...]
     extra_dims: tuple[int, ...]
+    presorted: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def token(self) -> str:
-        return tokenize(self.plan, self.with_keys, self.with_positions, self.names)
+        return tokenize(self.plan, self.with_keys, self.with_positions, self.names, self.presorted)
 
     def stages(self) -> dict[Key, Task]:
         """Tasks from the input chunks to the finished groups."""
@@ -52,7 +55,10 @@ class Recipe:
             [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
             for chunk in range(len(plan.sizes))
         ]
-        sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
+        if self.presorted:
+            sorts = sorted_chunks(token, plan.order, sources, self.presorted)
+        else:
+            sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
         finish = Finish(plan.order, self.with_keys, self.with_positions)

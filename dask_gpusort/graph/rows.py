@@ -22,6 +22,7 @@ from dask.utils import parse_bytes
 from ..chunk import ops_for
 from ..order import Order
 from .global_sort import Request, global_sort
+from .several import Keys
 
 #: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
 ONE_STEP = 1 << 40
@@ -53,17 +54,19 @@ def take_block(block: Any, indices: Any, axis: int) -> Any:
     return ops_for(block).take_rows(block, indices, axis)
 
 
-def way_of(keys: Any, axis: int) -> str:
+def way_of(keys: Keys, axis: int) -> str:
     """How an axis is sorted: "whole", "rechunk" or "global" (see the module's drawing)."""
-    if keys.numblocks[axis] == 1:
+    array = keys.array
+    if array.numblocks[axis] == 1:
         return "whole"
-    length = keys.shape[axis]
-    if keys.ndim > 1 and any(map(math.isnan, keys.shape)):
+    length = array.shape[axis]
+    if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
         if math.isnan(length):
             raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
         # Rows that nobody has counted cannot be sorted one by one.
         return "rechunk"
-    return "rechunk" if keys.size == 0 or length * keys.dtype.itemsize <= chunk_limit(keys) else "global"
+    row_bytes = length * keys.order.transit_dtype.itemsize
+    return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
 
 
 def chunk_limit(keys: Any) -> float:
@@ -73,13 +76,13 @@ def chunk_limit(keys: Any) -> float:
     return aimed if math.isnan(largest) else max(aimed, largest)
 
 
-def sort_rows(request: Request, keys: Any, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
+def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     """Sort along an axis of an array of several dimensions, or of one chunk.
 
     Parameters
     ----------
     request : Request
-    keys : dask array
+    keys : Keys
     values : sequence of dask arrays
         Companions of the keys' shape and chunks.
     axis : int
@@ -93,13 +96,14 @@ def sort_rows(request: Request, keys: Any, values: Sequence[Any], axis: int, chu
         As `global_sort`.
     """
     way = way_of(keys, axis)
+    array = keys.array
     if way == "global":
-        found = _row_by_row(request, keys, values, axis)
+        found = _row_by_row(request, array, values, axis)
     else:
         if way == "rechunk":
-            whole = _whole_rows([keys, *values], axis)
-            keys, *values = (rechunk(array, whole) for array in (keys, *values))
-        found = _sort_blocks(request, keys, values, axis)
+            whole = _whole_rows(keys, values, axis)
+            array, *values = (rechunk(each, whole) for each in (array, *values))
+        found = _sort_blocks(request, array, values, axis)
     return tuple(array if _same(array.chunks, chunks) else rechunk(array, chunks) for array in found)
 
 
@@ -117,15 +121,19 @@ def rechunk(array: Any, chunks: Any) -> Any:
     return array.rechunk(chunks, threshold=ONE_STEP if empty else None)
 
 
-def _whole_rows(arrays: Sequence[Any], axis: int) -> Any:
+def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
     """Chunks, for `rechunk`, in which an axis is whole and others are cut to keep chunks within the limit."""
-    keys = arrays[0]
-    if keys.size == 0 or any(map(math.isnan, keys.shape)):
+    array = keys.template
+    if array.size == 0 or any(map(math.isnan, array.shape)):
         return {axis: -1}
     # Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.
-    widest = np.dtype((np.void, max(1, *(array.dtype.itemsize for array in arrays))))
-    spec = tuple(-1 if dim == axis else "auto" for dim in range(keys.ndim))
-    return normalize_chunks(spec, keys.shape, limit=int(chunk_limit(keys)), dtype=widest, previous_chunks=keys.chunks)
+    item = max(1, keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values))
+    spec = tuple(-1 if dim == axis else "auto" for dim in range(array.ndim))
+    limit = int(chunk_limit(keys.array))
+    chosen = normalize_chunks(
+        spec, array.shape, limit=limit, dtype=np.dtype((np.void, item)), previous_chunks=array.chunks
+    )
+    return dict(enumerate(chosen))
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
@@ -133,20 +141,22 @@ def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) 
     length = keys.shape[axis]
     if request.want == "keys":
         return (keys.map_blocks(sort_block, order, axis, length, dtype=keys.dtype, meta=meta),)
-    positions = keys.map_blocks(
-        argsort_block, order, axis, length, dtype=np.int64, meta=np.empty_like(meta, dtype=np.int64)
-    )
+    dropped = {"drop_axis": [keys.ndim - 1]} if order.words else {}
+    meta = np.empty_like(meta, shape=(0,) * (keys.ndim - len(dropped)), dtype=np.int64)
+    positions = keys.map_blocks(argsort_block, order, axis, length, dtype=np.int64, meta=meta, **dropped)
     if request.want == "positions":
         return (positions,)
     return tuple(
         da.map_blocks(take_block, array, positions, axis, dtype=array.dtype, meta=array._meta)
-        for array in (keys, *values)
+        for array in ((keys, *values) if request.want == "both" else values)
     )
 
 
 def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
-    last = [dim for dim in range(keys.ndim) if dim != axis] + [axis]
-    moved = [array.transpose(last) for array in (keys, *values)]
+    dims = keys.ndim - bool(request.order.words)
+    last = [dim for dim in range(dims) if dim != axis] + [axis]
+    behind = [dims] if request.order.words else []
+    moved = [keys.transpose(last + behind), *(value.transpose(last) for value in values)]
     stacked = _stack_rows(request, moved)
     return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
 
@@ -154,7 +164,7 @@ def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -
 def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Sort along the last axis: row by row for one dimension, else for each index of the first."""
     keys, *values = arrays
-    if keys.ndim == 1:
+    if keys.ndim == 1 + bool(request.order.words):
         return global_sort(request, keys, values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
     # Dask stacks arrays of a swapped byte order, or of padded records, into the native or packed dtype.

@@ -3,7 +3,9 @@
 Importing it needs neither CuPy nor a GPU; the first call of a function does.
 """
 
+from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
+from .merging import merge_runs
 from .sorting import (
     argsort,
     argsort_rows,
@@ -16,17 +18,42 @@ from .sorting import (
     sort_rows,
     top_histogram,
 )
+from .words import (
+    argsort_wide,
+    argsort_words,
+    encode_words,
+    floor_codes,
+    gather_wide,
+    lexsort,
+    search_wide,
+    search_words,
+    sort_wide,
+)
 
 __all__ = [
     "KernelsUnavailable",
     "argsort",
+    "argsort_by_comparison",
     "argsort_rows",
+    "argsort_wide",
+    "argsort_words",
+    "compare_elements",
     "decode",
     "encode",
+    "encode_words",
+    "floor_codes",
     "gather",
+    "gather_wide",
+    "lexsort",
+    "merge_runs",
+    "search_by_comparison",
     "search_sorted",
+    "search_wide",
+    "search_words",
+    "sort_by_comparison",
     "sort_keys",
     "sort_pairs",
     "sort_rows",
+    "sort_wide",
     "top_histogram",
 ]

@@ -124,6 +124,65 @@ def test_keys_and_values_of_two_libraries():
         dask_gpusort.sort_by_key(on_device(np.arange(4), 2), da.arange(4, chunks=2))
 
 
-def test_compared_keys_are_refused():
-    with pytest.raises(TypeError, match="asnumpy"):
-        dask_gpusort.sort(on_device(np.zeros(4, "c16"), 2))
+@pytest.mark.parametrize("descending", [False, True])
+def test_complex128(descending):
+    host = sample("c16", 30_000)
+    device = on_device(host, 4_001)
+    theirs = da.from_array(host, chunks=7_000)
+    for function in (dask_gpusort.sort, dask_gpusort.argsort):
+        found = function(device, descending=descending, stable=True).compute()
+        expected = function(theirs, descending=descending, stable=True).compute()
+        assert isinstance(found, cupy.ndarray)
+        assert bits(cupy.asnumpy(found)) == bits(expected)
+
+
+@pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "i8", "f4"), ("c16", "?"), ("u1", "i2", "u1")], ids=str)
+def test_lexsort(dtypes):
+    hosts = [sample(dtype, 30_000, seed) for seed, dtype in enumerate(dtypes)]
+    for descending in (False, [seed % 2 == 0 for seed in range(len(dtypes))]):
+        found = dask_gpusort.lexsort([on_device(host, 4_001) for host in hosts], descending=descending).compute()
+        expected = dask_gpusort.lexsort([da.from_array(host, chunks=7_000) for host in hosts], descending=descending)
+        np.testing.assert_array_equal(cupy.asnumpy(found), expected.compute())
+
+
+@pytest.mark.parametrize("shape", [(3, 9_000), (200, 41)])
+def test_lexsort_of_rows(shape):
+    hosts = [sample(dtype, np.prod(shape), 5).reshape(shape) for dtype in ("f8", "i8")]
+    found = dask_gpusort.lexsort([on_device(host, (shape[0], 40)) for host in hosts]).compute()
+    np.testing.assert_array_equal(cupy.asnumpy(found), np.lexsort(hosts))
+
+
+def test_less():
+    host = sample("i8", 30_000) % 1000
+    device = on_device(host, 4_001)
+    wanted = np.argsort(host % 10, kind="stable")
+    keys = dask_gpusort.sort(device, less="a % 10 < b % 10").compute()
+    positions = dask_gpusort.argsort(device, less="a % 10 < b % 10").compute()
+    assert isinstance(keys, cupy.ndarray)
+    np.testing.assert_array_equal(cupy.asnumpy(keys), host[wanted])
+    np.testing.assert_array_equal(cupy.asnumpy(positions), wanted)
+
+
+@pytest.mark.parametrize("less", ["a <= b", "a != b"])
+def test_what_is_no_order_is_reported(less):
+    with pytest.raises(ValueError, match="no strict weak order"):
+        dask_gpusort.sort(on_device(sample("i8", 30_000), 4_001), less=less).compute()
+
+
+def test_less_that_does_not_compile():
+    with pytest.raises(ValueError, match="does not compile"):
+        dask_gpusort.sort(on_device(sample("i8", 3_000), 1_000), less="a <").compute()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "c16"])
+def test_merge_sorted_and_is_sorted(dtype):
+    hosts = [np.sort(sample(dtype, n, n)) for n in (20_000, 0, 7_001)]
+    devices = [on_device(host, 3_001) for host in hosts]
+    found = dask_gpusort.merge_sorted(*devices).compute()
+    expected = dask_gpusort.merge_sorted(*(da.from_array(host, chunks=3_001) for host in hosts)).compute()
+    assert bits(cupy.asnumpy(found)) == bits(expected)
+    assert all(bool(dask_gpusort.is_sorted(device).compute()) for device in devices)
+    shuffled = on_device(np.concatenate(hosts[::-1]), 3_001)
+    assert not bool(dask_gpusort.is_sorted(shuffled).compute())
+    with pytest.raises(ValueError, match="not sorted"):
+        dask_gpusort.merge_sorted(shuffled).compute()

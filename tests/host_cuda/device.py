@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dask_gpusort.kernels.less import with_expression
+
 from .build import build
 
 #: Bytes of canary on each side of an array: a warp's 16-byte accesses at eight strides, and it keeps alignment.
@@ -82,6 +84,10 @@ class HostCupy:
         array = self.empty(shape, dtype)
         array[...] = 0
         return array
+
+    def asnumpy(self, array: HostArray) -> np.ndarray:
+        """Copy an array to the host."""
+        return np.array(array)
 
     def asarray(self, host: npt.ArrayLike) -> HostArray:
         """Copy an array to the device."""
@@ -168,18 +174,39 @@ class HostDevice:
         self.seed += 1
         self._kernels[source, name](blocks, threads, arguments, shared_bytes, self.seed)
 
+    def launch_expression(
+        self,
+        expression: str,
+        source: str,
+        name: str,
+        blocks: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        shared_bytes: int = 0,
+    ) -> None:
+        """Run a kernel that is compiled with an expression, as ``less.launch_expression`` does on a GPU."""
+        if (expression, name) not in self._kernels:
+            library = build(with_expression(expression, source), [name], self.sources, self.cache)
+            self._kernels[expression, name] = _kernel(library, 0, name)
+        self.seed += 1
+        self._kernels[expression, name](blocks, threads, arguments, shared_bytes, self.seed)
+
     def take_place(self, package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make every module of a package launch here and allocate here."""
-        replace_loader(package, monkeypatch, self.launch, self.cupy)
+        replace_loader(package, monkeypatch, self, self.cupy)
 
 
-def replace_loader(
-    package: ModuleType, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., None], cupy: HostCupy
-) -> None:
+def replace_loader(package: ModuleType, monkeypatch: pytest.MonkeyPatch, launcher: Any, cupy: HostCupy) -> None:
     """Give every module of a package another ``launch``, another ``Readback`` and another CuPy."""
+    stand_ins = {
+        "launch": launcher.launch,
+        "launch_expression": launcher.launch_expression,
+        "require_cupy": lambda: cupy,
+        "Readback": HostReadback,
+    }
     for found in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{found.name}")
-        for name, stand_in in (("launch", launch), ("require_cupy", lambda: cupy), ("Readback", HostReadback)):
+        for name, stand_in in stand_ins.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, stand_in)
 

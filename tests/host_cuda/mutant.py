@@ -7,6 +7,7 @@ or a signal if one did not.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import scan
+from dask_gpusort.kernels import comparing, merge_tuning, merging, scan
 from dask_gpusort.kernels.split_launch import Columns
 
 from .device import HostDevice, KernelFault
@@ -46,13 +47,34 @@ def sorts_right(algorithm: str, device: HostDevice, rng: np.random.Generator) ->
     return bool((out.values == positions).all() and (out.keys == keys[positions]).all())
 
 
+#: Four warps a tile, so that runs are merged within a warp, between two, and between all.
+TILE = merge_tuning.MergeTile(128, 5)
+#: Some tiles, the last in part, and runs of both sorts of kernel.
+MERGED_KEYS = 7 * TILE.keys // 2
+
+
+def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
+    keys = rng.integers(0, 1 << 16, MERGED_KEYS, dtype=np.uint16)
+    wanted = np.argsort(keys, kind="stable")
+    for way in ({"split": "quads"}, {"split": "path", "tiles": "network"}):
+        if (comparing.argsort_by_comparison(device.array(keys), **way) != wanted).any():
+            return False
+    runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]
+    return bool((merging.merge_runs(runs)[0] == np.sort(keys)).all())
+
+
+RUNS_RIGHT = {"scan": scans_right, "merge": merges_right}
+
+
 def main(algorithm: str, sources: Path, cache: Path) -> int:
     device, rng = HostDevice(sources, cache), np.random.default_rng(0)
-    device.take_place(kernels, pytest.MonkeyPatch())
+    patch = pytest.MonkeyPatch()
+    device.take_place(kernels, patch)
+    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
     try:
         for _ in range(ATTEMPTS):
-            right = scans_right(device, rng) if algorithm == "scan" else sorts_right(algorithm, device, rng)
-            if not right:
+            run = RUNS_RIGHT.get(algorithm, partial(sorts_right, algorithm))
+            if not run(device, rng):
                 return BROKEN
             device.check()
     except KernelFault:

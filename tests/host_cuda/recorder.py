@@ -37,10 +37,13 @@ class Recorder:
     ----------
     instances : dict of (str, str) to None
         Source file and C++ name of every kernel that was launched, in order.
+    expressions : dict of (str, str, str) to None
+        Expression, source file and C++ name of those that were compiled with one.
     """
 
     def __init__(self) -> None:
         self.instances: dict[tuple[str, str], None] = {}
+        self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
         self.cupy = HostCupy(self.empty, MULTIPROCESSORS)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
@@ -53,9 +56,13 @@ class Recorder:
         """Note a launch."""
         self.instances[source, name] = None
 
+    def launch_expression(self, expression: str, source: str, name: str, blocks: int, *_: Any) -> None:
+        """Note a launch with an expression."""
+        self.expressions[expression, source, name] = None
+
     def take_place(self, package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make every module of a package launch and allocate here."""
-        replace_loader(package, monkeypatch, self.launch, self.cupy)
+        replace_loader(package, monkeypatch, self, self.cupy)
 
     def record(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function with counters that ask for nothing more, and again with more and more of them at one."""

@@ -155,7 +155,7 @@ def test_warp_collectives(rules):
     np.testing.assert_array_equal(found, np.transpose(expected))
 
 
-# Every barrier of the papers' sorts is needed.
+# Every barrier of the papers' sorts and of the merge kernels is needed.
 
 
 def barriers(names):
@@ -176,6 +176,12 @@ RUNS = {
     "split.cu": "split",
     "count_scan_reorder.cuh": "count_scan_reorder",
     "count_scan_reorder.cu": "count_scan_reorder",
+    "merge_tile.cuh": "merge",
+    "merge_parts.cuh": "merge",
+    "merge_sort.cu": "merge",
+    "merge_parts.cu": "merge",
+    "merge_quads.cu": "merge",
+    "network.cu": "merge",
 }
 BETWEEN_FLUSHES = "the counters are added up before they are cleared"
 
@@ -193,8 +199,9 @@ def assert_barrier_is_needed(source, line, folder, cache):
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
 
-def test_a_deleted_barrier_breaks_a_sort(tmp_path, cache):
-    source, line = barriers(["count_scan_reorder.cuh"])[0]
+@pytest.mark.parametrize("name", ["count_scan_reorder.cuh", "merge_parts.cu", "merge_quads.cu"])
+def test_a_deleted_barrier_breaks_a_sort(tmp_path, cache, name):
+    source, line = barriers([name])[0]
     assert_barrier_is_needed(source, line, tmp_path, cache)
 
 

@@ -1,0 +1,36 @@
+"""Binary search of many needles at once, for keys of which only a comparison is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..table import IntArray
+
+
+def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
+    """How many of some sorted keys each needle has to pass.
+
+    Parameters
+    ----------
+    size : int
+        Number of sorted keys.
+    count : int
+        Number of needles.
+    passes : callable(positions)
+        Whether each needle passes the key at its position; positions has shape (count,).
+
+    Returns
+    -------
+    int64 array, shape (count,)
+        The first position that is not passed. Ends after ``log2(size) + 1`` calls whatever they answer.
+    """
+    low = np.zeros(count, np.int64)
+    high = np.full(count, size, np.int64)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        passed = passes(np.minimum(middle, size - 1))
+        low = np.where(open_ & passed, middle + 1, low)
+        high = np.where(open_ & ~passed, middle, high)
+    return low

@@ -1,0 +1,210 @@
+"""Comparison sorts of CuPy arrays, in NumPy's order or in the user's, on the current device and stream.
+
+::
+
+    algorithm                       by                                            keys moved
+    "merge"                         tiles, then pairwise merging                  once a level
+    "odd_even_merge"                Batcher's network, one launch a layer         once a layer, (log2 n)^2 / 2 of them
+    "odd_even_transposition"        neighbours, one launch a layer                n times
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import merge_sort, merge_tuning, network
+from .dtypes import device_key
+from .less import Comparison, by_expression, launch_compared, natural
+from .loader import require_cupy
+from .sorting import check_algorithm, check_array, check_indexable, decode, encode, gather, prepare_out
+from .words import check_side, gather_wide
+
+NETWORKS = {
+    "odd_even_merge": network.odd_even_merge,
+    "odd_even_transposition": network.odd_even_transposition,
+}
+ALGORITHMS = ("merge", *NETWORKS)
+SOURCE = "compare.cu"
+THREADS = 256
+
+
+def compare(dtype: Any, less: str | None, descending: bool, *, tied: bool) -> Comparison:
+    """The comparison for keys of a dtype; see `less.natural` and `less.by_expression`."""
+    if less is not None:
+        return by_expression(dtype, less, descending)
+    return natural(dtype, descending, tied=tied)
+
+
+def sort_by_comparison(
+    keys: Any,
+    *,
+    less: str | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    out: Any = None,
+    algorithm: str = "merge",
+    split: merge_sort.Split = merge_tuning.SPLIT,
+    tiles: merge_sort.Tiles = "merge",
+) -> Any:
+    """Sort keys by comparing them.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        Contiguous. Without `less` a radix dtype; with it also complex128, and not float16.
+    less : str, optional
+        CUDA C++ expression, true where key ``a`` comes before key ``b``: a strict weak order. Without it, NumPy's.
+        Of anything else the result is some choice of the input's keys, and nothing worse happens.
+    descending : bool
+        Largest first; without `less`, NaN and NaT stay last.
+    stable : bool
+        Zeros of both signs, and NaNs, keep their order; with `less`, equal keys always do.
+    out : cupy.ndarray, optional
+        Receives the result; may be `keys`.
+    algorithm : {"merge", "odd_even_merge", "odd_even_transposition"}
+    split : {"quads", "path", "samples"}
+        How "merge" cuts runs into parts: four at a time by selection, or pairs by merge path or the paper's samples.
+    tiles : {"merge", "network"}
+        How "merge" sorts tiles.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        `less` does not compile; the message is the compiler's.
+
+    References
+    ----------
+    Satish, Harris, Garland, IPDPS 2009, section 5; Batcher, AFIPS 1968.
+    """
+    check_array(keys, "keys")
+    check_algorithm(algorithm, ALGORITHMS)
+    out = prepare_out(out, keys.shape, keys.dtype)
+    tied = stable and less is None and device_key(keys.dtype).has_ties
+    if tied or (less is not None and algorithm == "odd_even_merge"):  # keys alone would lose the order of ties
+        positions = argsort_by_comparison(
+            keys, less=less, descending=descending, algorithm=algorithm, split=split, tiles=tiles
+        )
+        source = keys.copy() if out.data.ptr == keys.data.ptr else keys
+        return take(source, positions, out)
+    comparison = compare(keys.dtype, less, descending, tied=False)
+    if keys.size == 0:
+        return out
+    if algorithm == "merge":
+        spare = require_cupy().empty(keys.size, keys.dtype)
+        buffers = merge_sort.Buffers([spare, out], [None, None], out, None)
+        merge_sort.sort(comparison, keys, buffers, split=split, tiles=tiles)
+    else:
+        codes = encode(keys, descending) if less is None else keys.copy()
+        NETWORKS[algorithm](comparison, codes, None)
+        out[...] = decode(codes, keys.dtype, descending) if less is None else codes
+    return out
+
+
+def take(keys: Any, positions: Any, out: Any) -> Any:
+    """`keys[positions]` into `out`, for keys of any width."""
+    if keys.itemsize == 16:
+        return gather_wide(keys, positions, out)
+    return gather(keys, positions, out)
+
+
+def argsort_by_comparison(
+    keys: Any,
+    *,
+    less: str | None = None,
+    descending: bool = False,
+    out: Any = None,
+    algorithm: str = "merge",
+    split: merge_sort.Split = merge_tuning.SPLIT,
+    tiles: merge_sort.Tiles = "merge",
+) -> Any:
+    """Positions that sort the keys by comparing them, stable; parameters as `sort_by_comparison`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), int64
+    """
+    cupy = require_cupy()
+    check_array(keys, "keys")
+    check_algorithm(algorithm, ALGORITHMS)
+    check_indexable(keys.size)
+    out = prepare_out(out, keys.shape, np.int64)
+    comparison = compare(keys.dtype, less, descending, tied=True)
+    if keys.size == 0:
+        return out
+    if algorithm == "merge":
+        codes = [cupy.empty(keys.size, keys.dtype) for _ in range(2)]
+        positions = [cupy.empty(keys.size, np.uint32) for _ in range(2)]
+        merge_sort.sort(comparison, keys, merge_sort.Buffers(codes, positions, None, out), split=split, tiles=tiles)
+        return out
+    if less is None:
+        order = device_key(keys.dtype, descending).order
+        comparison = replace(comparison, less=f"CanonicalLess<{order}>")
+    moved = cupy.arange(keys.size, dtype=np.uint32)
+    codes = encode(keys, descending) if less is None else keys.copy()
+    NETWORKS[algorithm](comparison, codes, moved)
+    out[...] = moved
+    return out
+
+
+def compare_elements(first: Any, second: Any, less: str) -> Any:
+    """Whether keys come before others by an expression, element by element.
+
+    Parameters
+    ----------
+    first, second : cupy.ndarray, shape (n,)
+        Contiguous, of one dtype.
+    less : str
+        As for `sort_by_comparison`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), bool
+    """
+    check_alike(first, second)
+    comparison = by_expression(first.dtype, less, False)
+    before = require_cupy().empty(first.size, np.bool_)
+    name = f"compare_elements<{comparison.code}, {comparison.less}>"
+    arguments = (first, second, before, np.uint64(first.size))
+    launch_compared(less, SOURCE, name, -(-first.size // THREADS), THREADS, arguments)
+    return before
+
+
+def check_alike(first: Any, second: Any) -> None:
+    """Raise unless two arrays of keys have one dtype."""
+    check_array(first, "keys")
+    check_array(second, "needles")
+    if first.dtype != second.dtype:
+        raise ValueError(f"`needles` are {second.dtype} and `keys` {first.dtype}; give one dtype.")
+
+
+def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
+    """Ranks of needles among keys that are sorted by an expression, as `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+    needles : cupy.ndarray, shape (k,), the same dtype
+    side : {"left", "right"}
+        Number of keys that come before the needle, or that do not come after it.
+    less : str
+        As for `sort_by_comparison`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,), int64
+    """
+    check_alike(keys, needles)
+    check_side(side)
+    comparison = by_expression(keys.dtype, less, False)
+    ranks = require_cupy().empty(needles.size, np.int64)
+    name = f"search_compared<{comparison.code}, {comparison.less}, {str(side == 'right').lower()}>"
+    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
+    launch_compared(less, SOURCE, name, -(-needles.size // THREADS), THREADS, arguments)
+    return ranks

@@ -1,0 +1,215 @@
+"""Comparison sorts, merging and wide keys: their kernels run on the CPU, in random orders of threads, against NumPy."""
+
+from __future__ import annotations
+
+import bisect
+
+import host_cuda
+import numpy as np
+import pytest
+from host_cuda import HostDevice
+from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
+
+from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import comparing, merge_tuning, merging, words
+from dask_gpusort.kernels.loader import SOURCES
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+TILE = merge_tuning.MergeTile(64, 5)
+#: Around one tile, around two, and several, the last in part.
+SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
+WAYS = {
+    "quads": {"split": "quads"},
+    "path": {"split": "path"},
+    "samples": {"split": "samples"},
+    "network tiles": {"tiles": "network"},
+    "odd-even merge": {"algorithm": "odd_even_merge"},
+    "odd-even transposition": {"algorithm": "odd_even_transposition"},
+}
+DTYPES = ("u1", "f4", "i8")
+LESS = "a % 10 < b % 10"
+NO_ORDER = ("true", "a != b", "(a ^ b) & 1")
+COMPANIONS = ([], ["f4"], ["i2", "f8"])
+
+
+def make_small(patch):
+    use_small_blocks(patch)
+    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
+    patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
+    patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
+    patch.setattr(merge_tuning, "NETWORK_TILE_KEYS", 256)
+    patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    for dtype in DTYPES:
+        for way in WAYS.values():
+            sizes = (5, TILE.keys + 1) if "algorithm" not in way else (5,)
+            for n in sizes:
+                yield lambda empty, n=n, t=dtype, w=way: comparing.sort_by_comparison(empty(n, t), **w)
+                yield lambda empty, n=n, t=dtype, w=way: comparing.argsort_by_comparison(empty(n, t), **w)
+    for kind in ("u1", "u8", 2):
+        for chosen in COMPANIONS:
+            yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
+                [empty(9 if isinstance(kind, str) else (9, kind), kind if isinstance(kind, str) else "u8")] * 3,
+                [[empty(9, dtype)] * 3 for dtype in chosen],
+            )
+    yield lambda empty: words.argsort_words(empty((9, 3), "u8"))
+    yield lambda empty: words.sort_wide(empty(9, "c16"))
+    yield lambda empty: words.lexsort([empty(9, dtype) for dtype in ("f8", "i4", "?", "f8")])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    device = HostDevice(SOURCES, tmp_path_factory.mktemp("host_comparison"))
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        prepare(device, calls())
+    return device
+
+
+@pytest.fixture
+def device(built, monkeypatch):
+    """The host in the place of a GPU, with small tiles; looks at all canaries when the test is done."""
+    make_small(monkeypatch)
+    built.take_place(kernels, monkeypatch)
+    yield built
+    built.check()
+
+
+def stable_positions(keys):
+    floors = codes_of.tie_floor(codes_of.encode(keys), keys.dtype)
+    return np.argsort(floors, kind="stable")
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS)
+def test_sorts_around_the_tile(device, way, dtype, kind):
+    rng = np.random.default_rng(1)
+    for n in [n for n in SIZES if way != "odd-even transposition" or n < 100]:
+        keys = bits_of_keys(rng, dtype, n, kind)
+        wanted = stable_positions(keys)
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **WAYS[way]), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **WAYS[way]), keys[wanted])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sorts_in_place(device, way):
+    for n in (50, 1000):
+        keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
+        array = device.array(keys)
+        comparing.sort_by_comparison(array, out=array, **WAYS[way])
+        np.testing.assert_array_equal(array, np.sort(keys))
+
+
+def test_a_stable_sort_keeps_zeros_and_nans(device):
+    keys = np.random.default_rng(3).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0], "f4"), 1000)
+    got = comparing.sort_by_comparison(device.array(keys), stable=True)
+    np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
+
+
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+def test_any_less(device, way):
+    keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
+    for descending in (False, True):
+        digits = keys % 10
+        wanted = np.argsort(-digits.astype(int) if descending else digits, kind="stable")
+        options = {"less": LESS, "descending": descending, **WAYS[way]}
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **options), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
+
+
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+@pytest.mark.parametrize("expression", NO_ORDER)
+def test_what_is_no_order_ends_and_stays_inside(device, expression, way):
+    keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
+    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **WAYS[way])
+    assert got.min() >= 0
+    assert got.max() < len(keys)
+
+
+def make_runs(rng, kind, sizes, most):
+    if isinstance(kind, str):
+        return [np.sort(rng.integers(0, min(most, 255) if kind == "u1" else most, n).astype(kind)) for n in sizes]
+    rows = [rng.integers(0, most, (n, kind)).astype("u8") for n in sizes]
+    return [row[np.lexsort(row.T[::-1])] for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("kind", ["u1", "u8", 2, 5])
+def test_merges_runs(device, kind, count):
+    rng = np.random.default_rng(count)
+    for most in (3, 1 << 40):
+        sizes = rng.integers(0, 3 * TILE.keys, count)
+        sizes[-1] = 0 if count > 2 else sizes[-1]
+        runs = make_runs(rng, kind, sizes, most)
+        joined = np.concatenate(runs)
+        wanted = np.lexsort(joined.T[::-1]) if joined.ndim == 2 else np.argsort(joined, kind="stable")
+        for chosen in COMPANIONS:
+            rows = [[rng.integers(0, 9999, n).astype(dtype) for n in sizes] for dtype in chosen]
+            parts = [[device.array(part) for part in row] for row in rows]
+            keys, moved = merging.merge_runs([device.array(run) for run in runs], parts)
+            np.testing.assert_array_equal(keys, joined[wanted])
+            for got, row in zip(moved, rows, strict=True):
+                np.testing.assert_array_equal(got, np.concatenate(row)[wanted])
+
+
+def test_merges_nothing(device):
+    keys, _ = merging.merge_runs([device.empty(0, "u4")] * 3)
+    assert keys.size == 0
+
+
+@pytest.mark.parametrize("most", [1, 3, 1 << 40, 1 << 63])
+def test_sorts_words_and_finds_them(device, most):
+    rng = np.random.default_rng(6)
+    for n in (0, 1, 2, 900):
+        rows = rng.integers(0, most, (n, 3)).astype("u8")
+        wanted = np.lexsort(rows.T[::-1])
+        np.testing.assert_array_equal(words.argsort_words(device.array(rows)), wanted)
+        ordered = [tuple(row) for row in rows[wanted].tolist()]
+        for side, find in (("left", bisect.bisect_left), ("right", bisect.bisect_right)):
+            got = words.search_words(device.array(rows[wanted]), device.array(rows[:40]), side)
+            np.testing.assert_array_equal(got, [find(ordered, tuple(row)) for row in rows[:40].tolist()])
+
+
+def test_sorts_complex_keys(device):
+    rng = np.random.default_rng(7)
+    special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, 5e-324])
+    for n in (0, 1, 900):
+        for parts in (rng.choice(special, 2 * n), rng.standard_normal(2 * n)):
+            keys = parts.view("c16")
+            wanted = np.argsort(keys, kind="stable")
+            np.testing.assert_array_equal(words.argsort_wide(device.array(keys)), wanted)
+            got = words.sort_wide(device.array(keys))
+            np.testing.assert_array_equal(got.view("u8"), keys[wanted].view("u8"))
+
+
+def test_lexsort(device):
+    rng = np.random.default_rng(8)
+    n = 900
+    keys = [
+        rng.choice([0.0, -0.0, 2.5], n),
+        rng.integers(-3, 3, n).astype("i4"),
+        rng.random(n) < 0.5,
+        rng.random(n).round(2),
+    ]
+    on_device = [device.array(key) for key in keys]
+    np.testing.assert_array_equal(words.lexsort(on_device), np.lexsort(keys))
+    wanted = np.lexsort([-keys[0], keys[1], ~keys[2], keys[3]])
+    np.testing.assert_array_equal(words.lexsort(on_device, descending=[True, False, True, False]), wanted)
+    with pytest.raises(ValueError, match="one a key"):
+        words.lexsort(on_device, descending=[True])
+
+
+def test_whole_numbers_in_floats_are_narrow(device):
+    rng = np.random.default_rng(9)
+    keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
+    on_device = [device.array(key) for key in keys]
+    columns = [words.Column(key, words.device_key(key.dtype)) for key in on_device]
+    assert len(words.lay_out(columns, 900)) == 2  # of 64 bits each, for four times 64
+    np.testing.assert_array_equal(words.lexsort(on_device), np.lexsort(keys))
+    np.testing.assert_array_equal(words.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
