@@ -16,3 +16,12 @@ def ops_for(array: Any) -> ModuleType:
     """The steps for chunks of an array's type; CuPy is only imported where its chunks are."""
     name = "cupy_ops" if library_of(array) == "cupy" else "numpy_ops"
     return import_module(f"{__name__}.{name}")
+
+
+def synchronize(array: Any) -> None:
+    """Wait until what was launched for an array is done, so that others than its own stream may read it.
+
+    UCX and a spill to host memory know nothing of streams. Arrays on the host are always done.
+    """
+    if library_of(array) == "cupy":
+        ops_for(array).synchronize()

@@ -16,6 +16,7 @@ from .cuts import find_cuts
 from .exchange import exchange
 from .finish import Finish, output_chunks
 from .local_sort import local_sorts
+from .slabs import exchange_slabs
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -52,10 +53,12 @@ class Recipe:
             [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
             for chunk in range(len(plan.sizes))
         ]
+        finish = Finish(plan.order, self.with_keys, self.with_positions)
+        if plan.exchange == "device":
+            return exchange_slabs(token, plan, sources, finish)
         sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
-        finish = Finish(plan.order, self.with_keys, self.with_positions)
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, finish)}
 
     def output(self, name: str, which: int, extra_dims: int) -> dict[Key, Task]:

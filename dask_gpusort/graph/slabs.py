@@ -1,0 +1,241 @@
+"""The device exchange: few tasks, few steps from task to task, one contiguous slab a (bundle, group).
+
+On a host with fast links between its GPUs the wire is not the problem; tasks are (a step from a task to the next takes
+milliseconds, whatever the task does). So one round of counting must do (see `bounds`), chunks of one worker are sorted
+by one task, and the graph has five steps between the input and the output::
+
+    chunks of bundle b          sort-local b    each chunk sorted, and what it answers to the one round of counting
+        |           |
+        |      sort-count b                     the answer alone: small, on the host, goes to every worker
+        |           |
+        |      [sort-scan]                      many chunks, or unknown sizes: the bounds of the cuts are found once
+        |           |
+    sort-scatter (b, g)                         the bundle's pieces for group g, copied end to end: one message
+              |
+         sort-merge g                           cut into pieces again, merged, both ends cut off exactly
+
+Tasks for B bundles, G groups and C output chunks: B (2 + G) + G + C, and one more with a scan. On four GPUs of less
+than a GiB of keys each: 32 for 4 chunks, 44 for 16.
+
+Slabs are copies, so a sorted bundle is free as soon as its slabs are cut, and each slab once its group is finished.
+Every array is complete when its task ends (`synchronize`): the wire knows nothing of streams.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.typing import Key
+
+from ..chunk import numpy_ops, ops_for, synchronize
+from ..chunk.run import Run
+from ..order import Order
+from ..plan import Plan
+from ..table import Entries
+from . import wire
+from .bounds import Bounds, bound_cuts, fingerprint
+from .cuts import boundary_ranks, checked_sizes
+from .finish import Finish
+
+#: What tasks know of the cuts: their bounds, or the answers of each bundle, from which they follow.
+Told: TypeAlias = Bounds | list[list[tuple[int, Entries]]]
+
+#: Results of scans that a process keeps: of the sorts that run at a time.
+REMEMBERED_SCANS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Sorted chunks of one task, and what each answers.
+
+    Attributes
+    ----------
+    chunks : tuple of int
+        Their numbers, ascending.
+    runs : tuple of Run
+    answers : tuple of Entries
+    """
+
+    chunks: tuple[int, ...]
+    runs: tuple[Run, ...]
+    answers: tuple[Entries, ...]
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``."""
+        small = sum(answer.keys.nbytes + answer.left.nbytes + answer.right.nbytes for answer in self.answers)
+        return object.__sizeof__(self) + sum(map(sys.getsizeof, self.runs)) + small
+
+
+def _take_apart(bundle: Bundle) -> tuple[Any, list[Any]]:
+    arrays = [array for run in bundle.runs for array in run.arrays]
+    return (bundle.chunks, bundle.answers, [len(run.arrays) for run in bundle.runs]), arrays
+
+
+def _put_together(kept: Any, arrays: Sequence[Any]) -> Bundle:
+    chunks, answers, counts = kept
+    ends = pairwise(accumulate(counts, initial=0))
+    runs = tuple(Run(arrays[start], tuple(arrays[start + 1 : stop])) for start, stop in ends)
+    return Bundle(chunks, runs, answers)
+
+
+wire.travels(Bundle, _take_apart, _put_together)
+
+
+def sort_bundle(
+    sources: list[list[Any]], chunks: tuple[int, ...], order: Order, samples: int, positions: bool
+) -> Bundle:
+    """Task: sort some chunks, each for itself, and answer the round of counting."""
+    wire.register()
+    runs = []
+    for block, *values in sources:
+        runs.append(ops_for(block).local_sort(block, values, order, positions=positions))
+    answers = tuple(ops_for(run.keys).probe(run, None, order, samples=samples) for run in runs)
+    synchronize(runs[0].keys)
+    return Bundle(chunks, tuple(runs), answers)
+
+
+def take_answers(bundle: Bundle) -> list[tuple[int, Entries]]:
+    """Task: number and answer of each chunk of a bundle."""
+    return list(zip(bundle.chunks, bundle.answers, strict=True))
+
+
+def scan(told: list[list[tuple[int, Entries]]], plan: Plan) -> Bounds:
+    """Task: bounds of all cuts, from the answers of all chunks."""
+    numbered = dict(pair for answers in told for pair in answers)
+    answers = [numbered[chunk] for chunk in range(len(plan.sizes))]
+    sizes = checked_sizes(plan, answers)
+    return bound_cuts(answers, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order))
+
+
+_remembered: list[tuple[list[Entries], Plan, Bounds]] = []
+
+
+def bounds_of(told: Told, plan: Plan) -> Bounds:
+    """What the scan found; where there is no scan, the same from the answers.
+
+    Every task of a worker gets the same answers, which are compared by identity: those of a chunk that was computed
+    again are others.
+    """
+    if isinstance(told, Bounds):
+        return told
+    answers = [answer for pairs in told for _, answer in pairs]
+    for known, of_plan, bounds in list(_remembered):
+        if of_plan == plan and len(known) == len(answers) and all(map(_is, known, answers)):
+            return bounds
+    found = scan(told, plan)
+    _remembered.append((answers, plan, found))
+    del _remembered[:-REMEMBERED_SCANS]
+    return found
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def cut_slab(bundle: Bundle, told: Told, group: int, plan: Plan) -> Run:
+    """Task: what a bundle has for a group, its chunks' pieces end to end in memory of their own."""
+    wire.register()
+    bounds = bounds_of(told, plan)
+    for chunk, run, answer in zip(bundle.chunks, bundle.runs, bundle.answers, strict=True):
+        # A chunk that was lost and computed again must be what it was.
+        if len(run) != bounds.starts[chunk + 1] - bounds.starts[chunk] or fingerprint(answer) != bounds.prints[chunk]:
+            raise RuntimeError(
+                f"chunk {chunk} is not what it was when it was counted: the input changes when it is computed again; "
+                "persist it, or give its random numbers a seed"
+            )
+    pieces = [run[bounds.piece(chunk, group)] for chunk, run in zip(bundle.chunks, bundle.runs, strict=True)]
+    slab = Run.concat(pieces)
+    synchronize(slab.keys)
+    return slab
+
+
+def merge_slabs(slabs: list[Run], told: Told, group: int, plan: Plan, finish: Finish) -> tuple[Any, ...]:
+    """Task: finish a group from its slabs.
+
+    Returns
+    -------
+    tuple of arrays
+        Of equal length: the sorted keys if wanted, then the values; positions are global.
+    """
+    bounds = bounds_of(told, plan)
+    pieces = _pieces_in_order(slabs, bounds, group, plan)
+    if finish.with_positions:
+        pieces = [(start, _place(piece, start)) for start, piece in pieces]
+    merged = ops_for(slabs[0].keys).merge([piece for _, piece in pieces], plan.order)
+    kept = bounds.kept(group)
+    if kept != slice(0, len(merged)):
+        merged = merged[kept]
+    keys = (ops_for(merged.keys).decode(merged.keys, plan.order),) if finish.with_keys else ()
+    synchronize(merged.keys)
+    return keys + merged.values
+
+
+def _pieces_in_order(slabs: list[Run], bounds: Bounds, group: int, plan: Plan) -> list[tuple[int, Run]]:
+    """Global start of the chunk, and the piece, of each chunk that has keys for the group; one if none has."""
+    lengths = bounds.lengths(group)
+    found: dict[int, Run] = {}
+    for chunks, slab in zip(plan.sources, slabs, strict=True):
+        ends = list(accumulate((int(lengths[chunk]) for chunk in chunks), initial=0))
+        if len(slab) != ends[-1]:
+            raise RuntimeError(f"group {group} received {len(slab)} keys where the cuts say {ends[-1]}")
+        for chunk, (start, stop) in zip(chunks, pairwise(ends), strict=True):
+            if start < stop:
+                found[chunk] = slab[start:stop]
+    if not found:
+        return [(0, slabs[0])]
+    if len(found) == 1:
+        # The finish may write to its pieces; of several it makes a copy anyway.
+        found = {chunk: piece.copy() for chunk, piece in found.items()}
+    return [(int(bounds.starts[chunk]), found[chunk]) for chunk in sorted(found)]
+
+
+def _place(piece: Run, start: int) -> Run:
+    """A piece with its last value, positions in the chunk, made global."""
+    *values, positions = piece.values
+    return Run(piece.keys, (*values, positions.astype(np.int64) + start))
+
+
+def exchange_slabs(token: str, plan: Plan, sources: Sequence[Sequence[Key]], finish: Finish) -> dict[Key, Task]:
+    """Graph of all stages from the input chunks to the finished groups.
+
+    Parameters
+    ----------
+    token : str
+    plan : Plan
+    sources : sequence of sequences of keys, shape (num_chunks, 1 + num_values)
+        The chunks of the keys and of each companion.
+    finish : Finish
+
+    Returns
+    -------
+    dict of key to Task
+        The finished groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them,
+        ``("sort-scan-" + token, 0)``.
+    """
+    wire.register()
+    tasks: list[Task] = []
+    for number, chunks in enumerate(plan.sources):
+        blocks = List(*(List(*map(TaskRef, sources[chunk])) for chunk in chunks))
+        options = (chunks, plan.order, plan.samples, finish.with_positions)
+        tasks.append(Task((f"sort-local-{token}", number), sort_bundle, blocks, *options))
+    bundles = [task.ref() for task in tasks]
+    counts = [Task((f"sort-count-{token}", number), take_answers, bundle) for number, bundle in enumerate(bundles)]
+    told: Any = List(*(task.ref() for task in counts))
+    tasks += counts
+    if plan.scans:
+        tasks.append(Task((f"sort-scan-{token}", 0), scan, told, plan))
+        told = tasks[-1].ref()
+    for group in range(len(plan.groups)):
+        slabs = [
+            Task((f"sort-scatter-{token}", number, group), cut_slab, bundle, told, group, plan)
+            for number, bundle in enumerate(bundles)
+        ]
+        mine = List(*(task.ref() for task in slabs))
+        tasks += [*slabs, Task((f"sort-merge-{token}", group), merge_slabs, mine, told, group, plan, finish)]
+    return {task.key: task for task in tasks}
