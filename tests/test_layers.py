@@ -14,7 +14,7 @@ import dask_gpusort
 ROOT = Path(dask_gpusort.__file__).parent
 
 #: Rooms from the entrance inwards: each imports only from rooms behind it.
-ROOMS = ["__init__", "register", "api", "graph", "plan", "chunk", "kernels", "order"]
+ROOMS = ["__init__", "register", "cluster", "api", "graph", "plan", "chunk", "kernels", "order"]
 #: These import nothing of ours at all.
 LEAVES = {"keys", "table", "network", "errors", "config"}
 
@@ -94,7 +94,7 @@ import numpy as np
 import dask_gpusort
 
 x = da.from_array(np.arange(100)[::-1], chunks=7)
-for exchange in ("auto", "gather", "tasks"):
+for exchange in ("auto", "gather", "tasks", "device"):
     assert (dask_gpusort.sort(x, exchange=exchange).compute() == np.arange(100)).all()
 assert (dask_gpusort.argsort(x).compute() == np.arange(100)[::-1]).all()
 loaded = {{name.partition(".")[0] for name in sys.modules}}
@@ -130,6 +130,7 @@ def test_importing_is_cheap():
 
 
 def test_public_names():
-    assert sorted(dask_gpusort.__all__) == ["argsort", "explain", "register", "sort", "sort_by_key", "unregister"]
+    own = ["argsort", "cluster", "explain", "register", "sort", "sort_by_key", "unregister", "warm_up"]
+    assert sorted(dask_gpusort.__all__) == own
     for name in dask_gpusort.__all__:
         assert getattr(dask_gpusort, name).__doc__
