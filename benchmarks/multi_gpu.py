@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import platform
 import statistics
@@ -28,6 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import distributed
 import numpy as np
@@ -92,7 +94,6 @@ class Row:
     baseline: float | None = None
     baseline_steps: dict[str, float] = field(default_factory=dict)
     phases: dict[str, dict[str, float]] = field(default_factory=dict)
-    peak_bytes: int = 0
     verified: bool = False
     error: str = ""
 
@@ -128,9 +129,8 @@ def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: 
     return (uniform * 2.0 ** min(53, 8 * np.dtype(work.dtype).itemsize)).astype(work.dtype)
 
 
-def chunk_facts(keys: Any, values: Any | None, start: int, library: str) -> dict[str, Any]:
+def chunk_facts(keys: Any, values: Any | None) -> dict[str, Any]:
     """Task: what is checked of one chunk. Knows nothing of the package."""
-    module = __import__(library)
     ordered, checksum = True, 0
     for first in range(0, len(keys), PIECE):
         part = keys[first : first + PIECE + 1]
@@ -147,7 +147,7 @@ def chunk_facts(keys: Any, values: Any | None, start: int, library: str) -> dict
     ends = [] if not len(keys) else [keys[0].item(), keys[-1].item()]
     if values is not None and len(keys):
         ends = [(ends[0], values[0].item()), (ends[1], values[-1].item())]
-    return {"ordered": ordered, "checksum": checksum % (1 << 64), "size": len(keys), "ends": ends, "on": library}
+    return {"ordered": ordered, "checksum": checksum % (1 << 64), "size": len(keys), "ends": ends}
 
 
 class Data:
@@ -190,10 +190,7 @@ class Data:
         """Facts of every chunk, where it lies."""
         columns = [distributed.futures_of(keys), distributed.futures_of(values) if values is not None else []]
         columns[1] = columns[1] or [None] * len(columns[0])
-        found = [
-            self.client.submit(chunk_facts, *pair, start, self.library, pure=False)
-            for *pair, start in zip(*columns, self.starts, strict=False)
-        ]
+        found = [self.client.submit(chunk_facts, *pair, pure=False) for pair in zip(*columns, strict=True)]
         return self.client.gather(found)
 
     def check(self, found: tuple[Any, ...]) -> bool:
@@ -205,7 +202,7 @@ class Data:
         filled = [fact["ends"] for fact in after if fact["ends"]]
         return (
             all(fact["ordered"] for fact in after)
-            and all(one[1] <= two[0] for one, two in zip(filled, filled[1:], strict=False))
+            and all(one[1] <= two[0] for one, two in itertools.pairwise(filled))
             and sum(fact["checksum"] for fact in before) % (1 << 64)
             == sum(fact["checksum"] for fact in after) % (1 << 64)
             and [fact["size"] for fact in before] == [fact["size"] for fact in after]
@@ -272,11 +269,6 @@ def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[st
     return {**found, "scheduler": {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0}}
 
 
-def peak_bytes(dask_worker: Any = None) -> int:
-    """Device memory in use on a worker now; RMM's pool is one allocation, so what CuPy holds says nothing."""
-    return sum(int(getattr(value, "nbytes", 0)) for value in dask_worker.data.values())
-
-
 def measure(client: Any, name: str, work: Work, log2: int, library: str) -> Row:
     """One row of the table."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
@@ -304,7 +296,9 @@ def started(gpus: int, library: str, protocol: str | None) -> Iterator[Any]:
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0")
-    with cluster, distributed.Client(cluster) as client:
+    # What CuPy chunks get by themselves.
+    forced = dask.config.set({"gpusort.exchange": "device"})
+    with forced, cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(gpus, timeout=PATIENCE)
         dtypes = ("u4",) if library == "numpy" else ("u4", "u8")
         print(f"{gpus} workers over {cluster.scheduler_address.split(':')[0]}, warmed up in ", end="", flush=True)
@@ -402,10 +396,8 @@ def write_results(rows: dict[tuple[str, int], Row], options: argparse.Namespace)
     out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Sorts on many GPUs of one host", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
     lines += [f"Medians of {REPEATS} warm runs, wall time from `persist` to the last chunk.", ""]
-    lines += [
-        "| work | GPUs | keys | ours, ms | Gkeys/s | PyTorch + NCCL, ms | ratio | verified |",
-        "|---|--:|--:|" + "--:|" * 4 + "---|",
-    ]
+    columns = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "ratio", "verified"]
+    lines += [f"| {' | '.join(columns)} |", "|---|" + "--:|" * (len(columns) - 2) + "---|"]
     for row in ordered:
         if not row.seconds:
             lines.append(f"| {row.work} | {row.gpus} | {row.keys:,} | | | | | {row.error} |")

@@ -41,13 +41,8 @@ def client(on_cluster):
 def test_p2p_is_chosen_and_fits(client):
     assert p2p.unavailable() is None
     x = da.zeros(100, chunks=10)
-    for asked, used in (
-        ("auto", "p2p"),
-        ("tasks", "tasks"),
-        ("p2p", "p2p"),
-        ("gather", "gather"),
-        ("device", "device"),
-    ):
+    used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device")}}
+    for asked, used in used_for.items():
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
 
 

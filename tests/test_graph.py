@@ -29,6 +29,8 @@ from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers, make_plan
 
 EXCHANGES = ("gather", "tasks", "device")
+#: Those that get exact cuts; for the other see `test_slabs`.
+CUT_EXACTLY = ("gather", "tasks")
 
 
 def tasks_of(darr):
@@ -172,7 +174,7 @@ def test_graphs_travel(dumps, materialised):
 
 
 @pytest.mark.parametrize("fuse", [False, True, None])
-@pytest.mark.parametrize("exchange", ("gather", "tasks"))
+@pytest.mark.parametrize("exchange", EXCHANGES)
 def test_with_and_without_fusion(fuse, exchange):
     array = ours.make("i8", 300)
     with dask.config.set({"optimization.fuse.active": fuse}), groups(4):
@@ -268,7 +270,7 @@ def test_cuts_are_exact_in_every_dtype(data, array, count, descending):
 @given(
     st.data(),
     ours.arrays(sizes=st.integers(1, 80), dtypes=["i8", "f4", "S5", "c16"]),
-    st.sampled_from(("gather", "tasks")),
+    st.sampled_from(CUT_EXACTLY),
 )
 def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
     (chunks,) = data.draw(ours.chunkings(array.shape))
