@@ -35,6 +35,7 @@ import distributed
 import numpy as np
 
 import dask_gpusort
+from dask_gpusort.cluster import make_prompt
 
 HERE = Path(__file__).parent
 REPEATS = 5
@@ -294,6 +295,7 @@ def started(gpus: int, library: str, protocol: str | None) -> Iterator[Any]:
     """A client of a warm cluster."""
     if library == "numpy":
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
+        make_prompt(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0")
     # What CuPy chunks get by themselves.

@@ -78,6 +78,9 @@ def cluster(
 
     Notes
     -----
+    Messages between the scheduler and the workers are sent at once, where distributed gathers them for up to 5 ms (see
+    `dask_gpusort.prompt`); not if ``asynchronous=True``.
+
     Workers are processes that import the main module again: in a script, call this under
     ``if __name__ == "__main__":``.
 
@@ -101,7 +104,18 @@ def cluster(
     }
     if pool is not None and find_spec("rmm") is not None:
         settings |= {"rmm_pool_size": pool, "rmm_allocator_external_lib_list": ["cupy"]}
-    return dask_cuda.LocalCUDACluster(**{**settings, **options})
+    started = dask_cuda.LocalCUDACluster(**{**settings, **options})
+    if not started.asynchronous:
+        make_prompt(started)
+    return started
+
+
+def make_prompt(started: Any) -> None:
+    """Let the scheduler and the workers of a cluster tell each other at once what has happened."""
+    distributed, prompt = import_module("distributed"), import_module("dask_gpusort.prompt")
+    with distributed.Client(started, set_as_default=False) as client:
+        client.register_plugin(prompt.PromptScheduler())
+        client.register_plugin(prompt.PromptWorker())
 
 
 def _has_ucx() -> bool:

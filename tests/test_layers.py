@@ -14,7 +14,7 @@ import dask_gpusort
 ROOT = Path(dask_gpusort.__file__).parent
 
 #: Rooms from the entrance inwards: each imports only from rooms behind it.
-ROOMS = ["__init__", "register", "cluster", "api", "graph", "plan", "chunk", "kernels", "order"]
+ROOMS = ["__init__", "register", "cluster", "prompt", "api", "graph", "plan", "chunk", "kernels", "order"]
 #: These import nothing of ours at all.
 LEAVES = {"keys", "table", "network", "errors", "config"}
 
@@ -69,8 +69,8 @@ def test_inner_rooms_do_not_know_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_distributed_is_known_to_the_engine_alone(path):
-    if not path.name.startswith("p2p"):
+def test_distributed_is_known_to_the_engine_and_the_plugins_alone(path):
+    if not path.name.startswith(("p2p", "prompt")):
         assert "distributed" not in theirs(path)
 
 
