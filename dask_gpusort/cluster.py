@@ -149,21 +149,29 @@ def warm_up(client: Any, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4
     addresses = list(client.scheduler_info(n_workers=-1)["workers"])
     if not addresses:
         raise ValueError("the cluster has no workers yet: call client.wait_for_workers(n) first")
-    wait = import_module("distributed").wait
-    sent = [client.submit(_message, number, workers=[address], pure=False) for number, address in enumerate(addresses)]
-    wait([client.submit(_receive, sent, workers=[address], pure=False) for address in addresses])
-    empty = client.submit(_meta, workers=[addresses[0]], pure=False).result()
-    library = np if empty == "numpy" else import_module(empty)
     with client.as_current(), dask.config.set(scheduler="distributed"):
+        _open_connections(client, addresses)
         for dtype in map(np.dtype, dtypes):
-            meta = library.empty(0, dtype)
-            chunks = ((WARM_KEYS,) * len(addresses),)
-            keys = da.map_blocks(_random_keys, dtype, empty, chunks=chunks, dtype=dtype, meta=meta).persist()
-            wait([sort(keys).persist(), argsort(keys).persist()])
+            _sort_once(client, addresses, dtype)
     return perf_counter() - start
 
 
-def _meta() -> str:
+def _open_connections(client: Any, addresses: Sequence[str]) -> None:
+    """Every worker has a message of every other."""
+    sent = [client.submit(_message, number, workers=[address], pure=False) for number, address in enumerate(addresses)]
+    client.gather([client.submit(_receive, sent, workers=[address], pure=False) for address in addresses])
+
+
+def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> None:
+    """Sort and argsort random keys of a dtype, a chunk for each worker."""
+    library = client.submit(_library, workers=[addresses[0]], pure=False).result()
+    chunks = ((WARM_KEYS,) * len(addresses),)
+    meta = import_module(library).empty(0, dtype)
+    keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta).persist()
+    import_module("distributed").wait([sort(keys).persist(), argsort(keys).persist()])
+
+
+def _library() -> str:
     """Task: the library of the chunks that a worker is for."""
     if find_spec("cupy") is None:
         return "numpy"
@@ -176,7 +184,7 @@ def _meta() -> str:
 
 def _message(number: int) -> Run:
     """Task: a message as the exchange sends them."""
-    array = import_module(_meta()).full(MESSAGE_BYTES // 8, number, np.uint64)
+    array = import_module(_library()).full(MESSAGE_BYTES // 8, number, np.uint64)
     synchronize(array)
     return Run(array)
 
