@@ -35,12 +35,14 @@ import distributed
 import numpy as np
 
 import dask_gpusort
-from dask_gpusort.cluster import make_prompt
+from dask_gpusort.gpu_cluster import make_prompt
 
 HERE = Path(__file__).parent
 REPEATS = 5
 #: Seconds after which a run has failed.
 PATIENCE = 120
+#: Seconds in which workers drop a result before the next run begins.
+RELEASE = 0.1
 #: Keys that are generated or checked at a time, so that neither takes much memory beside the keys.
 PIECE = 1 << 26
 PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge", "sort", "argsort")
@@ -172,7 +174,7 @@ class Data:
                 key=(name, chunk),
                 workers=[addresses[at]],
             )
-        distributed.wait(futures.values(), timeout=PATIENCE)
+        distributed.wait(list(futures.values()), timeout=PATIENCE)
         self.keys = da.Array(futures, name, ((size,) * self.chunks,), meta=meta)
         self.values = None
         if work.want == "pairs":
@@ -249,9 +251,9 @@ def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
 
 
 def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
-    """Tasks, and compute and transfer seconds of the busiest worker, of each phase of a task stream."""
+    """Tasks of each phase of a task stream, seconds of the worker that is busiest in it, and when it ran."""
     tasks: dict[str, int] = defaultdict(int)
-    busy: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for task in stream:
         key = task["key"]
         prefix = key[0] if isinstance(key, tuple) else str(key)
@@ -260,14 +262,29 @@ def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[st
             continue
         tasks[name] += 1
         for part in task["startstops"]:
-            busy[name, part["action"]][task["worker"]] += part["stop"] - part["start"]
+            busy[name, part["action"]][task["worker"]].append((part["start"], part["stop"]))
+    moments = [moment for workers in busy.values() for spans in workers.values() for span in spans for moment in span]
     found: dict[str, dict[str, float]] = {}
     for name in (phase for phase in PHASES if phase in tasks):
-        compute = max(busy[name, "compute"].values(), default=0.0)
-        transfer = max(busy[name, "transfer"].values(), default=0.0)
+        compute, transfer = (
+            max(map(covered, busy[name, action].values()), default=0.0) for action in ("compute", "transfer")
+        )
+        mine = [span for action in ("compute", "transfer") for spans in busy[name, action].values() for span in spans]
+        start, stop = min(span[0] for span in mine), max(span[1] for span in mine)
         found[name] = {"tasks": tasks[name], "compute": compute, "transfer": transfer}
+        found[name] |= {"from": start - min(moments), "to": stop - min(moments)}
     spent = sum(phase["compute"] + phase["transfer"] for phase in found.values())
-    return {**found, "scheduler": {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0}}
+    scheduler = {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0, "from": 0.0, "to": seconds}
+    return {**found, "scheduler": scheduler}
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Seconds that some spans cover together."""
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        total += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return total
 
 
 def measure(client: Any, name: str, work: Work, log2: int, library: str) -> Row:
@@ -282,6 +299,7 @@ def measure(client: Any, name: str, work: Work, log2: int, library: str) -> Row:
         if number == 0:
             row.verified = data.check(found)
         del found
+        time.sleep(RELEASE)
     if work.repeats > 1:
         with distributed.get_task_stream(client=client) as stream:
             found, seconds = run_once(data)
@@ -370,8 +388,8 @@ def report_row(row: Row) -> None:
     )
     for name, phase in row.phases.items():
         print(
-            f"    {name:13} {phase['tasks']:4.0f} tasks, compute {1e3 * phase['compute']:7.1f} ms, "
-            f"transfer {1e3 * phase['transfer']:7.1f} ms",
+            f"    {name:13} {phase['tasks']:4.0f} tasks, compute {1e3 * phase['compute']:7.1f} ms, transfer "
+            f"{1e3 * phase['transfer']:7.1f} ms, from {1e3 * phase['from']:6.1f} to {1e3 * phase['to']:6.1f}",
             flush=True,
         )
 

@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from .api import argsort, explain, sort, sort_by_key
-from .cluster import cluster, warm_up
+from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
 __all__ = ["argsort", "cluster", "explain", "register", "sort", "sort_by_key", "unregister", "warm_up"]

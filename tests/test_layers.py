@@ -14,7 +14,7 @@ import dask_gpusort
 ROOT = Path(dask_gpusort.__file__).parent
 
 #: Rooms from the entrance inwards: each imports only from rooms behind it.
-ROOMS = ["__init__", "register", "cluster", "prompt", "api", "graph", "plan", "chunk", "kernels", "order"]
+ROOMS = ["__init__", "register", "gpu_cluster", "prompt", "api", "graph", "plan", "chunk", "kernels", "order"]
 #: These import nothing of ours at all.
 LEAVES = {"keys", "table", "network", "errors", "config"}
 
