@@ -139,11 +139,20 @@ class Plan:
         return not self.known or len(self.sizes) > SELF_SCANNED_CHUNKS
 
     @property
+    def whole_chunks(self) -> dict[int, int]:
+        """Groups that are one output chunk each, and which, in the device exchange."""
+        if self.exchange != "device":
+            return {}
+        groups = enumerate(self.groups)
+        return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
+
+    @property
     def num_tasks(self) -> int:
-        """Tasks of one sorted array, without those that make the input."""
+        """Tasks of one sorted array that is alone, without those that make the input."""
         chunks, groups = len(self.sizes), len(self.groups)
         if self.exchange == "device":
-            return len(self.sources) * (2 + groups) + self.scans + groups + len(self.chunks)
+            merges = groups - len(self.whole_chunks)
+            return len(self.sources) * (2 + groups) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": chunks + 1 + groups,

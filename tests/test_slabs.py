@@ -95,7 +95,7 @@ def own_tasks(darr):
     return [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith("sort")]
 
 
-@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 32), (16, 44), (64, 93)])
+@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 93)])
 def test_tasks_on_four_gpus(chunks, tasks):
     # What the module says, and README's table: at most 93 steps for the scheduler.
     plan = make_plan(

@@ -2,7 +2,7 @@
 
 On a host with fast links between its GPUs the wire is not the problem; tasks are (a step from a task to the next takes
 milliseconds, whatever the task does). So one round of counting must do (see `bounds`), chunks of one worker are sorted
-by one task, and the graph has five steps between the input and the output::
+by one task, and the graph has few steps between the input and the output::
 
     chunks of bundle b          sort-local b    each chunk sorted, and what it answers to the one round of counting
         |           |
@@ -14,8 +14,9 @@ by one task, and the graph has five steps between the input and the output::
               |
          sort-merge g                           cut into pieces again, merged, both ends cut off exactly
 
-Tasks for B bundles, G groups and C output chunks: B (2 + G) + G + C, and one more with a scan. On four GPUs of less
-than a GiB of keys each: 32 for 4 chunks, 44 for 16.
+Tasks for B bundles, G groups and C output chunks: B (2 + G) + G + C, and one more with a scan. A group that is one
+output chunk of the only output is finished by that chunk's own task: one task and one step less. On four GPUs of less
+than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16.
 
 Slabs are copies, so a sorted bundle is free as soon as its slabs are cut, and each slab once its group is finished.
 Every array is complete when its task ends (`synchronize`): the wire knows nothing of streams.
@@ -24,7 +25,7 @@ Every array is complete when its task ends (`synchronize`): the wire knows nothi
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
@@ -201,7 +202,15 @@ def _place(piece: Run, start: int) -> Run:
     return Run(piece.keys, (*values, positions.astype(np.int64) + start))
 
 
-def exchange_slabs(token: str, plan: Plan, sources: Sequence[Sequence[Key]], finish: Finish) -> dict[Key, Task]:
+def merge_chunk(slabs: list[Run], told: Told, group: int, plan: Plan, finish: Finish) -> Any:
+    """Task: the one output chunk that a group is, of a sort that has one output array."""
+    (chunk,) = merge_slabs(slabs, told, group, plan, finish)
+    return chunk
+
+
+def exchange_slabs(
+    token: str, plan: Plan, sources: Sequence[Sequence[Key]], finish: Finish, direct: Collection[int] = ()
+) -> dict[Key, Task]:
     """Graph of all stages from the input chunks to the finished groups.
 
     Parameters
@@ -211,11 +220,13 @@ def exchange_slabs(token: str, plan: Plan, sources: Sequence[Sequence[Key]], fin
     sources : sequence of sequences of keys, shape (num_chunks, 1 + num_values)
         The chunks of the keys and of each companion.
     finish : Finish
+    direct : collection of int
+        Groups that the output's own tasks finish (see `finish_chunks`).
 
     Returns
     -------
     dict of key to Task
-        The finished groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them,
+        The other finished groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them,
         ``("sort-scan-" + token, 0)``.
     """
     wire.register()
@@ -224,18 +235,48 @@ def exchange_slabs(token: str, plan: Plan, sources: Sequence[Sequence[Key]], fin
         blocks = List(*(List(*map(TaskRef, sources[chunk])) for chunk in chunks))
         options = (chunks, plan.order, plan.samples, finish.with_positions)
         tasks.append(Task((f"sort-local-{token}", number), sort_bundle, blocks, *options))
-    bundles = [task.ref() for task in tasks]
-    counts = [Task((f"sort-count-{token}", number), take_answers, bundle) for number, bundle in enumerate(bundles)]
-    told: Any = List(*(task.ref() for task in counts))
-    tasks += counts
+        tasks.append(Task((f"sort-count-{token}", number), take_answers, tasks[-1].ref()))
     if plan.scans:
-        tasks.append(Task((f"sort-scan-{token}", 0), scan, told, plan))
-        told = tasks[-1].ref()
+        answers = List(*(TaskRef((f"sort-count-{token}", number)) for number in range(len(plan.sources))))
+        tasks.append(Task((f"sort-scan-{token}", 0), scan, answers, plan))
+    told = _told(token, plan)
     for group in range(len(plan.groups)):
-        slabs = [
-            Task((f"sort-scatter-{token}", number, group), cut_slab, bundle, told, group, plan)
-            for number, bundle in enumerate(bundles)
-        ]
-        mine = List(*(task.ref() for task in slabs))
-        tasks += [*slabs, Task((f"sort-merge-{token}", group), merge_slabs, mine, told, group, plan, finish)]
+        for number in range(len(plan.sources)):
+            bundle = TaskRef((f"sort-local-{token}", number))
+            tasks.append(Task((f"sort-scatter-{token}", number, group), cut_slab, bundle, told, group, plan))
+        if group not in direct:
+            mine = _slabs(token, plan, group)
+            tasks.append(Task((f"sort-merge-{token}", group), merge_slabs, mine, told, group, plan, finish))
     return {task.key: task for task in tasks}
+
+
+def finish_chunks(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
+    """Graph of the output chunks that are a group each, without a step between the finish and the output.
+
+    Parameters
+    ----------
+    keys : mapping of int to key
+        Of the output chunk, for each such group.
+    token : str
+    plan : Plan
+    finish : Finish
+
+    Returns
+    -------
+    dict of key to Task
+    """
+    told = _told(token, plan)
+    return {
+        key: Task(key, merge_chunk, _slabs(token, plan, group), told, group, plan, finish)
+        for group, key in keys.items()
+    }
+
+
+def _told(token: str, plan: Plan) -> Any:
+    if plan.scans:
+        return TaskRef((f"sort-scan-{token}", 0))
+    return List(*(TaskRef((f"sort-count-{token}", number)) for number in range(len(plan.sources))))
+
+
+def _slabs(token: str, plan: Plan, group: int) -> List:
+    return List(*(TaskRef((f"sort-scatter-{token}", number, group)) for number in range(len(plan.sources))))
