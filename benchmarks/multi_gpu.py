@@ -40,7 +40,9 @@ from dask_gpusort.gpu_cluster import make_prompt
 HERE = Path(__file__).parent
 REPEATS = 5
 #: Seconds after which a run has failed.
-PATIENCE = 120
+PATIENCE = 150
+#: Host memory of a worker.
+HOST_MEMORY = "90GB"
 #: Seconds in which workers drop a result before the next run begins.
 RELEASE = 0.1
 #: Keys that are generated or checked at a time, so that neither takes much memory beside the keys.
@@ -54,12 +56,13 @@ class Work:
     """What is sorted: keys of each GPU, in chunks, and what travels with them."""
 
     dtype: str
-    log2: int
+    log2: float
     chunks: int = 1
     keys: str = "uniform"
     want: str = "keys"
     baseline: str | None = None
     placed: bool = True
+    kept: bool = True
     repeats: int = REPEATS
 
 
@@ -80,8 +83,8 @@ WORKS = {
     "sorted-30": Work("u4", 30, keys="sorted"),
     "argsort-28": Work("u4", 28, want="positions"),
     "f64-29": Work("f8", 29),
-    # 70 GiB a GPU: half of an H200's memory and more.
-    "large-u64": Work("u8", 33, chunks=8, repeats=1),
+    # 75 GB a GPU, more than half of an H200's memory: the input is made by the tasks that sort it, and not kept.
+    "large-u64": Work("u8", 33.13, chunks=8, repeats=1, kept=False),
 }
 DEFAULT = [name for name in WORKS if name not in ("large-u64", "zipf-30", "equal-30", "sorted-30", "f64-29")]
 
@@ -116,6 +119,17 @@ def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> A
     if library == "cupy":
         module.cuda.get_current_stream().synchronize()
     return out
+
+
+def make_block(work: Work, starts: range, library: str, block_id: Any = None) -> Any:
+    """Task: keys of one chunk that is not kept."""
+    chunk = block_id[0]
+    return make_chunk(work, starts[chunk], starts[chunk + 1], starts[-1], library)
+
+
+def facts_of_block(work: Work, starts: range, library: str, chunk: int) -> dict[str, Any]:
+    """Task: facts of a chunk that was not kept, made again."""
+    return chunk_facts(make_block(work, starts, library, (chunk,)), None)
 
 
 def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: int) -> Any:
@@ -156,12 +170,19 @@ def chunk_facts(keys: Any, values: Any | None) -> dict[str, Any]:
 class Data:
     """Input arrays, computed and held by the workers."""
 
-    def __init__(self, client: Any, work: Work, log2: int, library: str):
+    def __init__(self, client: Any, work: Work, log2: float, library: str):
         self.client, self.work, self.library = client, work, library
         addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        self.chunks, per_gpu = work.chunks * len(addresses), 1 << log2
-        self.total, size = per_gpu * len(addresses), per_gpu // work.chunks
+        self.chunks, size = work.chunks * len(addresses), int(2**log2) // work.chunks
+        self.total = size * self.chunks
         self.starts = range(0, self.total + 1, size)
+        self.values = None
+        if not work.kept:
+            options = {"dtype": work.dtype, "meta": __import__(library).empty(0, work.dtype)}
+            self.keys = da.map_blocks(
+                make_block, work, self.starts, library, chunks=((size,) * self.chunks,), **options
+            )
+            return
         meta = __import__(library).empty(0, work.dtype)
         name = f"input-{time.perf_counter_ns()}"
         futures = {}
@@ -176,7 +197,6 @@ class Data:
             )
         distributed.wait(list(futures.values()), timeout=PATIENCE)
         self.keys = da.Array(futures, name, ((size,) * self.chunks,), meta=meta)
-        self.values = None
         if work.want == "pairs":
             meta = __import__(library).empty(0, "u4")
             self.values = self.keys.map_blocks(number_keys, library, dtype="u4", meta=meta).persist()
@@ -200,7 +220,14 @@ class Data:
         """Whether a result is the input in order, cut exactly."""
         if self.work.want == "positions":
             return self.check_positions(found[0])
-        before = self.facts(self.keys, self.values)
+        if self.work.kept:
+            before = self.facts(self.keys, self.values)
+        else:
+            again = [
+                self.client.submit(facts_of_block, self.work, self.starts, self.library, chunk, pure=False)
+                for chunk in range(self.chunks)
+            ]
+            before = self.client.gather(again)
         after = self.facts(found[0], found[1] if len(found) > 1 else None)
         filled = [fact["ends"] for fact in after if fact["ends"]]
         return (
@@ -287,7 +314,7 @@ def covered(spans: list[tuple[float, float]]) -> float:
     return total
 
 
-def measure(client: Any, name: str, work: Work, log2: int, library: str) -> Row:
+def measure(client: Any, name: str, work: Work, log2: float, library: str) -> Row:
     """One row of the table."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     data = Data(client, work, log2, library)
@@ -315,7 +342,8 @@ def started(gpus: int, library: str, protocol: str | None) -> Iterator[Any]:
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
         make_prompt(cluster)
     else:
-        cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0")
+        # Some hosts grow their memory as it is used, so what they say at first is too little.
+        cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=HOST_MEMORY)
     # What CuPy chunks get by themselves.
     forced = dask.config.set({"gpusort.exchange": "device"})
     with forced, cluster, distributed.Client(cluster) as client:

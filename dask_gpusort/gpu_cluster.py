@@ -16,7 +16,7 @@ import dask.array as da
 import numpy as np
 
 from .api import argsort, sort
-from .chunk import synchronize
+from .chunk import complete
 from .chunk.run import Run
 
 #: Of a GPU's memory, what RMM's pool takes at the start. One allocation, of which UCX opens one memory handle for each
@@ -185,8 +185,7 @@ def _library() -> str:
 def _message(number: int) -> Run:
     """Task: a message as the exchange sends them."""
     array = import_module(_library()).full(MESSAGE_BYTES // 8, number, np.uint64)
-    synchronize(array)
-    return Run(array)
+    return Run(complete(array))
 
 
 def _receive(messages: list[Run]) -> int:
@@ -199,5 +198,4 @@ def _random_keys(dtype: np.dtype[Any], library: str, block_id: tuple[int, ...]) 
     bits = np.random.default_rng(block_id[0]).bytes(WARM_KEYS * dtype.itemsize)
     host = np.frombuffer(bits, dtype) if dtype.kind != "b" else np.frombuffer(bits, np.uint8) > 127
     found = host if library == "numpy" else import_module(library).asarray(host)
-    synchronize(found)
-    return found
+    return complete(found)

@@ -8,14 +8,16 @@ from typing import Any
 from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
-from ..chunk import ops_for
+from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
 
 
 def sort_chunk(block: Any, *values: Any, order: Order, positions: bool) -> Run:
     """Task: sort one chunk."""
-    return ops_for(block).local_sort(block, values, order, positions=positions)
+    run: Run = ops_for(block).local_sort(block, values, order, positions=positions)
+    complete(run.keys)
+    return run
 
 
 def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, positions: bool) -> dict[Key, Task]:

@@ -19,7 +19,7 @@ output chunk of the only output is finished by that chunk's own task: one task a
 than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16.
 
 Slabs are copies, so a sorted bundle is free as soon as its slabs are cut, and each slab once its group is finished.
-Every array is complete when its task ends (`synchronize`): the wire knows nothing of streams.
+Every array is complete when its task ends (`complete`): the wire knows nothing of streams.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
-from ..chunk import numpy_ops, ops_for, synchronize
+from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
@@ -97,7 +97,7 @@ def sort_bundle(
     for block, *values in sources:
         runs.append(ops_for(block).local_sort(block, values, order, positions=positions))
     answers = tuple(ops_for(run.keys).probe(run, None, order, samples=samples) for run in runs)
-    synchronize(runs[0].keys)
+    complete(runs[0].keys)
     return Bundle(chunks, tuple(runs), answers)
 
 
@@ -152,7 +152,7 @@ def cut_slab(bundle: Bundle, told: Told, group: int, plan: Plan) -> Run:
             )
     pieces = [run[bounds.piece(chunk, group)] for chunk, run in zip(bundle.chunks, bundle.runs, strict=True)]
     slab = Run.concat(pieces)
-    synchronize(slab.keys)
+    complete(slab.keys)
     return slab
 
 
@@ -173,7 +173,7 @@ def merge_slabs(slabs: list[Run], told: Told, group: int, plan: Plan, finish: Fi
     if kept != slice(0, len(merged)):
         merged = merged[kept]
     keys = (ops_for(merged.keys).decode(merged.keys, plan.order),) if finish.with_keys else ()
-    synchronize(merged.keys)
+    complete(merged.keys)
     return keys + merged.values
 
 

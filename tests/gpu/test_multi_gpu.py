@@ -49,7 +49,7 @@ def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
     if protocol == "ucx":
         pytest.importorskip("distributed_ucxx")
     config = {"distributed.scheduler.allowed-failures": 10, "distributed.comm.timeouts.connect": "60s"}
-    options = {"pool": "8GB", "dashboard_address": ":0", **options}
+    options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
     with dask.config.set(config):
         return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
 
