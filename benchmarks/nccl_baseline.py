@@ -35,7 +35,7 @@ def order(keys: Any, values: Any | None) -> tuple[Any, Any | None]:
 
 def send_counts(keys: Any, world: int) -> Any:
     """How many of the sorted keys go to each process, by splitters that all agree on."""
-    own = keys[torch.linspace(0, len(keys) - 1, SAMPLES, device=keys.device).long()]
+    own = keys[torch.arange(SAMPLES, device=keys.device) * (len(keys) - 1) // (SAMPLES - 1)]
     samples = [torch.empty_like(own) for _ in range(world)]
     dist.all_gather(samples, own)
     splitters = torch.sort(torch.cat(samples))[0][SAMPLES * torch.arange(1, world, device=keys.device)]

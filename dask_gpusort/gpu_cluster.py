@@ -27,8 +27,8 @@ POOL_FRACTION = 0.9
 SPILL_FRACTION = 0.65
 #: Bytes that every worker sends to every other in the warm-up: enough that UCX takes the way of large messages.
 MESSAGE_BYTES = 1 << 26
-#: Keys of each worker that the warm-up sorts: enough for the kernels that large chunks use.
-WARM_KEYS = 1 << 22
+#: Keys of each worker that the warm-up sorts: on a GPU enough for the kernels that large chunks use.
+WARM_KEYS = {"cupy": 1 << 24, "numpy": 1 << 14}
 
 _REMEDY = (
     "dask_gpusort.cluster needs dask-cuda: pip install dask-cuda rmm-cu13 distributed-ucxx-cu13 (cu12 for CUDA 12), "
@@ -165,7 +165,7 @@ def _open_connections(client: Any, addresses: Sequence[str]) -> None:
 def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> None:
     """Sort and argsort random keys of a dtype, a chunk for each worker."""
     library = client.submit(_library, workers=[addresses[0]], pure=False).result()
-    chunks = ((WARM_KEYS,) * len(addresses),)
+    chunks = ((WARM_KEYS[library],) * len(addresses),)
     meta = import_module(library).empty(0, dtype)
     keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta).persist()
     import_module("distributed").wait([sort(keys).persist(), argsort(keys).persist()])
@@ -195,7 +195,7 @@ def _receive(messages: list[Run]) -> int:
 
 def _random_keys(dtype: np.dtype[Any], library: str, block_id: tuple[int, ...]) -> Any:
     """Task: random bits as keys."""
-    bits = np.random.default_rng(block_id[0]).bytes(WARM_KEYS * dtype.itemsize)
+    bits = np.random.default_rng(block_id[0]).bytes(WARM_KEYS[library] * dtype.itemsize)
     host = np.frombuffer(bits, dtype) if dtype.kind != "b" else np.frombuffer(bits, np.uint8) > 127
     found = host if library == "numpy" else import_module(library).asarray(host)
     return complete(found)

@@ -81,7 +81,6 @@ def test_messages_are_sent_at_once():
 
 
 def test_warm_up_leaves_nothing_behind(cluster_client, monkeypatch):
-    monkeypatch.setattr(clusters, "WARM_KEYS", 1000)
     monkeypatch.setattr(clusters, "MESSAGE_BYTES", 8000)
     monkeypatch.setattr(clusters, "_library", lambda: "numpy")
     assert dask_gpusort.warm_up(cluster_client, dtypes=["u4", "?", np.float64]) > 0
