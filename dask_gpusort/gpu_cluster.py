@@ -78,8 +78,9 @@ def cluster(
 
     Notes
     -----
-    Messages between the scheduler and the workers are sent at once, where distributed gathers them for up to 5 ms (see
-    `dask_gpusort.prompt`); not if ``asynchronous=True``.
+    Messages between the scheduler and the workers are sent at once, where distributed gathers them for up to 5 ms, and
+    tasks that have dependencies are never dealt out as root tasks (see `dask_gpusort.prompt`); neither if
+    ``asynchronous=True``.
 
     Workers are processes that import the main module again: in a script, call this under
     ``if __name__ == "__main__":``.
@@ -111,7 +112,7 @@ def cluster(
 
 
 def make_prompt(started: Any) -> None:
-    """Let the scheduler and the workers of a cluster tell each other at once what has happened."""
+    """Let the scheduler and the workers of a cluster talk at once, and run tasks where their data are."""
     distributed, prompt = import_module("distributed"), import_module("dask_gpusort.prompt")
     with distributed.Client(started, set_as_default=False) as client:
         client.register_plugin(prompt.PromptScheduler())

@@ -6,6 +6,8 @@ import sys
 import time
 from types import SimpleNamespace
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -78,6 +80,33 @@ def test_messages_are_sent_at_once():
         streams = list(cluster.scheduler.stream_comms.values())
         assert [stream.interval for stream in streams] == [INTERVAL] * 2
         assert [worker.batched_stream.interval for worker in cluster.workers.values()] == [INTERVAL] * 2
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_groups_stay_where_they_are_finished(workers):
+    # Four chunks of each group, as many as distributed takes for root tasks.
+    array = np.random.default_rng(0).permutation(64_000)
+    options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    moved = []
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        clusters.make_prompt(cluster)
+        x = da.from_array(array, chunks=1_000).persist()
+        distributed.wait(x)
+        with dask.config.set({"gpusort.groups": workers}), distributed.get_task_stream(client=client) as stream:
+            found = dask_gpusort.sort(x, exchange="device").persist()
+            distributed.wait(found)
+        assert (found.compute() == np.arange(64_000)).all()
+    for task in stream.data:
+        name = str(task["key"][0])
+        stays = name.startswith("sort-") and not name.startswith(("sort-scan", "sort-scatter", "sort-merge"))
+        if stays and any(part["action"] == "transfer" for part in task["startstops"]):
+            moved.append(task["key"])
+    assert sum(str(task["key"][0]).startswith("sort-") for task in stream.data) > 64
+    assert not moved
 
 
 def test_warm_up_leaves_nothing_behind(cluster_client, monkeypatch):
