@@ -381,6 +381,9 @@ def make_plan(
         groups = min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
     elif groups is None:
         groups = count_groups(exchange, total, workers)
+        if device:
+            # An output chunk in parts is moved once more, which only GPUs without a group are worth.
+            groups = min(groups, max(len(chunks), workers.threads))
     laid_out = lay_out_groups(chunks, groups)
     if device:
         # One round of ranks: what it leaves in question is settled where a group is finished.

@@ -146,6 +146,14 @@ def test_samples_are_bounded(chunks):
     assert plan.group_bytes <= 64 * GIB / 8
 
 
+@pytest.mark.parametrize(("chunks", "groups"), [(2, 4), (4, 4), (6, 6), (8, 8), (64, 8)])
+def test_chunks_are_only_cut_for_gpus_that_have_none(chunks, groups):
+    sizes = (4 * GIB // chunks,) * chunks
+    options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
+    plan = make_plan(Order(np.dtype("u4")), sizes, sizes, workers=Workers(4, 140 * GIB, devices=True), **options)
+    assert len(plan.groups) == groups
+
+
 def test_groups_of_large_data_fit_a_device():
     sizes = (1 << 30,) * 36
     plan = make_plan(
