@@ -33,6 +33,8 @@ extern "C" __global__ void delay(long long ticks) {
 }
 """
 TICKS = 600_000_000
+#: In a worker: keeps alive what its threads use.
+STREAMS: list[Any] = []
 
 
 def delay(stream: Any) -> None:
@@ -177,6 +179,7 @@ def slow_block(block: np.ndarray) -> Any:
     found = cupy.asarray(block)
     cupy.cuda.get_current_stream().synchronize()
     stream = cupy.cuda.Stream(non_blocking=True)
+    STREAMS.append(stream)
     stream.use()
     delay(stream)
     return found
