@@ -96,6 +96,8 @@ class Row:
     work: str
     gpus: int
     keys: int
+    data_bytes: int = 0
+    peak_bytes: int = 0
     seconds: list[float] = field(default_factory=list)
     baseline: float | None = None
     baseline_steps: dict[str, float] = field(default_factory=dict)
@@ -106,6 +108,11 @@ class Row:
     @property
     def median(self) -> float:
         return statistics.median(self.seconds) if self.seconds else float("nan")
+
+    @property
+    def peak(self) -> float:
+        """Most memory of a GPU beside the input, in shares of the data."""
+        return self.peak_bytes * self.gpus / self.data_bytes if self.data_bytes else float("nan")
 
 
 def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> Any:
@@ -175,6 +182,7 @@ class Data:
         addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
         self.chunks, size = work.chunks * len(addresses), int(2**log2) // work.chunks
         self.total = size * self.chunks
+        self.row_bytes = np.dtype(work.dtype).itemsize + {"keys": 0, "pairs": 4, "positions": 8}[work.want]
         self.starts = range(0, self.total + 1, size)
         self.values = None
         if not work.kept:
@@ -211,8 +219,7 @@ class Data:
 
     def facts(self, keys: Any, values: Any | None) -> list[dict[str, Any]]:
         """Facts of every chunk, where it lies."""
-        columns = [distributed.futures_of(keys), distributed.futures_of(values) if values is not None else []]
-        columns[1] = columns[1] or [None] * len(columns[0])
+        columns = chunk_futures(keys), [None] * self.chunks if values is None else chunk_futures(values)
         found = [self.client.submit(chunk_facts, *pair, pure=False) for pair in zip(*columns, strict=True)]
         return self.client.gather(found)
 
@@ -240,10 +247,7 @@ class Data:
 
     def check_positions(self, positions: Any) -> bool:
         """Whether positions are a permutation, by their sum and that of their squares."""
-        sums = [
-            self.client.submit(sums_of, future, self.library, pure=False)
-            for future in distributed.futures_of(positions)
-        ]
+        sums = [self.client.submit(sums_of, future, self.library, pure=False) for future in chunk_futures(positions)]
         one, two = (sum(column) % (1 << 64) for column in zip(*self.client.gather(sums), strict=True))
         n = self.total
         return one == n * (n - 1) // 2 % (1 << 64) and two == (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
@@ -263,6 +267,31 @@ def sums_of(positions: Any, library: str) -> tuple[int, int]:
         part = positions[first : first + PIECE].astype("u8")
         one, two = one + int(part.sum(dtype="u8")), two + int((part * part).sum(dtype="u8"))
     return one, two
+
+
+def chunk_futures(array: Any) -> list[Any]:
+    """Futures of the chunks of an array that the workers hold, in order."""
+    known = {future.key: future for future in distributed.futures_of(array)}
+    return [known[array.name, chunk] for chunk in range(array.numblocks[0])]
+
+
+def begin_counting() -> None:
+    """On a worker: count what is allocated from RMM from now on."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        memory.enable_statistics()
+        memory.push_statistics()
+
+
+def counted_peak() -> int:
+    """On a worker: most bytes allocated at a time since counting began, beside those before; 0 without RMM."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        counted = memory.pop_statistics()
+        return 0 if counted is None else int(counted.peak_bytes)
+    return 0
 
 
 def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
@@ -318,11 +347,13 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str) -> Ro
     """One row of the table."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     data = Data(client, work, log2, library)
-    row = Row(name, workers, data.total)
+    row = Row(name, workers, data.total, data_bytes=data.row_bytes * data.total)
     for number in range(work.repeats + (2 if work.repeats > 1 else 0)):
+        client.run(begin_counting)
         found, seconds = run_once(data)
         if number >= 2 or work.repeats == 1:
             row.seconds.append(seconds)
+        row.peak_bytes = max(client.run(counted_peak).values())
         if number == 0:
             row.verified = data.check(found)
         del found
@@ -411,7 +442,7 @@ def report_row(row: Row) -> None:
     runs = " ".join(f"{1e3 * seconds:.0f}" for seconds in row.seconds)
     print(
         f"{row.work:18} {row.gpus} GPUs {1e3 * row.median:8.1f} ms {row.keys / row.median / 1e9:6.1f} Gkeys/s "
-        f"({runs}) verified {row.verified}{beside}",
+        f"({runs}) peak {row.peak:.2f} verified {row.verified}{beside}",
         flush=True,
     )
     for name, phase in row.phases.items():
@@ -443,17 +474,21 @@ def write_results(rows: dict[tuple[str, int], Row], options: argparse.Namespace)
     document = {"machine": facts, "rows": [asdict(row) for row in ordered]}
     out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Sorts on many GPUs of one host", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
-    lines += [f"Medians of {REPEATS} warm runs, wall time from `persist` to the last chunk.", ""]
-    columns = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "ratio", "verified"]
+    lines += [
+        f"Medians of {REPEATS} warm runs, wall time from `persist` to the last chunk. Peak: most device memory "
+        "that a GPU had allocated at a time, beside the input, in a GPU's shares of the data.",
+        "",
+    ]
+    columns = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "ratio", "peak", "verified"]
     lines += [f"| {' | '.join(columns)} |", "|---|" + "--:|" * (len(columns) - 2) + "---|"]
     for row in ordered:
         if not row.seconds:
-            lines.append(f"| {row.work} | {row.gpus} | {row.keys:,} | | | | | {row.error} |")
+            lines.append(f"| {row.work} | {row.gpus} | {row.keys:,} | | | | | | {row.error} |")
             continue
         peer = f"{1e3 * row.baseline:.1f} | {row.baseline / row.median:.2f}" if row.baseline else " | "
         lines.append(
             f"| {row.work} | {row.gpus} | {row.keys:,} | {1e3 * row.median:.1f} | "
-            f"{row.keys / row.median / 1e9:.1f} | {peer} | {'yes' if row.verified else '**no**'} |"
+            f"{row.keys / row.median / 1e9:.1f} | {peer} | {row.peak:.2f} x | {'yes' if row.verified else '**no**'} |"
         )
     lines += ["", "Phases: tasks, and compute + transfer of the worker that is busiest in it, ms.", ""]
     names = [*PHASES, "scheduler"]
