@@ -21,6 +21,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import slabs, wire
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import DEVICE_SAMPLES, Workers, bundle_chunks, make_plan
 
@@ -343,3 +344,15 @@ def test_sizes_of_bundles_are_known():
     for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
         held = sum(run.nbytes for run in bundle.runs)
         assert held <= dask.sizeof.sizeof(bundle) <= 1.5 * held + 4_000
+
+
+@pytest.mark.parametrize("reported", [0, 64 * GIB])
+def test_gpus_are_what_the_workers_report(reported):
+    worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
+    info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
+    client = SimpleNamespace(scheduler_info=lambda n_workers: info, asynchronous=False)
+    found = workers_in_use("distributed", client, "cupy")
+    assert found == Workers(threads=2, memory=reported or None, devices=True)
+    # Without NVML nothing is reported.
+    info["workers"] = {"one": {"nthreads": 1, "memory_limit": GIB}}
+    assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=None, devices=True)

@@ -34,7 +34,7 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     if devices:
         # What the workers report through NVML; nothing where that does not work.
         sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
-        return Workers(threads=len(workers) or 1, memory=min(sizes, default=0) or None, devices=True)
+        return Workers(threads=len(workers) or CPU_COUNT, memory=min(sizes, default=0) or None, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
