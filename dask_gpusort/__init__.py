@@ -3,10 +3,12 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from .api import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
+from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
 __all__ = [
     "argsort",
+    "cluster",
     "explain",
     "is_sorted",
     "lexsort",
@@ -15,6 +17,7 @@ __all__ = [
     "sort",
     "sort_by_key",
     "unregister",
+    "warm_up",
 ]
 
 try:

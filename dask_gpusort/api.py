@@ -68,7 +68,7 @@ def sort(
     method : {"auto", "radix", "merge"}
         Find cuts between chunks by digit histograms or by ranks of samples; "auto" takes digits wherever a key is an
         unsigned integer of up to 64 bits in disguise.
-    exchange : {"auto", "gather", "p2p", "tasks"}
+    exchange : {"auto", "gather", "p2p", "tasks", "device"}
         How keys move between chunks; "auto" takes the setting ``gpusort.exchange``, else what fits the scheduler in
         use.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from dask.utils import format_bytes
@@ -13,7 +14,7 @@ from .keys import code_dtype
 from .order import Order
 
 Path = Literal["radix", "merge"]
-Exchange = Literal["gather", "p2p", "tasks"]
+Exchange = Literal["gather", "p2p", "tasks", "device"]
 Size = float  # a chunk size is an int, or nan where it is unknown
 
 #: Keys that one scan task may receive in a round: 256 MiB with their counts, of which few are sorted.
@@ -36,6 +37,23 @@ GROUPS_PER_THREAD = 8
 #: Of a worker's memory, what one group's keys and values may take. While a group is finished, it is held up to three
 #: times (shards as read, joined, output chunks), by each thread of the worker, beside the shuffle's buffers.
 GROUP_MEMORY_FRACTION = 1 / 10
+#: A GPU's keys above this are exchanged in two groups: the first is finished while the second arrives, and less memory
+#: is held twice. Below it the tasks cost more than is gained.
+DEVICE_SHARE_BYTES = 1 << 30
+#: Of a GPU's memory, what one group may take: it is held four times while it is finished (slabs, joined, sorted and the
+#: sort's scratch), beside slabs that wait and groups that are done.
+DEVICE_GROUP_FRACTION = 1 / 16
+#: Of a GPU's memory, what the chunks may take that one task sorts. Larger ones hide the cost of a task.
+DEVICE_BUNDLE_FRACTION = 1 / 32
+#: The same where the GPU's memory is not known.
+DEVICE_BUNDLE_BYTES = 4 << 30
+#: Samples for each group and chunk in the device exchange: what the boundaries leave in question, and is sent twice, is
+#: then about a hundredth of the keys.
+SAMPLES_PER_GROUP = 256
+#: Samples of all chunks in the device exchange. More would take the host longer than the GPUs take for the keys.
+DEVICE_SAMPLES = 1 << 17
+#: Chunks up to which each task of the device exchange finds the cuts itself, which saves a step from task to task.
+SELF_SCANNED_CHUNKS = 16
 #: Sorted chunks that one task of the "tasks" exchange joins, or counts on threads. A task costs about 0.3 ms.
 BUNDLE_CHUNKS = 16
 
@@ -47,9 +65,9 @@ class Workers:
     Attributes
     ----------
     threads : int
-        In all.
+        In all. Where the chunks lie on GPUs, the GPUs.
     memory : int or None
-        Bytes for one thread, None if there is no limit that we know of.
+        Bytes for one thread, or of one GPU, None if there is no limit that we know of.
     devices : bool
         Whether the chunks lie on GPUs, one for each worker.
     """
@@ -68,7 +86,7 @@ class Plan:
     order : Order
     path : {"radix", "merge"}
         Whether the first brackets come from digit histograms or from ranks of samples alone.
-    exchange : {"gather", "p2p", "tasks"}
+    exchange : {"gather", "p2p", "tasks", "device"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.
     chunks : tuple of int
@@ -83,6 +101,8 @@ class Plan:
         Rounds of counting after the first.
     row_bytes : int
         Bytes of one key in transit and its companions.
+    sources : tuple of tuples of int
+        Input chunks that one task sorts together, ascending in each, for the device exchange; else empty.
     """
 
     order: Order
@@ -95,6 +115,7 @@ class Plan:
     samples: int
     rounds: int
     row_bytes: int
+    sources: tuple[tuple[int, ...], ...] = ()
 
     @property
     def known(self) -> bool:
@@ -113,9 +134,25 @@ class Plan:
         return self.bundles if self.exchange == "gather" else tuple((a, a + 1) for a in range(len(self.sizes)))
 
     @property
+    def scans(self) -> bool:
+        """Whether the device exchange has a task that finds the cuts for all others."""
+        return not self.known or len(self.sizes) > SELF_SCANNED_CHUNKS
+
+    @property
+    def whole_chunks(self) -> dict[int, int]:
+        """Groups that are one output chunk each, and which, in the device exchange."""
+        if self.exchange != "device":
+            return {}
+        groups = enumerate(self.groups)
+        return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
+
+    @property
     def num_tasks(self) -> int:
-        """Tasks of one sorted array, without those that make the input."""
+        """Tasks of one sorted array that is alone, without those that make the input."""
         chunks, groups = len(self.sizes), len(self.groups)
+        if self.exchange == "device":
+            merges = groups - len(self.whole_chunks)
+            return len(self.sources) * (2 + groups) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": chunks + 1 + groups,
@@ -172,6 +209,11 @@ def choose_samples(sizes: Sequence[Size], num_groups: int) -> int:
     return max(1, min(even, ROUND_KEYS // len(sizes)))
 
 
+def choose_device_samples(num_chunks: int, num_groups: int) -> int:
+    """Keys that a chunk answers with in the device exchange."""
+    return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_chunks))
+
+
 def choose_rounds(order: Order, sizes: Sequence[Size], num_groups: int, radix_bits: int, samples: int) -> int:
     """Rounds after the first, so that the last one surely receives few keys.
 
@@ -196,6 +238,10 @@ def choose_rounds(order: Order, sizes: Sequence[Size], num_groups: int, radix_bi
 
 def count_groups(exchange: Exchange, total_bytes: float, workers: Workers) -> int:
     """How many groups the keys are exchanged between."""
+    if exchange == "device":
+        share = total_bytes / workers.threads
+        by_memory = total_bytes / (workers.memory * DEVICE_GROUP_FRACTION) if workers.memory else 1
+        return math.ceil(max(workers.threads * (1 if share <= DEVICE_SHARE_BYTES else 2), by_memory))
     if workers.devices:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
@@ -207,6 +253,56 @@ def count_groups(exchange: Exchange, total_bytes: float, workers: Workers) -> in
         by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
     by_threads = min(GROUPS_PER_THREAD * workers.threads, total_bytes / SMALLEST_GROUP_BYTES)
     return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
+
+
+def bundle_chunks(
+    sizes: Sequence[Size], row_bytes: int, workers: Workers, places: Sequence[str | None]
+) -> tuple[tuple[int, ...], ...]:
+    """Input chunks that one task sorts together: those of one worker where that is known, else neighbours.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Keys in each input chunk, nan where unknown.
+    row_bytes : int
+    workers : Workers
+    places : sequence of str or None
+        The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
+
+    Returns
+    -------
+    tuple of tuples of int
+        Every chunk once.
+    """
+    most = workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
+    if any(map(math.isnan, sizes)):
+        return tuple((chunk,) for chunk in range(len(sizes)))
+    if places and None not in places:
+        held: dict[str | None, list[int]] = {}
+        for chunk, place in enumerate(places):
+            held.setdefault(place, []).append(chunk)
+        return tuple(bundle for chunks in held.values() for bundle in _split(chunks, sizes, most / row_bytes))
+    total = sum(sizes)
+    wanted = max(min(workers.threads, len(sizes)), math.ceil(total * row_bytes / most))
+    bundles: dict[int, tuple[int, ...]] = {}
+    for chunk, (start, size) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False)):
+        number = int((start + size / 2) * wanted / total) if total else 0
+        bundles[number] = (*bundles.get(number, ()), chunk)
+    return tuple(bundles.values())
+
+
+def _split(chunks: Sequence[int], sizes: Sequence[Size], most: float) -> list[tuple[int, ...]]:
+    """Consecutive chunks of at most so many keys together, or one that has more."""
+    bundles: list[tuple[int, ...]] = []
+    held = 0.0
+    for chunk in chunks:
+        if bundles and held + sizes[chunk] <= most:
+            bundles[-1] += (chunk,)
+            held += sizes[chunk]
+        else:
+            bundles.append((chunk,))
+            held = sizes[chunk]
+    return bundles
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
@@ -255,6 +351,7 @@ def make_plan(
     workers: Workers,
     groups: int | None,
     companion_bytes: int,
+    places: Sequence[str | None] = (),
 ) -> Plan:
     """Decide how an array is sorted.
 
@@ -264,12 +361,14 @@ def make_plan(
     sizes, chunks : sequence of int
         Keys in each input and each output chunk, nan where unknown.
     method : {"auto", "radix", "merge"}
-    exchange : {"gather", "p2p", "tasks"}
+    exchange : {"gather", "p2p", "tasks", "device"}
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
     companion_bytes : int
         Bytes that travel with each key.
+    places : sequence of str or None
+        The worker that holds each input chunk, where that is known.
 
     Returns
     -------
@@ -278,13 +377,22 @@ def make_plan(
     path = choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + companion_bytes
     total = sum(sizes) * row_bytes
+    device = exchange == "device"
     if groups is None and math.isnan(total):
-        groups = min(len(chunks), GROUPS_PER_THREAD * workers.threads)
+        groups = min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
     elif groups is None:
         groups = count_groups(exchange, total, workers)
+        if device:
+            # An output chunk in parts is moved once more, which only GPUs without a group are worth.
+            groups = min(groups, max(len(chunks), workers.threads))
     laid_out = lay_out_groups(chunks, groups)
-    samples = choose_samples(sizes, len(laid_out))
-    radix_bits = choose_radix_bits(order, path, len(sizes), samples)
+    if device:
+        # One round of ranks: what it leaves in question is settled where a group is finished.
+        path, samples, radix_bits, rounds = "merge", choose_device_samples(len(sizes), len(laid_out)), 0, 0
+    else:
+        samples = choose_samples(sizes, len(laid_out))
+        radix_bits = choose_radix_bits(order, path, len(sizes), samples)
+        rounds = choose_rounds(order, sizes, len(laid_out), radix_bits, samples)
     return Plan(
         order=order,
         path=path,
@@ -294,8 +402,9 @@ def make_plan(
         groups=laid_out,
         radix_bits=radix_bits,
         samples=samples,
-        rounds=choose_rounds(order, sizes, len(laid_out), radix_bits, samples),
+        rounds=rounds,
         row_bytes=row_bytes,
+        sources=bundle_chunks(sizes, row_bytes, workers, places) if device else (),
     )
 
 
@@ -316,7 +425,7 @@ def describe(plan: Plan) -> str:
         "rounds": f"1 + {plan.rounds} of counting, {plan.samples:,} keys a chunk in each",
         "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
         "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
-        "exchange": plan.exchange,
+        "exchange": f"device, of {len(plan.sources):,} bundles of chunks" if plan.sources else plan.exchange,
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
     }

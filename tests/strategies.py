@@ -263,7 +263,7 @@ def options(draw: Any, dtype: Any) -> dict[str, Any]:
     return {
         "descending": draw(st.booleans()),
         "method": draw(st.sampled_from(methods)),
-        "exchange": draw(st.sampled_from(("auto", "gather", "tasks"))),
+        "exchange": draw(st.sampled_from(("auto", "gather", "tasks", "device"))),
     }
 
 

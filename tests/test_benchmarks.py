@@ -134,6 +134,38 @@ def test_wrong_indices_are_seen() -> None:
             check(keys, np.array(wrong))
 
 
+def test_multi_gpu_without_a_gpu(tmp_path: Path) -> None:
+    works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
+    options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--out", str(tmp_path / "table")]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "multi_gpu.py"), *options, "--works", *works],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
+    assert {row["work"] for row in rows} == set(works)
+    assert all(row["verified"] and row["seconds"] and not row["error"] for row in rows)
+    assert all(row["phases"]["sort-scatter"]["tasks"] == 4 for row in rows if row["work"] != "large-u64")
+    assert "| u32-28 | 2 | 8,192 |" in (tmp_path / "table.md").read_text()
+
+
+def test_multi_gpu_sees_a_wrong_result() -> None:
+    multi_gpu = importlib.import_module("benchmarks.multi_gpu")
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
+    values = np.arange(1_000, dtype="u4")
+    right = multi_gpu.chunk_facts(keys, values)
+    assert right["ordered"]
+    assert right["checksum"] == multi_gpu.chunk_facts(keys[::-1], values[::-1])["checksum"]
+    assert right["checksum"] != multi_gpu.chunk_facts(keys, values[::-1])["checksum"]
+    assert not multi_gpu.chunk_facts(keys[::-1], None)["ordered"]
+    # Stable: equal keys keep the order of their values.
+    assert not multi_gpu.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
+
+
 @contextmanager
 def doubling(number: int) -> Iterator[Any]:
     yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])

@@ -139,3 +139,39 @@ def test_larger_than_memory_asks_for_disk(larger: ModuleType, tmp_path: Path, mo
     larger.check_disk(tmp_path, 100_000)
     with pytest.raises(SystemExit, match="choose another --directory or a smaller --size"):
         larger.check_disk(tmp_path, 1_000_000)
+
+
+@pytest.fixture(scope="module")
+def gpus() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("multi_gpu_example", EXAMPLES / "multi_gpu.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_multi_gpu_without_a_gpu() -> None:
+    output = run_example("multi_gpu.py", "--library", "numpy", "--keys", "60000", "--chunks", "3", "--repeat", "1")
+    assert "device, of 2 bundles" in output
+    assert "verified: in order" in output
+    assert "exchange and merge" in output
+
+
+def test_multi_gpu_sees_a_wrong_result(gpus: ModuleType) -> None:
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
+    before = [gpus.facts(keys[::-1])]
+
+    def wrong(output: np.ndarray, *cuts: int) -> str:
+        after = [gpus.facts(part) for part in np.split(output, cuts or [500])]
+        return "; ".join(gpus.errors(before, after, (500, 500)))
+
+    assert wrong(keys) == ""
+    swapped = keys.copy()
+    swapped[[0, 400]] = swapped[[400, 0]]
+    assert "chunk 0 is not in order" in wrong(swapped)
+    assert "begins below" in wrong(np.concatenate([keys[500:], keys[:500]]))
+    doubled = keys.copy()
+    doubled[4] = doubled[5]
+    assert "does not hold the keys" in wrong(doubled)
+    assert "not as long" in wrong(keys, 499)

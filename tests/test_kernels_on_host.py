@@ -242,7 +242,9 @@ def bits_of_keys(rng, dtype, shape, kind):
     dtype = np.dtype(dtype)
     octets = rng.integers(0, 256, (*np.atleast_1d(shape), dtype.itemsize), dtype=np.uint8)
     if kind == "clustered":  # at every scale: few bits are set
-        octets &= rng.integers(0, 256, octets.shape, dtype=np.uint8) & rng.integers(0, 256, octets.shape, dtype=np.uint8)
+        octets &= rng.integers(0, 256, octets.shape, dtype=np.uint8) & rng.integers(
+            0, 256, octets.shape, dtype=np.uint8
+        )
     keys = octets.view(dtype)[..., 0]
     keys[keys != keys] = 1
     if kind == "few":

@@ -14,7 +14,19 @@ import dask_gpusort
 ROOT = Path(dask_gpusort.__file__).parent
 
 #: Rooms from the entrance inwards: each imports only from rooms behind it.
-ROOMS = ["__init__", "register", "api", "arguments", "graph", "plan", "chunk", "kernels", "order"]
+ROOMS = [
+    "__init__",
+    "register",
+    "gpu_cluster",
+    "prompt",
+    "api",
+    "arguments",
+    "graph",
+    "plan",
+    "chunk",
+    "kernels",
+    "order",
+]
 #: These import nothing of ours at all.
 LEAVES = {"keys", "table", "network", "errors", "config"}
 
@@ -69,8 +81,8 @@ def test_inner_rooms_do_not_know_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_distributed_is_known_to_the_engine_alone(path):
-    if not path.name.startswith("p2p"):
+def test_distributed_is_known_to_the_engine_and_the_plugins_alone(path):
+    if not path.name.startswith(("p2p", "prompt")):
         assert "distributed" not in theirs(path)
 
 
@@ -94,7 +106,7 @@ import numpy as np
 import dask_gpusort
 
 x = da.from_array(np.arange(100)[::-1], chunks=7)
-for exchange in ("auto", "gather", "tasks"):
+for exchange in ("auto", "gather", "tasks", "device"):
     assert (dask_gpusort.sort(x, exchange=exchange).compute() == np.arange(100)).all()
 assert (dask_gpusort.argsort(x).compute() == np.arange(100)[::-1]).all()
 loaded = {{name.partition(".")[0] for name in sys.modules}}
@@ -129,7 +141,19 @@ def test_importing_is_cheap():
     )
 
 
-PUBLIC = ["argsort", "explain", "is_sorted", "lexsort", "merge_sorted", "register", "sort", "sort_by_key", "unregister"]
+PUBLIC = [
+    "argsort",
+    "cluster",
+    "explain",
+    "is_sorted",
+    "lexsort",
+    "merge_sorted",
+    "register",
+    "sort",
+    "sort_by_key",
+    "unregister",
+    "warm_up",
+]
 
 
 def test_public_names():

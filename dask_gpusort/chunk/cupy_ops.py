@@ -359,3 +359,8 @@ def take_rows(block: Any, indices: Any, axis: int) -> Any:
 def concatenate(arrays: Sequence[Any]) -> Any:
     """Join arrays along their first dimension."""
     return cupy.concatenate(arrays)
+
+
+def synchronize() -> None:
+    """Wait for all that was launched on the current stream."""
+    cupy.cuda.get_current_stream().synchronize()

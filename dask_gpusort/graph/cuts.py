@@ -33,6 +33,20 @@ def count(
     return [ops_for(run.keys).probe(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs]
 
 
+def checked_sizes(plan: Plan, answers: Sequence[table.Entries]) -> np.ndarray:
+    """Keys in each chunk, int64, shape (chunks,); refuses chunks that are not as long as the plan was told."""
+    sizes = np.array([answer.size for answer in answers], np.int64)
+    expected = np.array(plan.sizes)
+    wrong = np.flatnonzero((sizes != expected) & ~np.isnan(expected))
+    if len(wrong):
+        chunk = int(wrong[0])
+        raise ValueError(
+            f"chunk {chunk} of the input has {sizes[chunk]} keys where its chunk size says {plan.sizes[chunk]}: "
+            "call compute_chunk_sizes() on it before sorting"
+        )
+    return sizes
+
+
 def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     """Global rank of each boundary between groups, shape (groups - 1,), from the true chunk sizes."""
     chunks = sizes if math.isnan(sum(plan.chunks)) else np.array(plan.chunks, np.int64)
@@ -44,15 +58,7 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
 def first_scan(bundles: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Brackets:
     """Task: the first brackets, from every chunk's samples and, on the radix path, digits."""
     answers = list(concat(bundles))
-    sizes = np.array([answer.size for answer in answers], np.int64)
-    expected = np.array(plan.sizes)
-    wrong = np.flatnonzero((sizes != expected) & ~np.isnan(expected))
-    if len(wrong):
-        chunk = int(wrong[0])
-        raise ValueError(
-            f"chunk {chunk} of the input has {sizes[chunk]} keys where its chunk size says {plan.sizes[chunk]}: "
-            "call compute_chunk_sizes() on it before sorting"
-        )
+    sizes = checked_sizes(plan, answers)
     ranks = boundary_ranks(plan, sizes)
     order = numpy_ops.key_order(plan.order)
     searched, _ = table.open_brackets(sizes, ranks)

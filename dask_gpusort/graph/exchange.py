@@ -1,6 +1,6 @@
 """Stage 3: move every group's keys to where the group is finished. Tasks ``sort-scatter``, then ``sort-merge``.
 
-Three ways, chosen in the plan::
+Three ways, chosen in the plan, for runs that were cut exactly::
 
     gather   all runs in one list; each group takes its views from it          threads: nothing is copied or moved
     p2p      the shuffle engine of distributed (see `p2p`)                     clusters, NumPy chunks
@@ -10,6 +10,8 @@ Three ways, chosen in the plan::
       |       |                      |
     sort-scatter b: for each group, the bundle's pieces end to end  -> slabs (b, 0) ... (b, G-1)
     sort-merge g:   slabs (0, g) ... (B-1, g), cut into pieces again by the lengths in the cuts -> finish
+
+A fourth, for CuPy chunks on a cluster, has stages of its own: `slabs`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
-from ..chunk import ops_for
+from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
@@ -105,10 +107,12 @@ def scatter_bundle(runs: list[Run], cuts: Cuts, first_chunk: int, order: Order) 
     """Task: one contiguous slab for each group, from consecutive runs."""
     for number, run in enumerate(runs):
         check_run(run, cuts, first_chunk + number, order)
-    return [
+    slabs = [
         Run.concat([_cut_piece(run, cuts, first_chunk + number, group) for number, run in enumerate(runs)])
         for group in range(cuts.offsets.shape[1] - 1)
     ]
+    complete(slabs[0].keys)
+    return slabs
 
 
 def take_slab(slabs: list[Run], group: int) -> Run:
@@ -126,7 +130,9 @@ def merge_slabs(slabs: list[Run], cuts: Cuts, group: int, finish: Finish) -> tup
     for length in lengths[lengths > 0]:
         pieces.append(whole[start : start + int(length)])
         start += int(length)
-    return finish(pieces or [whole], cuts, group)
+    found = finish(pieces or [whole], cuts, group)
+    complete(found[0])
+    return found
 
 
 def _by_tasks(token: str, plan: Plan, runs: Sequence[Key], cuts: Key, finish: Finish) -> dict[Key, Task]:

@@ -11,7 +11,7 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
-from ..chunk import library_of, ops_for
+from ..chunk import complete, library_of, ops_for
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
@@ -87,7 +87,7 @@ def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Cuts, first: int
 def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
     """Task: one output chunk out of the groups that are its parts."""
     arrays = [group[which] for group in groups]
-    return ops_for(arrays[0]).concatenate(arrays)
+    return complete(ops_for(arrays[0]).concatenate(arrays))
 
 
 def output_chunks(

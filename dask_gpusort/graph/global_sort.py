@@ -15,7 +15,7 @@ from ..order import Order
 from ..plan import Plan, Size, make_plan
 from .collection import new_arrays
 from .recipe import Output, Recipe
-from .scheduler import choose_exchange, scheduler_in_use, workers_in_use
+from .scheduler import choose_exchange, places_of, scheduler_in_use, workers_in_use
 
 Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
@@ -31,7 +31,7 @@ class Request:
     want : {"keys", "positions", "both", "values"}
         Sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
-    exchange : {"auto", "gather", "p2p", "tasks"}
+    exchange : {"auto", "gather", "p2p", "tasks", "device"}
     """
 
     order: Order
@@ -56,15 +56,17 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
     library = library_of(keys._meta)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     companions = sum(_row_bytes(value) for value in values)
+    exchange = choose_exchange(asked, kind, library)
     return make_plan(
         request.order,
         keys.chunks[0],
         chunks,
         method=request.method,
-        exchange=choose_exchange(asked, kind, library),
+        exchange=exchange,
         workers=workers_in_use(kind, client, library),
         groups=setting("groups"),
         companion_bytes=companions + (POSITION_BYTES if request.want == "positions" else 0),
+        places=places_of(client, keys) if exchange == "device" else (),
     )
 
 

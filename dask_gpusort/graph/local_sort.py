@@ -11,14 +11,16 @@ from typing import Any
 from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
-from ..chunk import ops_for
+from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
 
 
 def sort_chunk(block: Any, *values: Any, order: Order, positions: bool) -> Run:
     """Task: sort one chunk."""
-    return ops_for(block).local_sort(block, values, order, positions=positions)
+    run: Run = ops_for(block).local_sort(block, values, order, positions=positions)
+    complete(run.keys)
+    return run
 
 
 def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, positions: bool) -> dict[Key, Task]:
@@ -56,7 +58,13 @@ def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) 
             f"chunk {place[1]} of array {place[0]} is not sorted: element {fall} comes before element {fall - 1}; "
             "sort the array first, or give the order in which it is sorted"
         )
+    complete(keys)
     return Run(keys, values)
+
+
+def source_places(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Array and number in it of each chunk, from the numbers of the arrays and of their chunks."""
+    return [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
 
 
 def sorted_chunks(
@@ -76,7 +84,7 @@ def sorted_chunks(
     dict of key to Task
         Keys ``("sort-check-" + token, chunk)``, each a `Run`.
     """
-    places = [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
+    places = source_places(arrays)
     tasks = (
         Task((f"sort-check-{token}", chunk), check_chunk, *map(TaskRef, source), order=order, place=place)
         for chunk, (source, place) in enumerate(zip(sources, places, strict=True))

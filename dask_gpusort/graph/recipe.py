@@ -15,7 +15,8 @@ from ..plan import Plan
 from .cuts import find_cuts
 from .exchange import exchange
 from .finish import Finish, output_chunks
-from .local_sort import local_sorts, sorted_chunks
+from .local_sort import local_sorts, sorted_chunks, source_places
+from .slabs import exchange_slabs, finish_chunks
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -48,6 +49,16 @@ class Recipe:
     def token(self) -> str:
         return tokenize(self.plan, self.with_keys, self.with_positions, self.names, self.presorted)
 
+    @property
+    def finish(self) -> Finish:
+        """What finishes a group."""
+        return Finish(self.plan.order, self.with_keys, self.with_positions)
+
+    @property
+    def direct(self) -> dict[int, int]:
+        """Groups that are an output chunk of the only output, and which."""
+        return self.plan.whole_chunks if len(self.names) == 1 else {}
+
     def stages(self) -> dict[Key, Task]:
         """Tasks from the input chunks to the finished groups."""
         plan, token = self.plan, self.token
@@ -55,20 +66,24 @@ class Recipe:
             [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
             for chunk in range(len(plan.sizes))
         ]
+        if plan.exchange == "device":
+            places = source_places(self.presorted)
+            return exchange_slabs(token, plan, sources, self.finish, self.direct, places)
         if self.presorted:
             sorts = sorted_chunks(token, plan.order, sources, self.presorted)
         else:
             sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
-        finish = Finish(plan.order, self.with_keys, self.with_positions)
-        return {**sorts, **counts, **exchange(token, plan, runs, cuts, finish)}
+        return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}
 
     def output(self, name: str, which: int, extra_dims: int) -> dict[Key, Task]:
         """Tasks from the finished groups to the chunks of one output array."""
         groups = [(f"sort-merge-{self.token}", group) for group in range(len(self.plan.groups))]
         cuts = (f"sort-scan-{self.token}", self.plan.rounds)
-        return output_chunks(name, self.plan, groups, cuts, which, extra_dims)
+        tasks = output_chunks(name, self.plan, groups, cuts, which, extra_dims)
+        keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
+        return {**tasks, **finish_chunks(keys, self.token, self.plan, self.finish)}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
-from ..chunk import ops_for
+from ..chunk import complete, ops_for
 from ..order import Order
 from .global_sort import Request, global_sort
 from .several import Keys
@@ -40,18 +40,18 @@ def check_length(block: Any, axis: int, length: float) -> None:
 def sort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: sort the rows of one chunk."""
     check_length(block, axis, length)
-    return ops_for(block).sort_rows(block, order, axis)
+    return complete(ops_for(block).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: indices that sort the rows of one chunk."""
     check_length(block, axis, length)
-    return ops_for(block).argsort_rows(block, order, axis)
+    return complete(ops_for(block).argsort_rows(block, order, axis))
 
 
 def take_block(block: Any, indices: Any, axis: int) -> Any:
     """Task: rows of one chunk in the order of indices."""
-    return ops_for(block).take_rows(block, indices, axis)
+    return complete(ops_for(block).take_rows(block, indices, axis))
 
 
 def way_of(keys: Keys, axis: int) -> str:

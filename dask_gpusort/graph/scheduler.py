@@ -26,14 +26,31 @@ def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
 
 
 def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
-    """Threads of the scheduler in use, and memory for each."""
+    """Threads of the scheduler in use and memory for each, or its GPUs."""
     devices = library == "cupy"
     if kind != "distributed":
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT, devices=devices)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
+    if devices:
+        # What the workers report through NVML; nothing where that does not work.
+        sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
+        return Workers(threads=len(workers) or CPU_COUNT, memory=min(sizes, default=0) or None, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
+
+
+def places_of(client: Any, array: Any) -> list[str | None]:
+    """The worker that holds each chunk of an array along its first dimension; empty where none is computed.
+
+    Asks the scheduler, which computes nothing.
+    """
+    if client is None or client.asynchronous or array.numblocks[0] < 2:
+        return []
+    keys = [(array.name, chunk) + (0,) * (array.ndim - 1) for chunk in range(array.numblocks[0])]
+    held = client.sync(client.scheduler.who_has, keys=keys)
+    places = [next(iter(held.get(key) or ()), None) for key in keys]
+    return places if any(places) else []
 
 
 def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
@@ -41,7 +58,7 @@ def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
 
     Parameters
     ----------
-    asked : {"auto", "gather", "p2p", "tasks"}
+    asked : {"auto", "gather", "p2p", "tasks", "device"}
     kind : {"threads", "processes", "distributed"}
     library : {"numpy", "cupy"}
 
@@ -57,8 +74,10 @@ def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
         if asked == "p2p":
             raise ValueError(f"exchange='p2p' {reason}: use exchange='auto'")
         return "tasks"
-    if asked in ("gather", "tasks"):
+    if asked in ("gather", "tasks", "device"):
         return asked  # type: ignore[return-value]
+    if kind == "distributed" and library == "cupy":
+        return "device"
     return "gather" if kind == "threads" else "tasks"
 
 

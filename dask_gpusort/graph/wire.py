@@ -1,0 +1,117 @@
+"""How runs of CuPy arrays travel between workers: as device frames, never pickled through the host.
+
+Distributed picks a serialiser by the type of a task's result. Over UCX it tries "cuda" first, whose frames are device
+buffers that go from GPU to GPU; over TCP, and for a spill to host memory, "dask", whose frames are host buffers; then
+pickle. Runs of NumPy arrays decline both and are pickled, out of band and without a copy (see `chunk.run`).
+
+Registering needs distributed, which those who sort on threads do without. So it is done as soon as both are there: in
+a worker before the first run can arrive, since the task that asks for it is unpickled first and imports this package.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..chunk import library_of
+from ..chunk.run import Run
+
+#: Header and frames, as distributed has them.
+Message = tuple[dict[str, Any], list[Any]]
+
+
+class Travelling(NamedTuple):
+    """How objects of one class are taken apart into arrays and put together again.
+
+    Attributes
+    ----------
+    take_apart : callable(object)
+        What pickle keeps, and the arrays.
+    put_together : callable(what pickle kept, arrays)
+        The object.
+    """
+
+    take_apart: Callable[[Any], tuple[Any, Sequence[Any]]]
+    put_together: Callable[[Any, Sequence[Any]], Any]
+
+
+_CLASSES: dict[type, Travelling] = {}
+_known_to_distributed: set[type] = set()
+
+
+def travels(cls: type, take_apart: Callable[[Any], Any], put_together: Callable[[Any, Sequence[Any]], Any]) -> None:
+    """Make a class known, to distributed too if it is there."""
+    _CLASSES[cls] = Travelling(take_apart, put_together)
+    register()
+
+
+def register() -> None:
+    """Tell distributed, and dask-cuda, about the classes, if they are imported. Cheap when there is nothing to do."""
+    if "distributed" not in sys.modules or len(_known_to_distributed) == len(_CLASSES):
+        return
+    cuda = import_module("distributed.protocol.cuda")
+    host = import_module("distributed.protocol.serialize")
+    for cls in _CLASSES:
+        cuda.cuda_serialize.register(cls)(to_device_frames)
+        cuda.cuda_deserialize.register(cls)(_Loader(cls))
+        host.dask_serialize.register(cls)(to_host_frames)
+        host.dask_deserialize.register(cls)(_Loader(cls))
+        if "dask_cuda" in sys.modules:
+            # Without it results of these classes would never be spilled from the device.
+            import_module("dask_cuda.is_device_object").is_device_object.register(cls)(lies_on_device)
+        _known_to_distributed.add(cls)
+
+
+def lies_on_device(value: Any) -> bool:
+    """Whether an object of one of the classes holds CuPy arrays."""
+    _, arrays = _CLASSES[type(value)].take_apart(value)
+    return any(library_of(array) == "cupy" for array in arrays)
+
+
+def to_device_frames(value: Any) -> Message:
+    """Serialise an object of one of the classes: its arrays as they lie on the device."""
+    return _serialize(value, "as_buffer")
+
+
+def to_host_frames(value: Any) -> Message:
+    """Serialise an object of one of the classes: its arrays copied from the device."""
+    return _serialize(value, "as_host_buffer")
+
+
+def _serialize(value: Any, convert: str) -> Message:
+    kept, arrays = _CLASSES[type(value)].take_apart(value)
+    if not arrays or any(library_of(array) != "cupy" for array in arrays):
+        raise NotImplementedError(f"arrays of {type(value).__name__} lie on the host: the next serialiser takes them")
+    layout = tuple((array.dtype.str, tuple(map(int, array.shape))) for array in arrays)
+    to_frame = getattr(_buffers(), convert)
+    # An empty frame would need a buffer that no device gives.
+    return {"kept": pickle.dumps(kept), "layout": layout}, [to_frame(array) for array in arrays if array.nbytes]
+
+
+class _Loader:
+    """Puts objects of one class together from a header and frames of the device or the host."""
+
+    def __init__(self, cls: type):
+        self.cls = cls
+
+    def __call__(self, header: dict[str, Any], frames: Sequence[Any]) -> Any:
+        buffers, remaining = _buffers(), iter(frames)
+        arrays = []
+        for name, sizes in header["layout"]:
+            dtype, shape = np.dtype(name), tuple(sizes)
+            empty = 0 in shape or not dtype.itemsize
+            arrays.append(buffers.empty(dtype, shape) if empty else buffers.from_buffer(next(remaining), dtype, shape))
+        return _CLASSES[self.cls].put_together(pickle.loads(header["kept"]), arrays)
+
+
+def _buffers() -> Any:
+    # CuPy is only there where its arrays are.
+    return import_module("dask_gpusort.chunk.cupy_buffers")
+
+
+travels(Run, lambda run: (None, run.arrays), lambda kept, arrays: Run(arrays[0], tuple(arrays[1:])))
