@@ -66,6 +66,7 @@ template <class Code>
 struct FineMap {
     static constexpr int kCodeBits = int(sizeof(Code)) * 8;
     Code least, greatest;  // of the range that the intervals cover; codes outside count as these
+    bool bounded;          // not all codes are covered
     int width_bits;
     u32 num_fine;
     bool plain;
@@ -78,7 +79,8 @@ struct FineMap {
           sub_bits(map->sub_bits), intervals(shared_intervals) {
         const Code covered = width_bits + kIntervalBits < kCodeBits ? Code(Code(kIntervals) << width_bits) - 1 : Code(~Code(0));
         greatest = Code(~Code(0)) - least < covered ? Code(~Code(0)) : Code(least + covered);
-        if (!plain && shared_intervals) copy_words(map->intervals, shared_intervals, map->num_words);
+        bounded = least > 0 || greatest < Code(~Code(0));
+        if (!plain) copy_words(map->intervals, shared_intervals, map->num_words);
     }
     // Distance from the least code, as a fraction of the range of all intervals, of 2^32.
     __device__ __forceinline__ u32 position(Code distance) const {
@@ -93,6 +95,7 @@ struct FineMap {
     }
     // Distance of the code, as the map takes it, from the least one.
     __device__ __forceinline__ Code clamp(Code code) const {
+        if (!bounded) return code;
         return Code((code < least ? least : code > greatest ? greatest : code) - least);
     }
     // Fine bucket of a code: of a plain map; of any other.

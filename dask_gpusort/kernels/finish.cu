@@ -62,20 +62,20 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
 }
 
 // The bucket by bins, read once more. Not inlined: what it keeps in registers would take `finish_even` a block.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, class Tile, class Code>
+template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Code>
 __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
                                             Offset start, Offset origin, int size, Code least, Code greatest,
                                             typename Tile::SharedStorage& shared) {
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
-    if (!Tile::sort_by_bins(codes, values, size, LinearMap::over(least, greatest, kBins), shared)) return false;
-    store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size);
-    return true;
+    return Tile::sort_by_bins(codes, values, size, least, greatest, shared, [&](u32 place, Code code, Value value) {
+        Sink::store(keys_out, positions_out, start + place, code, value);
+    });
 }
 
-// Buckets of 32-bit codes that spread evenly over their range. Others, and what does not fit, are listed for
-// `finish_pending`: a kernel of its own, since what they need would take this one registers.
+// Buckets whose codes spread evenly over their range. Others, and what does not fit, are listed for `finish_pending`: a
+// kernel of its own, since what they need would take this one registers.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
 finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
@@ -94,53 +94,23 @@ finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* 
         Code least, greatest;
         Code codes[kItems];
         Value values[kItems];
+        const auto emit = [&](u32 place, Code code, Value value) {
+            Sink::store(keys_out, positions_out, start + place, code, value);
+        };
         load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
         Tile::find_range(codes, size, shared, least, greatest);
-        if (Tile::fits_fields(least, greatest, size)) {
-            sorted = Tile::sort_by_fields(codes, values, size, least, greatest, shared, [&](u32 place, Code code, Value value) {
-                Sink::store(keys_out, positions_out, start + place, code, value);
-            });
+        if constexpr (sizeof(Code) == sizeof(u32)) {
+            if (Tile::fits_fields(least, greatest, size)) {
+                sorted = Tile::sort_by_fields(codes, values, size, least, greatest, shared, emit);
+            }
+            if (!sorted) {
+                sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile>(
+                    codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, shared);
+            }
+        } else {
+            // Four neighbours of 64 bits to look at cost as much as the few codes of a bin.
+            sorted = Tile::sort_by_bins(codes, values, size, least, greatest, shared, emit);
         }
-        if (!sorted) {
-            sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, kBins, Tile>(
-                codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, shared);
-        }
-    }
-    if (!sorted && threadIdx.x == 0) pending[1 + atomicAdd(&pending[0], 1u)] = blockIdx.x;
-}
-
-// The bins of a fine bucket of a plain map: equal parts of the bucket, as buckets are equal parts of the range.
-template <class Code, int kBins>
-struct PlainBins {
-    FineMap<Code> map;
-    bool exact;  // the range has no more codes than there are bins
-
-    __device__ __forceinline__ explicit PlainBins(const QuantileMap* quantiles)
-        : map(quantiles, nullptr),
-          exact(map.width_bits + kIntervalBits < 64 && u64(map.num_fine) * kBins >> (map.width_bits + kIntervalBits) > 0) {}
-    __device__ __forceinline__ u32 digit(Code code) const { return __umulhi(map.position(code - map.least) * map.num_fine, kBins); }
-};
-
-// The fine buckets of a plain map, 64-bit codes: to look at four neighbours of 64 bits takes longer than to mend bins. The
-// outermost two buckets, which also hold what lies outside of the range, are listed with the uneven ones.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
-__global__ void __launch_bounds__(kThreads, kMinBlocks)
-finish_plain(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-             const Offset* ends, const QuantileMap* quantiles, u32* pending) {
-    using Code = typename Source::Code;
-    using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
-    typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
-    const Offset start = starts[blockIdx.x], length = ends[blockIdx.x] - start;
-    if (length == 0) return;
-    bool sorted = blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x && length <= Tile::kTile;
-    if (sorted) {
-        const int size = int(length);
-        Code codes[kItems];
-        Value values[kItems];
-        load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, 0, size, codes, values);
-        sorted = Tile::sort_by_bins(codes, values, size, PlainBins<Code, kBins>(quantiles), shared);
-        if (sorted) store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size);
     }
     if (!sorted && threadIdx.x == 0) pending[1 + atomicAdd(&pending[0], 1u)] = blockIdx.x;
 }

@@ -81,36 +81,29 @@ def run_finish_even(
     payload: Any,
     arrays: Arrays,
     buckets: Buckets,
-    plain_mean: float = 0,
-    quantiles: Any = None,
+    mean: float = 0,
 ) -> None:
     """Sort every bucket in shared memory: those of evenly spread codes first, with more blocks at a time.
 
-    Parameters
-    ----------
-    plain_mean : float
-        Mean size of a bucket, where a plain map has made them.
-    quantiles : device bytes
-        That map.
+    `mean` is the mean size of a bucket, where a sample has made them.
     """
-    by_map = elements.code_bytes == WIDE_CODE
-    if by_map and not plain_mean:
+    if elements.code_bytes == WIDE_CODE and not mean:
+        # Most are uneven, and to find that out costs wide codes what the others gain.
         run_finish(elements, shape, source, codes, payload, arrays, buckets)
         return
-    even = shape.for_even(plain_mean)
+    even = shape.for_even(mean)
     name = (
-        f"{'finish_plain' if by_map else 'finish_even'}<{source}, {elements.sink}, {elements.payload_type}, "
+        f"finish_even<{source}, {elements.sink}, {elements.payload_type}, "
         f"{even.threads}, {even.items}, {even.bins}, {even.blocks}>"
     )
     data = codes, payload, arrays.keys_out, arrays.positions_out
     table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
-    place = quantiles if by_map else table[2]
-    arguments: tuple[Any, ...] = (*data, *table[:2], place, buckets.pending)
+    arguments = (*data, *table, buckets.pending)
     launch("finish.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape))
     name = (
         f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, "
         f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
     )
-    arguments = (*data, *table, buckets.overflow, buckets.segments, buckets.pending)
+    listed = buckets.overflow, buckets.segments, buckets.pending
     grid = -(-buckets.count // PENDING_SHARE)
-    launch("finish.cu", name, grid, shape.threads, arguments, shape.shared_bytes(*elements.shape))
+    launch("finish.cu", name, grid, shape.threads, (*data, *table, *listed), shape.shared_bytes(*elements.shape))

@@ -219,6 +219,5 @@ def sort_two_levels(
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
-    mean = n / num_fine if is_plain else 0
-    run_finish_even(elements, shape, elements.codes, codes[1], payloads[1], arrays, buckets, mean, quantiles)
+    run_finish_even(elements, shape, elements.codes, codes[1], payloads[1], arrays, buckets, n / num_fine)
     return buckets.overflow, buckets.segments

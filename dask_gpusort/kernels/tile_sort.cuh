@@ -227,36 +227,10 @@ struct TileSort {
         return true;
     }
 
-    // Insertion sort of the codes at [begin, end) by one thread.
-    static __device__ __forceinline__ void mend(SharedStorage& shared, u32 begin, u32 end) {
-        if (begin >= end) return;
-        Code last = shared.code(begin);
-        Value last_value = shared.value(begin);
-        for (u32 p = begin + 1; p < end; ++p) {
-            const Code code = shared.code(p);
-            const Value value = shared.value(p);
-            if (!comes_before(code, value, last, last_value)) {
-                last = code;
-                last_value = value;
-                continue;
-            }
-            u32 q = p;
-            do {
-                shared.code(q) = shared.code(q - 1);
-                if constexpr (kHasPayload<Value>) shared.value(q) = shared.value(q - 1);
-                --q;
-            } while (q > begin && comes_before(code, value, shared.code(q - 1), shared.value(q - 1)));
-            shared.code(q) = code;
-            if constexpr (kHasPayload<Value>) shared.value(q) = value;
-        }
-    }
-
-    // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives this thread's stretch,
-    // and whether any bin of the block holds more than `limit` codes.
-    template <class Map>
-    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const Map& map, u32 limit,
-                                                      SharedStorage& shared, u32 (&ranks)[kItems / kArrivalsPerWord + 1],
-                                                      u32& begin, u32& end) {
+    // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives whether any bin of the
+    // block holds more than `limit` codes.
+    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const LinearMap& map, u32 limit,
+                                                      SharedStorage& shared, u32 (&ranks)[kItems / kArrivalsPerWord + 1]) {
         clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
 #pragma unroll
@@ -266,29 +240,63 @@ struct TileSort {
             ranks[k / kArrivalsPerWord] = word | rank << k % kArrivalsPerWord * kArrivalBits;
         }
         __syncthreads();  // all codes are counted before the bins are scanned
+        u32 begin, end;
         const u32 most = scan_bins(shared, size, begin, end);
         return __syncthreads_or(most > limit);  // also: first places are there before codes are scattered
     }
 
-    // Sorts into shared memory by bins, if these come out even; otherwise sorts nothing.
-    template <class Map>
+    // Where the code in place i belongs: behind the codes of its bin that come before it, equal ones by their places.
+    static __device__ __forceinline__ u32 find_place(const SharedStorage& shared, u32 i, Code code, Value value, u32 bin) {
+        const u32 begin = shared.bins[bin], end = shared.bins[bin + 1];
+        u32 place = begin;
+#pragma unroll 1  // most bins hold one to three codes
+        for (u32 j = begin; j < end; ++j) {
+            const Code other = shared.code(j);
+            if constexpr (kHasPayload<Value>) place += comes_before(other, shared.value(j), code, value);
+            else place += other < code || (other == code && j < i);
+        }
+        return place;
+    }
+
+    // Sorts by bins of no more than one code each: every code claims the next place of its bin.
+    template <class Emit>
+    static __device__ __forceinline__ void sort_by_single_bins(const Code (&codes)[kItems], int size, const LinearMap& map,
+                                                               SharedStorage& shared, Emit emit) {
+        u32 ranks[kItems / kArrivalsPerWord + 1];
+        count_bins(codes, size, map, kTile, shared, ranks);
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            if (k * kThreads + int(threadIdx.x) < size) shared.code(atomicAdd(&shared.bins[map.digit(codes[k])], 1u)) = codes[k];
+        }
+        __syncthreads();  // every code is in its place before it is stored
+        for (int i = threadIdx.x; i < size; i += kThreads) emit(u32(i), shared.code(i), Value{});
+    }
+
+    // Sorts by bins, if these come out even; otherwise emits nothing.
+    template <class Emit>
     static __device__ __forceinline__ bool sort_by_bins(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                        const Map& map, SharedStorage& shared) {
-        const bool single = !kHasPayload<Value> && map.exact;  // no bin holds two codes that differ
-        u32 ranks[kItems / kArrivalsPerWord + 1], begin, end;
-        if (count_bins(codes, size, map, single ? kTile : kUnevenBin, shared, ranks, begin, end)) return false;
+                                                        Code least, Code greatest, SharedStorage& shared, Emit emit) {
+        const LinearMap map = LinearMap::over(least, greatest, kBins);
+        if (!kHasPayload<Value> && map.exact) {
+            sort_by_single_bins(codes, size, map, shared, emit);
+            return true;
+        }
+        u32 ranks[kItems / kArrivalsPerWord + 1];
+        if (count_bins(codes, size, map, kUnevenBin, shared, ranks)) return false;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) >= size) continue;
             const u32 rank = ranks[k / kArrivalsPerWord] >> k % kArrivalsPerWord * kArrivalBits & ((1u << kArrivalBits) - 1);
-            u32* bin = &shared.bins[map.digit(codes[k])];
-            const u32 place = single ? atomicAdd(bin, 1u) : *bin + rank;
+            const u32 place = shared.bins[map.digit(codes[k])] + rank;
             shared.code(place) = codes[k];
             if constexpr (kHasPayload<Value>) shared.value(place) = values[k];
         }
-        __syncthreads();  // every bin is complete before it is mended
-        if (!single) mend(shared, begin, end);
-        __syncthreads();  // the bucket is sorted before it is stored
+        __syncthreads();  // every bin is complete before its codes are compared
+        for (int i = threadIdx.x; i < size; i += kThreads) {
+            const Code code = shared.code(i);
+            const Value value = shared.value(i);
+            emit(find_place(shared, i, code, value, map.digit(code)), code, value);
+        }
         return true;
     }
 

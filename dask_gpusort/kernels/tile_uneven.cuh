@@ -21,13 +21,36 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
     using typename Tile::SharedStorage;
     static_assert(Tile::kTile <= 1 << kRankBits && kBins <= 1 << kRankBits, "bin and rank fit a slot");
     using Tile::comes_before;
-    using Tile::mend;
 
     struct NeverAlike {
         __device__ __forceinline__ bool operator()(int) const { return false; }
     };
     static constexpr u64 kNoneAlike = 1ull << 40;  // codes in a bin: more than any number of parts
     static constexpr u32 kSureParts = 4;  // twice for rounding, twice for squeezing
+
+    // Insertion sort of the codes at [begin, end) by one thread.
+    static __device__ __forceinline__ void mend(SharedStorage& shared, u32 begin, u32 end) {
+        if (begin >= end) return;
+        Code last = shared.code(begin);
+        Value last_value = shared.value(begin);
+        for (u32 p = begin + 1; p < end; ++p) {
+            const Code code = shared.code(p);
+            const Value value = shared.value(p);
+            if (!comes_before(code, value, last, last_value)) {
+                last = code;
+                last_value = value;
+                continue;
+            }
+            u32 q = p;
+            do {
+                shared.code(q) = shared.code(q - 1);
+                if constexpr (kHasPayload<Value>) shared.value(q) = shared.value(q - 1);
+                --q;
+            } while (q > begin && comes_before(code, value, shared.code(q - 1), shared.value(q - 1)));
+            shared.code(q) = code;
+            if constexpr (kHasPayload<Value>) shared.value(q) = value;
+        }
+    }
 
     // How many of the first `diagonal` outputs of the merge of [a, a_end) and [b, b_end) come from a.
     static __device__ __forceinline__ int merge_path(const SharedStorage& shared, int a, int a_end, int b, int b_end,

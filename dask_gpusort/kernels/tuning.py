@@ -19,8 +19,7 @@ MAX_DIGITS = 512  # one digit a thread of a partition tile
 class Finish:
     """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
 
-    The kernels for even buckets have `even_blocks` instead; for those of a plain map, where these are small enough,
-    `plain_items` and `plain_blocks`.
+    The kernel for even buckets has `even_blocks` and, where its buckets allow, `even_items` (0: `items`) instead.
     """
 
     threads: int
@@ -28,20 +27,18 @@ class Finish:
     bins: int
     blocks: int = 1
     even_blocks: int = 2
-    plain_items: int = 0
-    plain_blocks: int = 0
+    even_items: int = 0
 
     @property
     def capacity(self) -> int:
         """Most codes of one bucket."""
         return self.threads * self.items
 
-    def for_even(self, plain_mean: float = 0) -> Finish:
-        """The block for even buckets; of a plain map and known mean size, no larger than Poisson's noise asks for."""
-        needed = plain_mean + EVEN_SIGMAS * plain_mean**0.5
-        if 0 < needed <= self.threads * self.plain_items:
-            return replace(self, items=self.plain_items, blocks=self.plain_blocks)
-        return replace(self, blocks=self.even_blocks)
+    def for_even(self, mean: float = 0) -> Finish:
+        """The block for even buckets; of a known mean size, no larger than Poisson's noise asks for."""
+        needed = mean + EVEN_SIGMAS * mean**0.5
+        small = 0 < needed <= self.threads * self.even_items
+        return replace(self, items=self.even_items if small else self.items, blocks=self.even_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
         """Bytes of `TileSort::SharedStorage`: codes, payload, bins and their 16-bit places, 20 bytes a warp."""
@@ -103,7 +100,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9, 3),
+        Finish(512, 12, 4096, 2, 3, 9),
         Finish(512, 25, 8192),
         Finish(1024, 16, 8192),
         Finish(1024, 25, 16384),
@@ -112,7 +109,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 2, 9, 3),
+        Finish(512, 12, 4096, 2, 3, 9),
         Finish(1024, 13, 8192),
         Finish(1024, 17, 16384),
     ),
@@ -120,7 +117,7 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 2, 9, 3),
+        Finish(512, 12, 4096, 2, 3, 9),
         Finish(1024, 13, 8192),
     ),
 }
