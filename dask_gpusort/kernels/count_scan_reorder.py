@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import scan
+from .limits import multiprocessors
 from .loader import launch, require_cupy
 from .split_launch import KEYS_PER_THREAD, THREADS, Columns, blocks_for, check_columns, instance
 
@@ -56,9 +57,8 @@ def sort(source: Columns, out: Columns) -> None:
     if n == 0:
         return
     count_sections, reorder_sections = instances(out.key_name, out.value_name)
-    multiprocessors = require_cupy().cuda.Device().attributes["MultiProcessorCount"]
     tiles = blocks_for(n, TILE_KEYS)
-    section_tiles = blocks_for(tiles, SECTIONS_PER_MULTIPROCESSOR * multiprocessors)
+    section_tiles = blocks_for(tiles, SECTIONS_PER_MULTIPROCESSOR * multiprocessors())
     sections = blocks_for(tiles, section_tiles)
     scratch = out.empty_like()
     table = require_cupy().empty(sections << RADIX_BITS, np.uint64)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from . import tuning
 from .elements import Elements
+from .limits import count_bytes, multiprocessors
 from .loader import launch, require_cupy
 
 RANGE_BYTES, MAP_BYTES = 16, 32 + 4 * tuning.MAP_WORDS  # of SampleRange and QuantileMap
@@ -44,18 +44,10 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int) -> An
 
 def count_blocks(n: int, num_buckets: int, map_words: int) -> tuple[int, int]:
     """Blocks of count_fine, and their shared memory in bytes."""
-    shared = 4 * map_words + 2 * (num_buckets + num_buckets % 2)
+    shared = count_bytes(num_buckets, map_words)
     # One block a multiprocessor where the counters fill it, two where they do not.
-    blocks = multiprocessors(require_cupy().cuda.runtime.getDevice()) * (
-        2 if 2 * shared < tuning.COUNT_SHARED_BYTES else 1
-    )
+    blocks = multiprocessors() * (2 if 2 * shared < tuning.COUNT_SHARED_BYTES else 1)
     return max(min(blocks, n // tuning.COUNT_KEYS_PER_BLOCK), 1), shared
-
-
-@functools.cache
-def multiprocessors(device: int) -> int:
-    """Multiprocessors of a device."""
-    return int(require_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
 
 
 def count_fine(

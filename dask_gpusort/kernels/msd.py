@@ -18,6 +18,7 @@ from . import tuning
 from .elements import Arrays, Elements
 from .finish import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
 from .histogram import MAP_BYTES, MAP_THREADS, count_fine, sample_quantiles
+from .limits import finish_shapes, fit_tile, main_shapes, most_fine
 from .loader import Readback, launch, require_cupy
 from .partition import run_partition
 from .refine import refine
@@ -29,18 +30,18 @@ SCAN_THREADS = 1024
 
 def finish_shape(elements: Elements, n: int) -> tuple[tuning.Finish, int]:
     """The finishing block for n elements, and the number of fine buckets."""
-    shapes = tuning.FINISH[elements.shape]
+    fine_limit = most_fine()
     if n <= tuning.SMALL_KEYS:
-        shape = shapes[tuning.SMALL_FINISH]
+        shape = finish_shapes(elements)[tuning.SMALL_FINISH]
         return shape, round_fine(-(-n // int(shape.capacity * tuning.FILL)))
-    for shape in shapes[tuning.MAIN_FINISH[elements.shape] :]:
-        if n <= tuning.MAX_FINE * shape.capacity * tuning.MOST_FILL:
+    for shape in main_shapes(elements):
+        if n <= fine_limit * shape.capacity * tuning.MOST_FILL:
             break
     num_fine = round_fine(-(-n // int(shape.capacity * tuning.FILL)))
     most = tuning.SMALL_PARTITIONS[-1].digits
     if num_fine > most and n <= most * shape.capacity * tuning.MOST_FILL:
         num_fine = most  # fuller buckets, but one level
-    return shape, min(num_fine, tuning.MAX_FINE)
+    return shape, min(num_fine, fine_limit)
 
 
 def round_fine(num_fine: int) -> int:
@@ -61,7 +62,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     arrays : Arrays
         `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket.
     """
-    smallest = next((s for s in tuning.FINISH[elements.shape] if n <= s.capacity), None)
+    smallest = next((s for s in finish_shapes(elements) if n <= s.capacity), None)
     if smallest is not None:
         run_finish(elements, smallest, elements.source, keys, None, arrays, Buckets(1, None, None, n))
         return
@@ -85,6 +86,7 @@ def sort_one_level(
         The buckets that did not fit, as `finish` lists them.
     """
     tile = next(tile for tile in tuning.SMALL_PARTITIONS if num_fine <= tile.digits)
+    tile = fit_tile(tile, elements, tuning.MAP_WORDS)
     memory, places = carve(
         overflow=8 * OVERFLOW_WORDS,
         counts=8 * num_fine,
@@ -159,7 +161,7 @@ def sort_two_levels(
     elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int
 ) -> tuple[Any, Any]:
     """Sample, count, two partitions, finish; returns as `sort_one_level`."""
-    tile = tuning.PARTITION[elements.shape]
+    tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
     fine_bits = num_fine.bit_length() // 2
     num_coarse = -(-num_fine >> fine_bits)
     quantiles = sample_quantiles(elements, keys, n, num_fine)

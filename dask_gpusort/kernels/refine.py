@@ -14,6 +14,7 @@ import numpy as np
 from . import tuning
 from .elements import Arrays, Elements
 from .finish import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
+from .limits import finish_shapes, fit_tile, main_shapes
 from .loader import Readback, launch, require_cupy
 from .partition import run_partition
 
@@ -21,8 +22,7 @@ from .partition import run_partition
 def sort_rows(elements: Elements, keys: Any, num_rows: int, length: int, arrays: Arrays) -> None:
     """Sort each of the rows of a contiguous matrix; rows of more than a block's codes become segments."""
     cupy = require_cupy()
-    shapes = tuning.FINISH[elements.shape]
-    shape = next((s for s in shapes if length <= s.capacity), None)
+    shape = next((s for s in finish_shapes(elements) if length <= s.capacity), None)
     if shape is not None:
         rows = Buckets(num_rows, None, None, length)
         if length > tuning.EVEN_ROW:
@@ -39,7 +39,7 @@ def sort_rows(elements: Elements, keys: Any, num_rows: int, length: int, arrays:
         tuning.SEGMENT_THREADS,
         (segments, np.uint32(num_rows), np.uint64(length)),
     )
-    shape = shapes[tuning.MAIN_FINISH[elements.shape]]
+    shape = main_shapes(elements)[0]
     first = (elements.source, keys)
     refine(elements, shape, num_rows * length, arrays, 1, (segments, num_rows, num_rows * length), first)
 
@@ -65,7 +65,7 @@ def refine(
         C++ source and array of the first level, where it is not codes.
     """
     cupy = require_cupy()
-    tile = tuning.SEGMENT_PARTITION[elements.shape]
+    tile = fit_tile(tuning.SEGMENT_PARTITION[elements.shape], elements, tuning.SEGMENT_MAP_WORDS)
     target = np.uint32(shape.capacity * tuning.SEGMENT_FILL)
     keys_alone = elements.payload_bytes == 0
     positions = str(not keys_alone).lower()

@@ -15,6 +15,7 @@ from . import count_scan_reorder, four_step, lsd, msd, refine, split, split_laun
 from .dtypes import DeviceKey, device_key
 from .elements import Arrays, Elements
 from .histogram import count_fine
+from .limits import count_bytes, finish_shapes, shared_limit
 from .loader import launch, require_cupy
 
 CODE_TYPES = {4: "u32", 8: "u64"}
@@ -212,7 +213,7 @@ def narrow_elements(key: DeviceKey) -> Elements:
 
 def needs_spare(elements: Elements, n: int, rows: tuple[int, int] | None) -> bool:
     """Whether the sort leaves shared memory."""
-    return (rows[1] if rows else n) > tuning.FINISH[elements.shape][-1].capacity
+    return (rows[1] if rows else n) > finish_shapes(elements)[-1].capacity
 
 
 def sort_keys(
@@ -255,8 +256,10 @@ def sort_keys(
         out[...] = decode(codes.keys, keys.dtype, descending)
     elif algorithm == "lsd":
         lsd.sort(key, keys, out)
-    elif key.itemsize <= 2:
+    elif key.itemsize == 1 or (key.itemsize == 2 and count_bytes(1 << 16, 1) <= shared_limit()):
         count_sort(keys, key, out)
+    elif key.itemsize == 2:
+        lsd.sort(key, keys, out)
     else:
         sort_codes(keys, key, out)
     return out
@@ -275,6 +278,15 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
         out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
 
 
+def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
+    """Keys with their positions: one code up to 32 bits, two words beyond."""
+    if key.itemsize < 8:
+        name = f"Packed<{key.order}, {position_type}>"
+        return Elements(name, name, "u64")
+    name = f"TiedKeys<{key.order}, {position_type}>"
+    return Elements(name, name, "u64", "u32")
+
+
 def sort_indexed(
     keys: Any,
     key: DeviceKey,
@@ -290,12 +302,7 @@ def sort_indexed(
     cupy = require_cupy()
     n = keys.size
     in_place = positions_out.itemsize == 8
-    if key.itemsize < 8:
-        elements = Elements(f"Packed<{key.order}, {position_type}>", f"Packed<{key.order}, {position_type}>", "u64")
-    else:
-        elements = Elements(
-            f"TiedKeys<{key.order}, {position_type}>", f"TiedKeys<{key.order}, {position_type}>", "u64", "u32"
-        )
+    elements = indexed_elements(key, position_type)
     size = n if needs_spare(elements, n, rows) or rows is None else 0
     codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
     payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
@@ -435,8 +442,7 @@ def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any
     if keys.size == 0:
         return out
     sort_indexed(keys, key, "long long", out, None, keys.shape)
-    largest = tuning.FINISH[(8, 0) if key.itemsize < 8 else (8, 4)][-1].capacity
-    if keys.shape[1] > largest:
+    if needs_spare(indexed_elements(key, "long long"), keys.size, keys.shape):
         out %= keys.shape[1]  # long rows are sorted along positions in the whole matrix
     return out
 

@@ -21,6 +21,8 @@ from .build import build
 #: Bytes of canary on each side of an array: a warp's 16-byte accesses at eight strides, and it keeps alignment.
 CANARY_BYTES = 4096
 CANARY = 0xC5
+#: Shared memory that a block of an H200 may ask for.
+HOPPER_SHARED_BYTES = 227 * 1024
 #: What fresh memory holds. As a key, a count or an index it is wrong everywhere.
 POISON = 0xAB
 
@@ -58,9 +60,12 @@ class HostCupy:
 
     ndarray = HostArray
 
-    def __init__(self, empty: Callable[..., HostArray], multiprocessors: int) -> None:
+    def __init__(
+        self, empty: Callable[..., HostArray], multiprocessors: int, shared_limit: int = HOPPER_SHARED_BYTES
+    ) -> None:
         self.empty = empty
-        device = SimpleNamespace(attributes={"MultiProcessorCount": multiprocessors})
+        attributes = {"MultiProcessorCount": multiprocessors, "MaxSharedMemoryPerBlockOptin": shared_limit}
+        device = SimpleNamespace(attributes=attributes)
         runtime = SimpleNamespace(getDevice=lambda: 0)
         self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from .device import HostArray, HostCupy, replace_loader
+from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, replace_loader
 
 #: Counters that a sort reads back before it ends: how keys are spread, then one level of refinement (how many buckets,
 #: what is planned).
@@ -39,22 +39,28 @@ class Recorder:
         Source file and C++ name of every kernel that was launched, in order.
     expressions : dict of (str, str, str) to None
         Expression, source file and C++ name of those that were compiled with one.
+    most_shared : int
+        Most bytes of dynamic shared memory of any launch without an expression.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared_limit: int = HOPPER_SHARED_BYTES) -> None:
+        self.most_shared = 0
         self.instances: dict[tuple[str, str], None] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
-        self.cupy = HostCupy(self.empty, MULTIPROCESSORS)
+        self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
         """Reserve addresses; memory that nobody touches takes no room."""
         return np.empty(shape, dtype).view(self.cupy.ndarray)
 
-    def launch(self, source: str, name: str, blocks: int, *_: Any) -> None:
+    def launch(
+        self, source: str, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0
+    ) -> None:
         """Note a launch."""
         self.instances[source, name] = None
+        self.most_shared = max(self.most_shared, shared_bytes)
 
     def launch_expression(self, expression: str, source: str, name: str, blocks: int, *_: Any) -> None:
         """Note a launch with an expression."""

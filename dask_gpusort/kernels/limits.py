@@ -1,0 +1,65 @@
+"""What of the tuning tables fits the current device: a block's shared memory differs twofold between GPUs."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from . import tuning
+from .elements import Elements
+from .loader import require_cupy
+
+
+@functools.cache
+def _attributes(cupy: Any, device: int) -> dict[str, int]:
+    # CuPy asks the driver for all of them, one by one.
+    return dict(cupy.cuda.Device(device).attributes)
+
+
+def attribute(name: str) -> int:
+    """An attribute of the current device."""
+    cupy = require_cupy()
+    return int(_attributes(cupy, cupy.cuda.runtime.getDevice())[name])
+
+
+def multiprocessors() -> int:
+    """Multiprocessors of the current device."""
+    return attribute("MultiProcessorCount")
+
+
+def shared_limit() -> int:
+    """Bytes of shared memory that a block may ask for."""
+    return attribute("MaxSharedMemoryPerBlockOptin")
+
+
+def finish_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+    """Finishing blocks from small to large."""
+    limit = shared_limit()
+    return tuple(s for s in tuning.FINISH[elements.shape] if s.shared_bytes(*elements.shape) <= limit)
+
+
+def main_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+    """Finishing blocks of large sorts, from the preferred one on."""
+    shapes = finish_shapes(elements)
+    return shapes[min(tuning.MAIN_FINISH[elements.shape], len(shapes) - 1) :]
+
+
+def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Tile:
+    """A partitioning block, with fewer codes where the device asks for it."""
+    while tile.items > 1 and tile.shared_bytes(*elements.shape, tile.digits, map_words) > shared_limit():
+        tile = replace(tile, items=tile.items - 1)
+    return tile
+
+
+def count_bytes(num_buckets: int, map_words: int) -> int:
+    """Shared memory of count_fine: the map, and a 16-bit counter a bucket."""
+    return 4 * map_words + 2 * (num_buckets + num_buckets % 2)
+
+
+def most_fine() -> int:
+    """Fine buckets that one histogram can count, a power of two."""
+    most = tuning.MAX_FINE
+    while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
+        most //= 2
+    return most

@@ -1,0 +1,37 @@
+"""Launches stay inside the shared memory of the device they are for, whatever is sorted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from host_cuda.recorder import Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels import sorting
+
+#: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
+LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
+SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 28, 1 << 30)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
+@pytest.mark.parametrize("capability", LIMITS)
+def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
+    recorder = Recorder(LIMITS[capability])
+    recorder.take_place(kernels, monkeypatch)
+    for n in SIZES:
+        keys = recorder.empty(n, dtype)
+        recorder.record(sorting.sort_keys, keys)
+        recorder.record(sorting.argsort, keys)
+        recorder.record(sorting.sort_pairs, keys, recorder.empty(n, np.uint64))
+        rows = recorder.empty((1, n), dtype)
+        recorder.record(sorting.sort_rows, rows)
+        recorder.record(sorting.argsort_rows, rows)
+    assert 0 < recorder.most_shared <= LIMITS[capability]
+
+
+def test_a_large_device_is_used(monkeypatch):
+    recorder = Recorder(LIMITS["9.0"])
+    recorder.take_place(kernels, monkeypatch)
+    recorder.record(sorting.sort_keys, recorder.empty(1 << 28, "u4"))
+    assert recorder.most_shared > LIMITS["8.6"]
