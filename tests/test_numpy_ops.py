@@ -278,8 +278,6 @@ def test_rows(backend, draw_keys, data):
 
 @pytest.mark.parametrize("dtype", [">c16", ">U3", ours.PADDED_RECORD, ours.ARRAY_RECORD, "S5", "f8"], ids=str)
 def test_joining_keeps_the_dtype(dtype):
-    from dask_gpusort.chunk import numpy_columns, numpy_ops
-
     array = ours.make(dtype, 20)
     oracle.assert_same_bits(numpy_ops.concatenate([array[:5], array[5:]]), array)
     oracle.assert_same_bits(Run.concat([Run(array[:5], (array[:5],)), Run(array[5:], (array[5:],))]).values[0], array)
