@@ -9,7 +9,7 @@ import strategies as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk import numpy_columns, numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
@@ -68,6 +68,18 @@ def test_local_sort_with_values_and_positions(backend, draw_keys, data):
     oracle.assert_same_bits(keys_of(backend, run, order), array[positions])
     for got, value in zip(run.values, (*values, np.arange(len(array))), strict=True):
         np.testing.assert_array_equal(backend.asnumpy(got), value[positions])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(data=st.data(), descending=st.booleans())
+def test_numpys_own_search_is_that_by_columns(side, data, descending):
+    dtype = data.draw(st.sampled_from(["c16", ">c16", "S1", "S5", "S17", "U1", "U4"]))
+    array = oracle.sort(data.draw(ours.arrays(dtypes=[np.dtype(dtype)])), descending=descending)
+    needles = data.draw(ours.arrays(dtypes=[np.dtype(dtype)]))
+    order = Order(np.dtype(dtype), descending)
+    got = numpy_ops.search(array, needles, order, side)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, numpy_columns.search(array, needles, order, side))
 
 
 @pytest.mark.parametrize("num_words", [2, 3])
@@ -266,8 +278,6 @@ def test_rows(backend, draw_keys, data):
 
 @pytest.mark.parametrize("dtype", [">c16", ">U3", ours.PADDED_RECORD, ours.ARRAY_RECORD, "S5", "f8"], ids=str)
 def test_joining_keeps_the_dtype(dtype):
-    from dask_gpusort.chunk import numpy_ops
-
     array = ours.make(dtype, 20)
     oracle.assert_same_bits(numpy_ops.concatenate([array[:5], array[5:]]), array)
     oracle.assert_same_bits(Run.concat([Run(array[:5], (array[:5],)), Run(array[5:], (array[5:],))]).values[0], array)
