@@ -16,74 +16,69 @@ constexpr float kFailed = -1.0f;
 // Runs `sort(storage, bytes)` twice, as CUB asks: once for the size of its storage, once timed.
 template <class Sort>
 float timed_sort(Sort sort) {
-  size_t storage_bytes = 0;
-  void* storage = nullptr;
-  if (sort(nullptr, storage_bytes) != cudaSuccess) return kFailed;
-  if (cudaMalloc(&storage, storage_bytes) != cudaSuccess) return kFailed;
-  cudaEvent_t begin, end;
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  cudaDeviceSynchronize();
-  cudaEventRecord(begin);
-  cudaError_t status = sort(storage, storage_bytes);
-  cudaEventRecord(end);
-  if (status == cudaSuccess) status = cudaEventSynchronize(end);
-  float milliseconds = kFailed;
-  if (status == cudaSuccess) cudaEventElapsedTime(&milliseconds, begin, end);
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaFree(storage);
-  return milliseconds;
+    size_t storage_bytes = 0;
+    void* storage = nullptr;
+    if (sort(nullptr, storage_bytes) != cudaSuccess) return kFailed;
+    if (cudaMalloc(&storage, storage_bytes) != cudaSuccess) return kFailed;
+    cudaEvent_t begin, end;
+    cudaEventCreate(&begin);
+    cudaEventCreate(&end);
+    cudaDeviceSynchronize();
+    cudaEventRecord(begin);
+    cudaError_t status = sort(storage, storage_bytes);
+    cudaEventRecord(end);
+    if (status == cudaSuccess) status = cudaEventSynchronize(end);
+    float milliseconds = kFailed;
+    if (status == cudaSuccess) cudaEventElapsedTime(&milliseconds, begin, end);
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    cudaFree(storage);
+    return milliseconds;
 }
 
 template <class Key>
 float sort_keys(const void* keys_in, void* keys_out, int64_t n) {
-  return timed_sort([&](void* storage, size_t& bytes) {
-    return cub::DeviceRadixSort::SortKeys(storage, bytes, static_cast<const Key*>(keys_in),
-                                          static_cast<Key*>(keys_out), n);
-  });
+    return timed_sort([&](void* storage, size_t& bytes) {
+        return cub::DeviceRadixSort::SortKeys(storage, bytes, static_cast<const Key*>(keys_in),
+                                              static_cast<Key*>(keys_out), n);
+    });
 }
 
 template <class Key, class Value>
 float sort_pairs(const void* keys_in, void* keys_out, const void* values_in, void* values_out, int64_t n) {
-  return timed_sort([&](void* storage, size_t& bytes) {
-    return cub::DeviceRadixSort::SortPairs(storage, bytes, static_cast<const Key*>(keys_in),
-                                           static_cast<Key*>(keys_out), static_cast<const Value*>(values_in),
-                                           static_cast<Value*>(values_out), n);
-  });
+    return timed_sort([&](void* storage, size_t& bytes) {
+        return cub::DeviceRadixSort::SortPairs(storage, bytes, static_cast<const Key*>(keys_in),
+                                               static_cast<Key*>(keys_out), static_cast<const Value*>(values_in),
+                                               static_cast<Value*>(values_out), n);
+    });
 }
 
 struct Less {
-  template <class Key>
-  __host__ __device__ bool operator()(const Key& a, const Key& b) const {
-    return a < b;
-  }
+    template <class Key>
+    __host__ __device__ bool operator()(const Key& a, const Key& b) const {
+        return a < b;
+    }
 };
 
 // The merge sort that leaves its input alone, as the radix sort does.
 template <class Key>
 float merge_sort_keys(const void* keys_in, void* keys_out, int64_t n) {
-  return timed_sort([&](void* storage, size_t& bytes) {
-    return cub::DeviceMergeSort::SortKeysCopy(storage, bytes, static_cast<const Key*>(keys_in),
-                                              static_cast<Key*>(keys_out), n, Less{});
-  });
+    return timed_sort([&](void* storage, size_t& bytes) {
+        return cub::DeviceMergeSort::SortKeysCopy(storage, bytes, static_cast<const Key*>(keys_in),
+                                                  static_cast<Key*>(keys_out), n, Less{});
+    });
 }
 
 }  // namespace
 
-#define MERGE(name, Key)                                                             \
-  extern "C" float cub_merge_##name(const void* in, void* out, int64_t n) {          \
-    return merge_sort_keys<Key>(in, out, n);                                         \
-  }
-#define KEYS(name, Key)                                                              \
-  extern "C" float cub_keys_##name(const void* in, void* out, int64_t n) {           \
-    return sort_keys<Key>(in, out, n);                                               \
-  }
-#define PAIRS(name, Key, Value)                                                      \
-  extern "C" float cub_pairs_##name(const void* in, void* out, const void* values_in, \
-                                    void* values_out, int64_t n) {                   \
-    return sort_pairs<Key, Value>(in, out, values_in, values_out, n);                \
-  }
+#define MERGE(name, Key) \
+    extern "C" float cub_merge_##name(const void* in, void* out, int64_t n) { return merge_sort_keys<Key>(in, out, n); }
+#define KEYS(name, Key) \
+    extern "C" float cub_keys_##name(const void* in, void* out, int64_t n) { return sort_keys<Key>(in, out, n); }
+#define PAIRS(name, Key, Value)                                                                                        \
+    extern "C" float cub_pairs_##name(const void* in, void* out, const void* values_in, void* values_out, int64_t n) { \
+        return sort_pairs<Key, Value>(in, out, values_in, values_out, n);                                              \
+    }
 
 KEYS(uint8, uint8_t)
 KEYS(uint16, uint16_t)

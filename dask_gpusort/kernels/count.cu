@@ -29,7 +29,9 @@ struct QuantileBuckets {
 
     __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
         : map(quantiles, shared_intervals) {}
-    __device__ __forceinline__ u32 bucket(Code code) const { return map.plain ? map.fine_plain(code) : map.fine_by_share(code); }
+    __device__ __forceinline__ u32 bucket(Code code) const {
+        return map.plain ? map.fine_plain(code) : map.fine_by_share(code);
+    }
 };
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
@@ -40,7 +42,8 @@ struct alignas(kVectorBytes) KeyVector {
 };
 
 template <class Source, class Buckets, class Vector>
-__device__ __forceinline__ void count_vector(PackedCounters counters, const Buckets& buckets, const Vector& vector, Offset first) {
+__device__ __forceinline__ void count_vector(PackedCounters counters, const Buckets& buckets, const Vector& vector,
+                                             Offset first) {
     constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
     u32 fine[kKeys];
 #pragma unroll
@@ -50,8 +53,8 @@ __device__ __forceinline__ void count_vector(PackedCounters counters, const Buck
 
 // A persistent grid: every block reads vectors a grid apart. `first_vector` keys precede the first aligned vector.
 template <class Source, class Buckets>
-__global__ void __launch_bounds__(kCountThreads) count_fine(const void* keys, Offset n, const QuantileMap* map,
-                                                            u64* counts, u32 wide, u32 num_buckets) {
+__global__ void __launch_bounds__(kCountThreads)
+    count_fine(const void* keys, Offset n, const QuantileMap* map, u64* counts, u32 wide, u32 num_buckets) {
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
     constexpr int kKeys = kVectorBytes / sizeof(Raw);
@@ -80,7 +83,8 @@ __global__ void __launch_bounds__(kCountThreads) count_fine(const void* keys, Of
     // Whole warps of vectors are counted; block 0 counts what lies before, and after them.
     const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
     if (blockIdx.x == 0) {
-        for (Offset i = threadIdx.x; i < head; i += kCountThreads) counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
+        for (Offset i = threadIdx.x; i < head; i += kCountThreads)
+            counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
         for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) {
             counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
         }
@@ -95,10 +99,11 @@ __device__ __forceinline__ Offset read_count(const u64* counts, bool wide, u32 b
     return wide ? counts[bucket] : reinterpret_cast<const u32*>(counts)[bucket];
 }
 
-// Exclusive scan of the counts, as starts and as cursors; `whole` (where wanted) becomes the segment of all keys. Block b scans buckets 1024 b and the following; it sums the
-// earlier counts itself (they are in the second-level cache), which spares a second kernel.
-__global__ void __launch_bounds__(kScanThreads) scan_fine(const u64* counts, u32 wide, u32 num_fine, Offset* starts,
-                                                          Offset* cursors, Segment* whole) {
+// Exclusive scan of the counts, as starts and as cursors; `whole` (where wanted) becomes the segment of all keys. Block
+// b scans buckets 1024 b and the following; it sums the earlier counts itself (they are in the second-level cache),
+// which spares a second kernel.
+__global__ void __launch_bounds__(kScanThreads)
+    scan_fine(const u64* counts, u32 wide, u32 num_fine, Offset* starts, Offset* cursors, Segment* whole) {
     using Scan = LeanScan<Offset, kScanThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const u32 first = blockIdx.x * kScanThreads, f = first + threadIdx.x;
@@ -121,8 +126,8 @@ __global__ void __launch_bounds__(kScanThreads) scan_fine(const u64* counts, u32
 
 // One block: segment b is level-1 bucket b, whose cursors are those of its fine buckets.
 template <int kTileKeys>
-__global__ void __launch_bounds__(kScanThreads) describe_segments(const Offset* starts, u32 num_fine, u32 fine_bits,
-                                                                  Offset* coarse_cursors, Segment* segments) {
+__global__ void __launch_bounds__(kScanThreads)
+    describe_segments(const Offset* starts, u32 num_fine, u32 fine_bits, Offset* coarse_cursors, Segment* segments) {
     using Scan = LeanScan<Offset, kScanThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const u32 num_coarse = (num_fine + (1u << fine_bits) - 1) >> fine_bits;

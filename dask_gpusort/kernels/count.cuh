@@ -13,9 +13,9 @@ constexpr u32 kSpill = 1u << 15;
 constexpr int kVectorBytes = 16;  // widest load of one thread
 
 struct PackedCounters {
-    u32* words;      // shared
-    u64* table;      // global: two buckets a word where all keys number less than 2^32, else one
-    bool wide;       // one
+    u32* words;  // shared
+    u64* table;  // global: two buckets a word where all keys number less than 2^32, else one
+    bool wide;   // one
 
     __device__ __forceinline__ void spill(u32 bucket, u64 amount) {
         if (wide) atomicAdd(&table[bucket], amount);

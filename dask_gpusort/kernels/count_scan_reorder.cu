@@ -13,8 +13,8 @@
 namespace gpusort {
 
 template <class Key, int kThreads>
-__global__ void __launch_bounds__(kThreads) count_sections(const Key* keys, Offset n, Offset section_keys, int shift,
-                                                           Offset* table) {
+__global__ void __launch_bounds__(kThreads)
+    count_sections(const Key* keys, Offset n, Offset section_keys, int shift, Offset* table) {
     using Counts = PackedCounts<kThreads>;
     constexpr Offset kKeysBeforeFlush = Offset(kThreads) * Counts::kKeysBeforeFlush;
     __shared__ Counts counts;

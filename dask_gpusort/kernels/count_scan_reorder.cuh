@@ -13,11 +13,11 @@
 
 namespace gpusort {
 
-constexpr int kPackedBits = 8;                            // of one counter
-constexpr int kPackedCounters = 4;                        // in one word
-constexpr int kPackedLimit = (1 << kPackedBits) - 1;      // the most one counter holds
-constexpr int kPackedDigitBits = 2;                       // a digit with kPackedCounters values
-constexpr int kReorderRadixBits = 2 * kPackedDigitBits;   // a pass sorts a tile twice
+constexpr int kPackedBits = 8;                           // of one counter
+constexpr int kPackedCounters = 4;                       // in one word
+constexpr int kPackedLimit = (1 << kPackedBits) - 1;     // the most one counter holds
+constexpr int kPackedDigitBits = 2;                      // a digit with kPackedCounters values
+constexpr int kReorderRadixBits = 2 * kPackedDigitBits;  // a pass sorts a tile twice
 constexpr int kReorderRadix = 1 << kReorderRadixBits;
 constexpr int kReorderKeysPerThread = 4;
 

@@ -46,7 +46,8 @@ constexpr int kWordsPerVector = 4;
 
 __device__ __forceinline__ void copy_words(const u32* from, u32* to, u32 num_words) {
     const WordVector* vectors = reinterpret_cast<const WordVector*>(from);
-    for (u32 v = threadIdx.x; v < (num_words + kWordsPerVector - 1) / kWordsPerVector; v += blockDim.x) reinterpret_cast<WordVector*>(to)[v] = vectors[v];
+    for (u32 v = threadIdx.x; v < (num_words + kWordsPerVector - 1) / kWordsPerVector; v += blockDim.x)
+        reinterpret_cast<WordVector*>(to)[v] = vectors[v];
 }
 
 // Bucket of a code in an interval: `part` is the share of the interval below the code, of 2^32.
@@ -75,9 +76,14 @@ struct FineMap {
 
     // Copies the intervals into shared memory where they are needed; the caller's barrier comes after.
     __device__ __forceinline__ FineMap(const QuantileMap* map, u32* shared_intervals)
-        : least(Code(map->least)), width_bits(map->width_bits), num_fine(map->num_fine), plain(map->plain),
-          sub_bits(map->sub_bits), intervals(shared_intervals) {
-        const Code covered = width_bits + kIntervalBits < kCodeBits ? Code(Code(kIntervals) << width_bits) - 1 : Code(~Code(0));
+        : least(Code(map->least)),
+          width_bits(map->width_bits),
+          num_fine(map->num_fine),
+          plain(map->plain),
+          sub_bits(map->sub_bits),
+          intervals(shared_intervals) {
+        const Code covered =
+            width_bits + kIntervalBits < kCodeBits ? Code(Code(kIntervals) << width_bits) - 1 : Code(~Code(0));
         greatest = Code(~Code(0)) - least < covered ? Code(~Code(0)) : Code(least + covered);
         bounded = least > 0 || greatest < Code(~Code(0));
         if (!plain) copy_words(map->intervals, shared_intervals, map->num_words);
@@ -146,7 +152,8 @@ struct LinearMap {
         map.exact = range < digits;
         // Rounded down, so that no code gets a digit past the last; a float's 24 bits are enough for digits of even
         // width, and a 64-bit division would cost a thread more than its keys do.
-        map.scale = map.exact ? 0 : __float2uint_rz(__fdiv_rd(__uint2float_rd(digits) * kTwoTo32, __ull2float_ru(steps)));
+        map.scale =
+            map.exact ? 0 : __float2uint_rz(__fdiv_rd(__uint2float_rd(digits) * kTwoTo32, __ull2float_ru(steps)));
         return map;
     }
 };
@@ -183,9 +190,9 @@ constexpr u32 kIntervalsPerDigit = 2;   // a digit strays from its share by what
 struct Segment {
     Offset start;
     Offset size;
-    Offset first_tile;      // number of the segment's first tile among the tiles of all segments
-    Offset table;           // first cursor of the segment; its intervals begin at kIntervalsPerDigit times that
-    u64 least_complement;   // of the codes: ~least and greatest, so that both are maxima from zero
+    Offset first_tile;     // number of the segment's first tile among the tiles of all segments
+    Offset table;          // first cursor of the segment; its intervals begin at kIntervalsPerDigit times that
+    u64 least_complement;  // of the codes: ~least and greatest, so that both are maxima from zero
     u64 greatest;
     u64 least_position_complement;  // the same of the positions, where they break ties
     u64 greatest_position;

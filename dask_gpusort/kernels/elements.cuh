@@ -6,8 +6,8 @@
 //   TiedKeys   key            -> canonical code           -> key                  64-bit keys; positions are values
 //   Codes      code           -> code                                             between the passes
 //
-// A source has `Raw`, `Code`, `encode(key, position)` and `load(keys, i, origin)`; positions count from `origin`. A sink has
-// `store(keys_out, positions_out, i, code, value)`; a null array is not written.
+// A source has `Raw`, `Code`, `encode(key, position)` and `load(keys, i, origin)`; positions count from `origin`. A
+// sink has `store(keys_out, positions_out, i, code, value)`; a null array is not written.
 #pragma once
 #include "order.cuh"
 #include "scan.cuh"
@@ -84,7 +84,8 @@ struct TiedKeys {
         return encode(static_cast<const Raw*>(keys)[i], i);
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code, Value value) {
+    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code,
+                                                 Value value) {
         if (keys_out) static_cast<Raw*>(keys_out)[i] = Order::decode(code);
         if (positions_out) static_cast<Position*>(positions_out)[i] = Position(value);
     }

@@ -21,8 +21,8 @@ __device__ __forceinline__ u32 find_code(const Offset* starts, u32 low, u32 high
 }
 
 template <class Order>
-__global__ void __launch_bounds__(kFillThreads) fill_runs(const Offset* starts, u32 num_codes,
-                                                          typename Order::Raw* keys_out, Offset n) {
+__global__ void __launch_bounds__(kFillThreads)
+    fill_runs(const Offset* starts, u32 num_codes, typename Order::Raw* keys_out, Offset n) {
     using Raw = typename Order::Raw;
     constexpr int kKeys = kFillVectorBytes / sizeof(Raw);
     constexpr int kTileKeys = kFillThreads * kFillRounds * kKeys;
@@ -36,7 +36,9 @@ __global__ void __launch_bounds__(kFillThreads) fill_runs(const Offset* starts, 
         const Offset p = first + (round * kFillThreads + threadIdx.x) * kKeys;
         if (p >= n) return;
         u32 code = find_code(starts, ends[0], ends[1], p);
-        struct alignas(kFillVectorBytes) { Raw keys[kKeys]; } vector;
+        struct alignas(kFillVectorBytes) {
+            Raw keys[kKeys];
+        } vector;
 #pragma unroll
         for (int k = 0; k < kKeys; ++k) {
             while (code < ends[1] && starts[code + 1] <= p + k) ++code;

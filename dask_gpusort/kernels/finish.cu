@@ -39,8 +39,8 @@ __device__ __forceinline__ void list_overflow(Overflow* overflow, Segment* segme
 
 // Loads the bucket, striped over the threads.
 template <class Source, class Value, int kThreads, int kItems>
-__device__ __forceinline__ void load_bucket(const void* codes_in, const Value* values_in, Offset start, Offset origin, int size,
-                                            typename Source::Code (&codes)[kItems], Value (&values)[kItems]) {
+__device__ __forceinline__ void load_bucket(const void* codes_in, const Value* values_in, Offset start, Offset origin,
+                                            int size, typename Source::Code (&codes)[kItems], Value (&values)[kItems]) {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + threadIdx.x;
@@ -52,7 +52,8 @@ __device__ __forceinline__ void load_bucket(const void* codes_in, const Value* v
 }
 
 template <class Sink, class Value, int kThreads, int kItems, class Storage>
-__device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_out, void* positions_out, Offset start, int size) {
+__device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_out, void* positions_out, Offset start,
+                                             int size) {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + threadIdx.x;
@@ -63,9 +64,9 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
 
 // The bucket by bins, read once more. Not inlined: what it keeps in registers would take `finish_even` a block.
 template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Code>
-__device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
-                                            Offset start, Offset origin, int size, Code least, Code greatest,
-                                            typename Tile::SharedStorage& shared) {
+__device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
+                                            void* positions_out, Offset start, Offset origin, int size, Code least,
+                                            Code greatest, typename Tile::SharedStorage& shared) {
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
@@ -78,8 +79,8 @@ __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* v
 // kernel of its own, since what they need would take this one registers.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-            const Offset* ends, Offset stride, u32* pending) {
+    finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
+                const Offset* ends, Offset stride, u32* pending) {
     using Code = typename Source::Code;
     using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -119,7 +120,8 @@ finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* 
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins>
 __device__ __forceinline__ void finish_bucket(
     const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Buckets& buckets, Offset b,
-    Overflow* overflow, Segment* segments, typename UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
+    Overflow* overflow, Segment* segments,
+    typename UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     const Offset start = buckets.start(b), length = buckets.end(b) - start;
     if (length == 0) return;
@@ -138,26 +140,29 @@ __device__ __forceinline__ void finish_bucket(
 // All buckets of a table or matrix, one block each.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-       const Offset* ends, Offset stride, Overflow* overflow, Segment* segments) {
+    finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
+           const Offset* ends, Offset stride, Overflow* overflow, Segment* segments) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
-                                                                Buckets{starts, ends, stride}, blockIdx.x, overflow, segments, shared);
+                                                                Buckets{starts, ends, stride}, blockIdx.x, overflow,
+                                                                segments, shared);
 }
 
 // The pending ones (their number, then the buckets): few, and a block takes one after another.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-               const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, const u32* pending) {
+    finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
+                   const Offset* starts, const Offset* ends, Offset stride, Overflow* overflow, Segment* segments,
+                   const u32* pending) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     for (u32 i = blockIdx.x; i < pending[0]; i += gridDim.x) {
         finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
-                                                                    Buckets{starts, ends, stride}, pending[1 + i], overflow, segments, shared);
+                                                                    Buckets{starts, ends, stride}, pending[1 + i],
+                                                                    overflow, segments, shared);
         __syncthreads();  // the bucket is stored before the next one takes its place
     }
 }

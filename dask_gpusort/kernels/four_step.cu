@@ -48,9 +48,8 @@ __global__ void __launch_bounds__(kThreads) count_buckets(const Key* keys_sorted
     __syncthreads();  // the tile is loaded and every bucket is empty before the buckets are found
     buckets.template find<kThreads>(shared.keys, valid, shift);
     __syncthreads();  // every bucket is found before its size is read
-    buckets.template for_each_digit<kThreads>([&](int digit) {
-        table[Offset(digit) * gridDim.x + blockIdx.x] = buckets.end[digit] - buckets.begin[digit];
-    });
+    buckets.template for_each_digit<kThreads>(
+        [&](int digit) { table[Offset(digit) * gridDim.x + blockIdx.x] = buckets.end[digit] - buckets.begin[digit]; });
 }
 
 template <class Key, class Value, int kThreads, int kKeysPerThread, int kRadixBits>

@@ -133,8 +133,8 @@ __device__ __forceinline__ void rank_warp(const Code (&codes)[kItems], int warp_
 
 template <class Source, class Sink, class Value, int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
-lsd_pass(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
-         const Offset* starts, u64* status, u32* tickets) {
+    lsd_pass(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
+             const Offset* starts, u64* status, u32* tickets) {
     using Code = typename Source::Code;
     using Storage = LsdStorage<Code, Value, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];

@@ -8,8 +8,7 @@
 namespace gpusort {
 
 template <class Sink, class Code, class Value, class Less, int kThreads, int kItems, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks)
-merge_parts(const Part* parts, void* keys_out, void* values_out) {
+__global__ void __launch_bounds__(kThreads, kBlocks) merge_parts(const Part* parts, void* keys_out, void* values_out) {
     using Tile = MergeTile<Code, Value, Less, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);

@@ -31,8 +31,7 @@ __device__ __forceinline__ Index merge_path(const Key* a, Index a_size, const Ke
 // their places. Where the runs end early the rest is anything, from places at or past `end`.
 template <class Less, int kItems, class Key>
 __device__ __forceinline__ void merge_serially(const Key* keys, int a, int middle, int b, int end,
-                                               Key (&merged)[kItems],
-                                               int (&from)[kItems]) {
+                                               Key (&merged)[kItems], int (&from)[kItems]) {
     Key a_key{}, b_key{};
     if (a < end) a_key = keys[a];
     if (b < end) b_key = keys[b];

@@ -6,7 +6,7 @@ namespace gpusort {
 // Parts of kPartKeys keys of each four runs; codes (n) in runs of `width` keys.
 template <class Code, class Less, int kPartKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-split_quads(const Code* codes, Offset n, Offset width, QuadPart* parts, Offset num_parts) {
+    split_quads(const Code* codes, Offset n, Offset width, QuadPart* parts, Offset num_parts) {
     __shared__ Offset cuts[kPlanThreads][kQuad];
     const Offset parts_of_quad = (kQuad * width + kPartKeys - 1) / kPartKeys;
     const Offset part = part_of_thread();
@@ -27,7 +27,7 @@ split_quads(const Code* codes, Offset n, Offset width, QuadPart* parts, Offset n
 // part has (kThreads - 1) kItems keys at most.
 template <class Sink, class Code, class Value, class Less, int kThreads, int kItems, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-merge_quads(const Code* codes_in, const Value* values_in, const QuadPart* parts, void* keys_out, void* values_out) {
+    merge_quads(const Code* codes_in, const Value* values_in, const QuadPart* parts, void* keys_out, void* values_out) {
     using Tile = MergeTile<Code, Value, Less, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);

@@ -20,7 +20,7 @@ __device__ __forceinline__ Offset find_pair(const Pair* pairs, Offset num_pairs,
 
 template <class Code, class Value, class Less, int kPartKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-split_listed_runs(const Pair* pairs, Offset num_pairs, Part* parts, Offset num_parts) {
+    split_listed_runs(const Pair* pairs, Offset num_pairs, Part* parts, Offset num_parts) {
     const Offset part = part_of_thread();
     const Pair pair = pairs[find_pair(pairs, num_pairs, part)];
     plan_part<Code, Value, Less, kPartKeys>(pair, part, parts, num_parts);

@@ -15,7 +15,7 @@ namespace gpusort {
 // keys_in (n) to codes in tiles, each sorted; the value of a key is its position.
 template <class Source, class Sink, class Value, class Less, int kThreads, int kItems, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-sort_tiles(const void* keys_in, void* keys_out, void* values_out, Offset n) {
+    sort_tiles(const void* keys_in, void* keys_out, void* values_out, Offset n) {
     using Tile = MergeTile<typename Source::Code, Value, Less, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
@@ -39,7 +39,7 @@ sort_tiles(const void* keys_in, void* keys_out, void* values_out, Offset n) {
 // Parts of the merge of even runs: run 2p and run 2p + 1, of `width` keys each but for the last.
 template <class Code, class Value, class Less, int kPartKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-split_even_runs(const Code* codes, const Value* values, Offset n, Offset width, Part* parts, Offset num_parts) {
+    split_even_runs(const Code* codes, const Value* values, Offset n, Offset width, Part* parts, Offset num_parts) {
     const Offset parts_of_pair = (2 * width + kPartKeys - 1) / kPartKeys;
     const Offset part = part_of_thread();
     const Offset p = part / parts_of_pair;
@@ -51,7 +51,7 @@ split_even_runs(const Code* codes, const Value* values, Offset n, Offset width, 
 // run's samples before it) among the cuts of its pair. `cuts` (zeroed) gets the keys of run `a` before each cut.
 template <class Code, class Less, int kSampleKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-rank_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num_cuts) {
+    rank_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num_cuts) {
     const Offset cuts_of_pair = 2 * (width / kSampleKeys);
     const Offset thread = Offset(blockIdx.x) * kPlanThreads + threadIdx.x;
     if (thread >= num_cuts) return;
@@ -64,8 +64,8 @@ rank_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num
     if (own >= (of_a ? pair.a_size : pair.b_size)) return;
     const Code* a = static_cast<const Code*>(pair.keys_a);
     const Code* b = static_cast<const Code*>(pair.keys_b);
-    const Offset rank = of_a ? count_before<Less, false>(b, pair.b_size, a[own])
-                             : count_before<Less, true>(a, pair.a_size, b[own]);
+    const Offset rank =
+        of_a ? count_before<Less, false>(b, pair.b_size, a[own]) : count_before<Less, true>(a, pair.a_size, b[own]);
     cuts[first_cut + sample + (rank + kSampleKeys - 1) / kSampleKeys] = of_a ? own : rank;
     cuts[num_cuts + first_cut + sample + (rank + kSampleKeys - 1) / kSampleKeys] = of_a ? rank : own;
 }
@@ -74,8 +74,8 @@ rank_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num
 // overlap or leave gaps, but none outside the runs.
 template <class Code, class Value, int kSampleKeys>
 __global__ void __launch_bounds__(kPlanThreads)
-close_parts(const Code* codes, const Value* values, Offset n, Offset width, const Offset* cuts, Part* parts,
-            Offset num_cuts) {
+    close_parts(const Code* codes, const Value* values, Offset n, Offset width, const Offset* cuts, Part* parts,
+                Offset num_cuts) {
     const Offset cuts_of_pair = 2 * (width / kSampleKeys);
     const Offset cut = Offset(blockIdx.x) * kPlanThreads + threadIdx.x;
     if (cut >= num_cuts) return;

@@ -22,7 +22,7 @@ __global__ void exchange_neighbours(Code* codes, Value* values, Offset n, Offset
 // Sorts tiles of kTileKeys keys by the odd-even merge network in shared memory; keys_in (n), keys_out (n).
 template <class Source, class Sink, class Value, class Less, int kThreads, int kTileKeys>
 __global__ void __launch_bounds__(kThreads)
-sort_tiles_by_network(const void* keys_in, void* keys_out, void* values_out, Offset n) {
+    sort_tiles_by_network(const void* keys_in, void* keys_out, void* values_out, Offset n) {
     using Code = typename Source::Code;
     __shared__ Code codes[kTileKeys];
     __shared__ u32 places[kTileKeys];  // in the tile: what makes the network stable

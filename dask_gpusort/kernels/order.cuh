@@ -29,7 +29,9 @@ constexpr int kBits = int(sizeof(Raw)) * 8;
 
 // IEEE 754: explicit mantissa bits of binary16, binary32 and binary64.
 template <class Raw>
-constexpr int kMantissaBits = sizeof(Raw) == 2 ? 10 : sizeof(Raw) == 4 ? 23 : 52;
+constexpr int kMantissaBits = sizeof(Raw) == 2   ? 10
+                              : sizeof(Raw) == 4 ? 23
+                                                 : 52;
 
 template <class Raw>
 constexpr Raw kSignBit = Raw(Raw(1) << (kBits<Raw> - 1));
@@ -110,7 +112,8 @@ template <class Raw_, Kind kKind, bool kDescending>
 struct KeyOrder {
     using Raw = Raw_;
     using Code = Raw_;
-    static constexpr Raw kAllBits = kKind == Kind::kBool ? Raw(1) : Raw(~Raw(0));  // those that `descending` complements
+    static constexpr Raw kAllBits =
+        kKind == Kind::kBool ? Raw(1) : Raw(~Raw(0));  // those that `descending` complements
 
     static __device__ __forceinline__ Code encode(Raw key) {
         constexpr Raw kMax = Raw(~Raw(0));

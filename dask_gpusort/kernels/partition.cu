@@ -98,7 +98,7 @@ struct PartitionStorage {
     Code codes[kTile];
     Value values[kHasPayload<Value> ? kTile : 1];
     u16 digits[kTile];
-    u32 counts[kMaxDigits];   // then the first place in the tile of each digit
+    u32 counts[kMaxDigits];    // then the first place in the tile of each digit
     Offset moves[kMaxDigits];  // place in the output minus place in the tile
     alignas(16) u32 map_words[kSharedWords];
     typename LeanScan<u32, kThreads>::SharedStorage scan;
@@ -106,8 +106,8 @@ struct PartitionStorage {
 
 template <class Source, class Value, class Digits, int kThreads, int kItems, int kMaxDigits, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-partition(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
-          const void* map, u32 fine_bits, const Segment* segments, u32 num_segments, Offset* cursors) {
+    partition(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
+              const void* map, u32 fine_bits, const Segment* segments, u32 num_segments, Offset* cursors) {
     using Code = typename Source::Code;
     constexpr int kTile = kThreads * kItems;
     static_assert(kMaxDigits <= kThreads, "one thread scans and reserves one digit");
@@ -147,7 +147,7 @@ partition(const void* keys_in, const Value* values_in, typename Source::Code* co
         shared.counts[t] = place;
         shared.moves[t] = reserved - place;
     }
-    __syncthreads();  // places of all digits are known before codes are scattered
+    __syncthreads();                       // places of all digits are known before codes are scattered
     const bool cheap = digits.is_cheap();  // to compute the digit again costs less than to keep it
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {

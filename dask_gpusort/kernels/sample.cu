@@ -53,8 +53,8 @@ __device__ __forceinline__ void cover_range(const SampleRange* range, u64& least
 
 // Samples in each interval of the range, added to `counts`.
 template <class Code>
-__global__ void __launch_bounds__(kMapThreads) count_samples(const Code* samples, u32 num_samples,
-                                                             const SampleRange* range, u32* counts) {
+__global__ void __launch_bounds__(kMapThreads)
+    count_samples(const Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
     __shared__ u32 block_counts[kIntervals];
     u64 least;
     int width_bits;
@@ -77,7 +77,8 @@ using MapScan = LeanScan<u32, kMapThreads>;
 // By all threads of one block, two intervals a thread: the head of the map. Gives how many samples are in this thread's
 // intervals and before them.
 __device__ __forceinline__ u32 begin_map(const u32* counts, u32 num_samples, u32 num_fine, u64 least, int width_bits,
-                                         QuantileMap* map, MapScan::SharedStorage& shared, u32 (&own)[kIntervalsPerThread]) {
+                                         QuantileMap* map, MapScan::SharedStorage& shared,
+                                         u32 (&own)[kIntervalsPerThread]) {
     u32 sum = 0;
     bool even = num_samples > kIntervals;
     const float mean = float(num_samples) / kIntervals;
@@ -133,15 +134,16 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
     }
     for (u32 k = 0, r = rank; k < kIntervalsPerThread; before += own[k], ++k) {
         if (own[k] <= kCrowdedShare * (num_samples / kIntervals) || sub_bits == 0) continue;
-        map->intervals[threadIdx.x * kIntervalsPerThread + k] = (kIntervals + (r << sub_bits)) | kSubdivided << kHalfBits;
+        map->intervals[threadIdx.x * kIntervalsPerThread + k] = (kIntervals + (r << sub_bits)) | kSubdivided
+                                                                                                     << kHalfBits;
         befores[r++] = before;
     }
 }
 
 // Samples in the intervals of subdivided ones, added to `counts`.
 template <class Code>
-__global__ void __launch_bounds__(kMapThreads) count_subdivided(const Code* samples, u32 num_samples, const QuantileMap* map,
-                                                                u32* counts) {
+__global__ void __launch_bounds__(kMapThreads)
+    count_subdivided(const Code* samples, u32 num_samples, const QuantileMap* map, u32* counts) {
     const int sub_bits = map->sub_bits, width_bits = map->width_bits;
     if (sub_bits == 0) return;
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
@@ -154,8 +156,8 @@ __global__ void __launch_bounds__(kMapThreads) count_subdivided(const Code* samp
 }
 
 // One block: the intervals of subdivided ones, two a thread.
-__global__ void __launch_bounds__(kMapThreads) share_subdivided(const u32* counts, const u32* befores, u32 num_samples,
-                                                                u32 num_fine, QuantileMap* map) {
+__global__ void __launch_bounds__(kMapThreads)
+    share_subdivided(const u32* counts, const u32* befores, u32 num_samples, u32 num_fine, QuantileMap* map) {
     __shared__ MapScan::SharedStorage shared;
     __shared__ u32 firsts[kSubIntervals];  // samples in all subdivided intervals before each
     const int sub_bits = map->sub_bits;
@@ -181,8 +183,8 @@ constexpr int kSmallSamples = 16;  // a thread
 // All of the above in one block, for inputs so small that launches would take longer than the work. Clears the words
 // that the next kernels count in, as well.
 template <class Source>
-__global__ void __launch_bounds__(kMapThreads) map_small(const void* keys, Offset n, u32 num_fine, QuantileMap* map,
-                                                         u64* cleared, u32 num_cleared) {
+__global__ void __launch_bounds__(kMapThreads)
+    map_small(const void* keys, Offset n, u32 num_fine, QuantileMap* map, u64* cleared, u32 num_cleared) {
     using Code = typename Source::Code;
     __shared__ struct {
         SampleRange range;

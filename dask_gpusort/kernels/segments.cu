@@ -45,7 +45,7 @@ __global__ void list_rows(Segment* segments, u32 num_rows, Offset length) {
 
 template <class Source, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-measure_segments(const void* codes_in, const Value* values_in, Segment* segments, u32 num_segments) {
+    measure_segments(const void* codes_in, const Value* values_in, Segment* segments, u32 num_segments) {
     const u32 s = num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x);
     Segment* segment = segments + s;
     const Offset tile_first = (blockIdx.x - segment->first_tile) * kTile<kItems>;
@@ -58,11 +58,13 @@ measure_segments(const void* codes_in, const Value* values_in, Segment* segments
         const int i = k * kSegmentThreads + threadIdx.x;
         if (i >= valid) continue;
         widen(least_complement, greatest, Source::load(codes_in, first + i, 0));
-        if constexpr (kHasPayload<Value>) widen(least_position, greatest_position, load_payload(values_in, first + i, 0));
+        if constexpr (kHasPayload<Value>)
+            widen(least_position, greatest_position, load_payload(values_in, first + i, 0));
     }
     publish_range(least_complement, greatest, &segment->least_complement, &segment->greatest);
     if constexpr (kHasPayload<Value>) {
-        publish_range(least_position, greatest_position, &segment->least_position_complement, &segment->greatest_position);
+        publish_range(least_position, greatest_position, &segment->least_position_complement,
+                      &segment->greatest_position);
     }
 }
 
@@ -102,8 +104,8 @@ __device__ __forceinline__ u32 choose_digits(Offset size, u64 range, u32 target)
 
 // One block: the map of each segment, and its row of the table. A segment of one code has none.
 template <bool kPositions>
-__global__ void __launch_bounds__(kSegmentThreads) plan_segments(Segment* segments, u32 num_segments, u32 target,
-                                                                 SegmentPlan* plan) {
+__global__ void __launch_bounds__(kSegmentThreads)
+    plan_segments(Segment* segments, u32 num_segments, u32 target, SegmentPlan* plan) {
     using Scan = BlockScan<Offset, kSegmentThreads>;
     __shared__ typename Scan::SharedStorage shared;
     Offset before = 0;
@@ -120,7 +122,8 @@ __global__ void __launch_bounds__(kSegmentThreads) plan_segments(Segment* segmen
             }
             digits = choose_digits(segment.size, greatest - least, target);
             segment.digits = u32(digits);
-            segment.map = CoarseMap::over(least, greatest, digits < 2 ? 2 : u32(digits));  // a sampled map follows, unless it is even
+            segment.map = CoarseMap::over(least, greatest,
+                                          digits < 2 ? 2 : u32(digits));  // a sampled map follows, unless it is even
             segment.mode = by_position ? kByPosition : segment.map.exact ? kByCode : kByShare;
             if (digits == 0) atomicAdd(&plan->num_constant, 1ull);
         }
@@ -137,11 +140,11 @@ constexpr u32 kEvenShare = 16;  // a uniform sample of 2^11 strays from its line
 constexpr u32 kSegmentSamples = 2048;  // 4 a digit: children stay below twice their mean but for one in a thousand
 constexpr u32 kMaxSegmentIntervals = kMaxSegmentDigits * kIntervalsPerDigit;
 
-// One block a segment: shares of the digits by the samples in each interval, two intervals a thread. Where the sample is
-// uniform, digits of equal width do, which are cheaper.
+// One block a segment: shares of the digits by the samples in each interval, two intervals a thread. Where the sample
+// is uniform, digits of equal width do, which are cheaper.
 template <class Source>
 __global__ void __launch_bounds__(kSegmentThreads)
-sample_segments(const void* codes_in, Segment* segments, u32* intervals) {
+    sample_segments(const void* codes_in, Segment* segments, u32* intervals) {
     using Scan = LeanScan<u32, kSegmentThreads>;
     static_assert(kMaxSegmentIntervals == 2 * kSegmentThreads, "two intervals a thread");
     __shared__ u32 counts[kMaxSegmentIntervals];
@@ -177,8 +180,8 @@ sample_segments(const void* codes_in, Segment* segments, u32* intervals) {
 
 template <class Source, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-count_segments(const void* codes_in, const Value* values_in, const u32* intervals, const Segment* segments,
-               u32 num_segments, u64* counts) {
+    count_segments(const void* codes_in, const Value* values_in, const u32* intervals, const Segment* segments,
+                   u32 num_segments, u64* counts) {
     using Code = typename Source::Code;
     using Digits = SegmentDigits<Code, false>;
     __shared__ u32 tile_counts[kMaxSegmentDigits];
@@ -215,8 +218,8 @@ count_segments(const void* codes_in, const Value* values_in, const u32* interval
 }
 
 // One block a segment: first places of its children, as starts and as cursors.
-__global__ void __launch_bounds__(kSegmentThreads) scan_segments(const Segment* segments, const u64* counts,
-                                                                 Offset* starts, Offset* cursors) {
+__global__ void __launch_bounds__(kSegmentThreads)
+    scan_segments(const Segment* segments, const u64* counts, Offset* starts, Offset* cursors) {
     using Scan = BlockScan<Offset, kSegmentThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const Segment& segment = segments[blockIdx.x];
@@ -228,10 +231,11 @@ __global__ void __launch_bounds__(kSegmentThreads) scan_segments(const Segment* 
     cursors[segment.table + threadIdx.x] = segment.start + lower;
 }
 
-// Where every digit is one code and keys travel alone, the counts are the sorted segment: every code as often as counted.
+// Where every digit is one code and keys travel alone, the counts are the sorted segment: every code as often as
+// counted.
 template <class Sink, class Code, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32 num_segments) {
+    fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32 num_segments) {
     __shared__ Offset shared_starts[kMaxSegmentDigits];
     const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
     const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
@@ -253,8 +257,8 @@ fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32
 // Decodes the segments of one code; others are left alone.
 template <class Sink, class Code, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-store_constant(const Value* values_in, void* keys_out, void* positions_out,
-               const Segment* segments, u32 num_segments) {
+    store_constant(const Value* values_in, void* keys_out, void* positions_out, const Segment* segments,
+                   u32 num_segments) {
     const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
     const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
     if (tile_first >= segment.size || segment.digits > 0) return;

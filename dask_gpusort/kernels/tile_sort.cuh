@@ -6,9 +6,9 @@
 //   scatter    codes to their places; those that share a field, in any order
 //   look       thread i looks at the codes in places i - 2 .. i + 2 and moves its own by those that stand wrong
 //
-// When the range has no more codes than fields, the counting step has sorted already. Where more than three codes share a
-// field, or would (few distinct codes), the same words count bins of about one code each: codes rank within their bin.
-// Bins that come out uneven are left to `UnevenTile`.
+// When the range has no more codes than fields, the counting step has sorted already. Where more than three codes share
+// a field, or would (few distinct codes), the same words count bins of about one code each: codes rank within their
+// bin. Bins that come out uneven are left to `UnevenTile`.
 //
 // Measured (profiler, 2^28 random u32): an insertion sort of each thread's stretch of bins took 131 instructions and 35
 // shared-memory wavefronts for 32 keys, and the step was bound by the latter.
@@ -26,7 +26,7 @@ constexpr int kWindow = kMostInField - 1;  // codes that share a field stand at 
 constexpr u32 kLowBits = 0x55555555u;      // of all fields of a word
 constexpr u32 kFieldsPerKey = 10;          // fewer, and one field in a bucket of 4096 codes overflows
 
-constexpr u32 kUnevenBin = 12;  // codes in one bin past which a second counting step pays
+constexpr u32 kUnevenBin = 12;   // codes in one bin past which a second counting step pays
 constexpr int kArrivalBits = 4;  // of a code's rank in its bin, by arrival: holds kUnevenBin
 constexpr int kArrivalsPerWord = 32 / kArrivalBits;
 static_assert(kUnevenBin < 1u << kArrivalBits, "ranks of even bins fit");
@@ -61,7 +61,9 @@ struct TileSort {
         __device__ __forceinline__ Code& code(int i) { return padded_codes[i + kWindow]; }
         __device__ __forceinline__ Code code(int i) const { return padded_codes[i + kWindow]; }
         __device__ __forceinline__ Value& value(int i) { return padded_values[kHasPayload<Value> ? i + kWindow : 0]; }
-        __device__ __forceinline__ Value value(int i) const { return padded_values[kHasPayload<Value> ? i + kWindow : 0]; }
+        __device__ __forceinline__ Value value(int i) const {
+            return padded_values[kHasPayload<Value> ? i + kWindow : 0];
+        }
     };
 
     static __device__ __forceinline__ bool comes_before(Code a, Value x, Code b, Value y) {
@@ -137,7 +139,9 @@ struct TileSort {
     // Replaces the fields of this thread's words by places before them.
     static __device__ __forceinline__ void scan_fields(SharedStorage& shared) {
         const BinVector* own = reinterpret_cast<const BinVector*>(shared.bins + threadIdx.x * kBinsPerThread);
-        struct alignas(sizeof(u16) * kVectorBins) PlaceVector { u16 places[kVectorBins]; };
+        struct alignas(sizeof(u16) * kVectorBins) PlaceVector {
+            u16 places[kVectorBins];
+        };
         PlaceVector* places = reinterpret_cast<PlaceVector*>(shared.places + threadIdx.x * kBinsPerThread);
         u32 sums[kBinsPerThread], sum = 0;
 #pragma unroll
@@ -157,7 +161,8 @@ struct TileSort {
 
     // Counts the codes into fields. Gives false, for the whole block, where a field cannot hold its codes.
     static __device__ __forceinline__ bool count_fields(const Code (&codes)[kItems], int size, const LinearMap& map,
-                                                        SharedStorage& shared, u32 (&ranks)[kItems / kFieldsPerWord + 1]) {
+                                                        SharedStorage& shared,
+                                                        u32 (&ranks)[kItems / kFieldsPerWord + 1]) {
         clear_bins(shared);
         __syncthreads();  // fields are zero before codes are counted
         u32 most = 0;
@@ -227,15 +232,17 @@ struct TileSort {
         return true;
     }
 
-    // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives whether any bin of the
-    // block holds more than `limit` codes.
-    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const LinearMap& map, u32 limit,
-                                                      SharedStorage& shared, u32 (&ranks)[kItems / kArrivalsPerWord + 1]) {
+    // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives whether any bin of
+    // the block holds more than `limit` codes.
+    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const LinearMap& map,
+                                                      u32 limit, SharedStorage& shared,
+                                                      u32 (&ranks)[kItems / kArrivalsPerWord + 1]) {
         clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 rank = k * kThreads + int(threadIdx.x) < size ? atomicAdd(&shared.bins[map.digit(codes[k])], 1u) : 0;
+            const u32 rank =
+                k * kThreads + int(threadIdx.x) < size ? atomicAdd(&shared.bins[map.digit(codes[k])], 1u) : 0;
             const u32 word = k % kArrivalsPerWord == 0 ? 0 : ranks[k / kArrivalsPerWord];
             ranks[k / kArrivalsPerWord] = word | rank << k % kArrivalsPerWord * kArrivalBits;
         }
@@ -246,7 +253,8 @@ struct TileSort {
     }
 
     // Where the code in place i belongs: behind the codes of its bin that come before it, equal ones by their places.
-    static __device__ __forceinline__ u32 find_place(const SharedStorage& shared, u32 i, Code code, Value value, u32 bin) {
+    static __device__ __forceinline__ u32 find_place(const SharedStorage& shared, u32 i, Code code, Value value,
+                                                     u32 bin) {
         const u32 begin = shared.bins[bin], end = shared.bins[bin + 1];
         u32 place = begin;
 #pragma unroll 1  // most bins hold one to three codes
@@ -260,13 +268,14 @@ struct TileSort {
 
     // Sorts by bins of no more than one code each: every code claims the next place of its bin.
     template <class Emit>
-    static __device__ __forceinline__ void sort_by_single_bins(const Code (&codes)[kItems], int size, const LinearMap& map,
-                                                               SharedStorage& shared, Emit emit) {
+    static __device__ __forceinline__ void sort_by_single_bins(const Code (&codes)[kItems], int size,
+                                                               const LinearMap& map, SharedStorage& shared, Emit emit) {
         u32 ranks[kItems / kArrivalsPerWord + 1];
         count_bins(codes, size, map, kTile, shared, ranks);
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            if (k * kThreads + int(threadIdx.x) < size) shared.code(atomicAdd(&shared.bins[map.digit(codes[k])], 1u)) = codes[k];
+            if (k * kThreads + int(threadIdx.x) < size)
+                shared.code(atomicAdd(&shared.bins[map.digit(codes[k])], 1u)) = codes[k];
         }
         __syncthreads();  // every code is in its place before it is stored
         for (int i = threadIdx.x; i < size; i += kThreads) emit(u32(i), shared.code(i), Value{});
@@ -274,8 +283,9 @@ struct TileSort {
 
     // Sorts by bins, if these come out even; otherwise emits nothing.
     template <class Emit>
-    static __device__ __forceinline__ bool sort_by_bins(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                        Code least, Code greatest, SharedStorage& shared, Emit emit) {
+    static __device__ __forceinline__ bool sort_by_bins(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                        int size, Code least, Code greatest, SharedStorage& shared,
+                                                        Emit emit) {
         const LinearMap map = LinearMap::over(least, greatest, kBins);
         if (!kHasPayload<Value> && map.exact) {
             sort_by_single_bins(codes, size, map, shared, emit);
@@ -286,7 +296,8 @@ struct TileSort {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) >= size) continue;
-            const u32 rank = ranks[k / kArrivalsPerWord] >> k % kArrivalsPerWord * kArrivalBits & ((1u << kArrivalBits) - 1);
+            const u32 rank =
+                ranks[k / kArrivalsPerWord] >> k % kArrivalsPerWord * kArrivalBits & ((1u << kArrivalBits) - 1);
             const u32 place = shared.bins[map.digit(codes[k])] + rank;
             shared.code(place) = codes[k];
             if constexpr (kHasPayload<Value>) shared.value(place) = values[k];

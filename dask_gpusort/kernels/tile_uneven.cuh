@@ -1,9 +1,9 @@
 // Sorts one bucket in shared memory whatever its codes are.
 //
 // When bins come out uneven (floats crowd in the upper exponents), the codes are counted once more, with each bin cut
-// into as many parts as it holds codes, and thread t mends its kBinsPerThread neighbouring bins by insertion sort. When one
-// bin still holds too many codes that differ (clustered keys), the stretches are merged instead: insertion sort of kItems
-// codes a thread, then merge-path rounds of doubling width.
+// into as many parts as it holds codes, and thread t mends its kBinsPerThread neighbouring bins by insertion sort. When
+// one bin still holds too many codes that differ (clustered keys), the stretches are merged instead: insertion sort of
+// kItems codes a thread, then merge-path rounds of doubling width.
 #pragma once
 #include "tile_sort.cuh"
 
@@ -26,7 +26,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         __device__ __forceinline__ bool operator()(int) const { return false; }
     };
     static constexpr u64 kNoneAlike = 1ull << 40;  // codes in a bin: more than any number of parts
-    static constexpr u32 kSureParts = 4;  // twice for rounding, twice for squeezing
+    static constexpr u32 kSureParts = 4;           // twice for rounding, twice for squeezing
 
     // Insertion sort of the codes at [begin, end) by one thread.
     static __device__ __forceinline__ void mend(SharedStorage& shared, u32 begin, u32 end) {
@@ -76,8 +76,8 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (first + k >= size) break;
-            const bool take_b =
-                a >= a_end || (b < b_end && comes_before(shared.code(b), shared.value(b), shared.code(a), shared.value(a)));
+            const bool take_b = a >= a_end || (b < b_end && comes_before(shared.code(b), shared.value(b),
+                                                                         shared.code(a), shared.value(a)));
             codes[k] = shared.code(take_b ? b : a);
             values[k] = shared.value(take_b ? b : a);
             take_b ? ++b : ++a;
@@ -104,10 +104,12 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
     }
 
     // Counts every code into the bin `bin_of(k)`, and replaces the counts by first places. Slot k becomes the bin and
-    // the rank in it. Gives this thread's stretch, and whether more than `limit` codes that are not `alike(k)` share a bin.
+    // the rank in it. Gives this thread's stretch, and whether more than `limit` codes that are not `alike(k)` share a
+    // bin.
     template <class BinOf, class Alike>
-    static __device__ __forceinline__ bool count_bins(BinOf bin_of, Alike alike, u32 limit, int size, SharedStorage& shared,
-                                                      u32 (&slots)[kItems], u32& begin, u32& end) {
+    static __device__ __forceinline__ bool count_bins(BinOf bin_of, Alike alike, u32 limit, int size,
+                                                      SharedStorage& shared, u32 (&slots)[kItems], u32& begin,
+                                                      u32& end) {
         Tile::clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
         bool crowded = false;
@@ -127,9 +129,9 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
 
     // The same over the measured range of the codes; of the values, where all codes are equal. Gives whether the bins
     // are crowded and hold codes that still need sorting; `exact` where no bin holds two codes.
-    static __device__ __forceinline__ bool count_measured(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                          SharedStorage& shared, u32 (&slots)[kItems], u32& begin,
-                                                          u32& end, bool& exact) {
+    static __device__ __forceinline__ bool count_measured(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                          int size, SharedStorage& shared, u32 (&slots)[kItems],
+                                                          u32& begin, u32& end, bool& exact) {
         Code least, greatest;
         Tile::find_range(codes, size, shared, least, greatest);
         LinearMap map = LinearMap::over(least, greatest, kBins);
@@ -151,16 +153,17 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
             const auto bin_of = [&](int k) { return map.digit(codes[k]); };
             if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, size, shared, slots, begin, end) || exact) return false;
             const u64 codes_per_bin = (u64(greatest) - least) / kBins + 2;
-            return recount([&](int k) { return map.fraction(codes[k]); }, size, codes_per_bin, shared, slots, begin, end);
+            return recount([&](int k) { return map.fraction(codes[k]); }, size, codes_per_bin, shared, slots, begin,
+                           end);
         }
     }
 
     // Counts again, with each bin cut into as many parts as it holds codes: `fraction(k)` is the place inside the bin.
-    // Gives whether a part is crowded even so, by codes that differ: a bin with several times as many parts as `codes_per_bin`
-    // has one code a part.
+    // Gives whether a part is crowded even so, by codes that differ: a bin with several times as many parts as
+    // `codes_per_bin` has one code a part.
     template <class Fraction>
-    static __device__ __forceinline__ bool recount(Fraction fraction, int size, u64 codes_per_bin, SharedStorage& shared,
-                                                   u32 (&slots)[kItems], u32& begin, u32& end) {
+    static __device__ __forceinline__ bool recount(Fraction fraction, int size, u64 codes_per_bin,
+                                                   SharedStorage& shared, u32 (&slots)[kItems], u32& begin, u32& end) {
         const u32 squeeze = size > kBins ? __float2uint_rz(__fdiv_rd(float(kBins) * kTwoTo32, float(size))) : 0;
         u32 alike = 0;
         static_assert(kItems <= 32, "a bit an item");

@@ -23,7 +23,8 @@ __global__ void gather(const Value* values_in, const Position* positions, Value*
     if (i < n) values_out[i] = values_in[positions[i]];
 }
 
-// Number of sorted keys whose code is below (kRight: at or below) the needle's; canonical where equal keys differ in bits.
+// Number of sorted keys whose code is below (kRight: at or below) the needle's; canonical where equal keys differ in
+// bits.
 template <class Order, bool kRight>
 __global__ void search_sorted(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,
                               long long* ranks_out, Offset num_needles) {

@@ -46,7 +46,7 @@ __device__ __forceinline__ u64 column_code(const typename Order::Raw* keys, Offs
 // any two codes differ. (Whole numbers held as floats share most of their low bits.)
 template <class Order>
 __global__ void __launch_bounds__(kColumnThreads)
-measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* ranges) {
+    measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* ranges) {
     const u64 first = column_code<Order>(keys, stride, nullptr, 0);
     u64 least_complement = 0, greatest = 0, differing = 0;
     for (Offset i = thread_of_grid(); i < n; i += Offset(gridDim.x) * kColumnThreads) {
@@ -71,8 +71,8 @@ measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* ra
 // nothing.
 template <class Order, class Word, bool kFirst>
 __global__ void __launch_bounds__(kColumnThreads)
-append_column(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset n, u64 least, u64 drop,
-              u64 mask, u64 bits, Word* words) {
+    append_column(const typename Order::Raw* keys, Offset stride, const long long* positions, Offset n, u64 least,
+                  u64 drop, u64 mask, u64 bits, Word* words) {
     const Offset i = thread_of_grid();
     if (i >= n) return;
     const u64 part = (column_code<Order>(keys, stride, positions, i) - least) >> drop & mask;
@@ -108,7 +108,7 @@ __device__ __forceinline__ Words<2> complex_words(const u64* keys, Offset i) {
 // kClosed: without gaps, for words that are sorted at once; else as dask_gpusort.keys has them.
 template <bool kDescending, bool kClosed>
 __global__ void __launch_bounds__(kColumnThreads)
-encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
+    encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
     const Offset i = thread_of_grid();
     if (i >= n) return;
     const Words<2> words = complex_words<kDescending>(keys, i);
@@ -121,7 +121,7 @@ encode_complex(const u64* keys, u64* high, u64* low, Offset stride, Offset n) {
 // Ranks of complex128 needles among sorted complex128 keys.
 template <bool kDescending, bool kRight>
 __global__ void __launch_bounds__(kColumnThreads)
-search_complex(const u64* keys, Offset n, const u64* needles, long long* ranks_out, Offset num_needles) {
+    search_complex(const u64* keys, Offset n, const u64* needles, long long* ranks_out, Offset num_needles) {
     const Offset i = thread_of_grid();
     if (i >= num_needles) return;
     const Words<2> needle = complex_words<kDescending>(needles, i);
@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(kColumnThreads) floor_codes(typename Order::Co
 // Ranks of needles (num_needles, width) among sorted rows (n, width) of words, the most significant first.
 template <bool kRight>
 __global__ void __launch_bounds__(kColumnThreads)
-search_words(const u64* rows, Offset n, Offset width, const u64* needles, long long* ranks_out, Offset num_needles) {
+    search_words(const u64* rows, Offset n, Offset width, const u64* needles, long long* ranks_out,
+                 Offset num_needles) {
     const Offset i = thread_of_grid();
     if (i >= num_needles) return;
     const u64* needle = needles + i * width;
@@ -164,7 +165,7 @@ search_words(const u64* rows, Offset n, Offset width, const u64* needles, long l
 // values_in[positions] for keys of several words.
 template <class Value>
 __global__ void __launch_bounds__(kColumnThreads)
-gather_wide(const Value* values_in, const long long* positions, Value* values_out, Offset n) {
+    gather_wide(const Value* values_in, const long long* positions, Value* values_out, Offset n) {
     const Offset i = thread_of_grid();
     if (i < n) values_out[i] = values_in[positions[i]];
 }
