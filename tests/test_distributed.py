@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from unittest import mock
 
@@ -306,6 +307,7 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
         (tmp_path / f"block-{number}-{times}").touch()
         return np.arange(1000 - times)
 
+    refused = 0
     for exchange in EXCHANGES:
         for mark in tmp_path.iterdir():
             mark.unlink()
@@ -314,10 +316,17 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
             found = dask_gpusort.sort(x, exchange=exchange)
             client.register_plugin(KillAt("sort-scatter", tmp_path / "killed", after=1))
             try:
+                got = client.compute(found, retries=1).result(timeout=120)
+            except (RuntimeError, ValueError) as error:
                 # Found in the exchange; or by the sizes, where what was counted is lost too.
-                with pytest.raises((RuntimeError, ValueError), match=r"(?i)persist|computed again|chunk size says"):
-                    client.compute(found, retries=1).result(timeout=120)
+                assert re.search("(?i)persist|computed again|chunk size says", str(error)), error
+                refused += 1
+            else:
+                # The worker that died had a piece to move, but none of the chunks.
+                assert not list(tmp_path.glob("block-*-1")), "a chunk that changed was not noticed"
+                np.testing.assert_array_equal(got, np.sort(np.tile(np.arange(1000), 8)))
             finally:
                 client.wait_for_workers(2, timeout=60)
                 client.unregister_worker_plugin(KillAt.name)
-        assert (tmp_path / "killed").exists()
+        assert (tmp_path / "killed").exists(), "no worker was killed"
+    assert refused
