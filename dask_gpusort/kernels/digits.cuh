@@ -7,7 +7,7 @@
 //                 |        .----                  fine buckets as its share of the sample asks for; linear inside
 //                 |   .---'                       an interval, clamped outside of the range. Intervals that hold a
 //                 |--'________ code               large share are cut into intervals once more
-//   SegmentMap    the same of one segment, with two intervals a digit and no more
+//   CoarseMap     two intervals a digit of one segment, or its digits; cut no further
 //   LinearMap     digits of equal width over a range [least, greatest]; one code a digit (`exact`) when the range has
 //                 no more codes than digits
 #pragma once
