@@ -42,10 +42,12 @@ except Exception as error:  # CuPy raises what its platform's loader raises
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
-#: One block, one level of partition, two levels.
-SIZES = (*sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}), 1 << 22, 1 << 28)
+#: One block.
+BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}))
+#: One launch, one level of partition, two levels; more than those, and than 32-bit status words count.
+SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28, 1 << 31)
 #: Rows that fit each block, and rows that fit none.
-ROWS = (*SIZES[:-2], 1 << 16)
+ROWS = (*BLOCKS, 1 << 16)
 #: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
 NAMES_PER_PROGRAM = 4
 ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
@@ -69,10 +71,11 @@ def record_sorts(recorder, dtype, descending):
     order = {"descending": descending}
     for n in SIZES:
         keys = recorder.empty(n, dtype)
-        for algorithm in ("auto", "lsd"):
+        for algorithm in sorting.ALGORITHMS:
             recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
             recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
-            recorder.record(sorting.sort_pairs, keys, recorder.empty(n, np.uint32), algorithm=algorithm, **order)
+            for values in (np.uint32, np.uint64):
+                recorder.record(sorting.sort_pairs, keys, recorder.empty(n, values), algorithm=algorithm, **order)
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
         recorder.record(sorting.sort_rows, keys, **order)

@@ -203,7 +203,9 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
     segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4, 2, 64)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
-    patch.setattr(tuning, "LSD", {width: tuning.Tile(256, 4) for width in tuning.LSD})
+    patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
+    patch.setattr(tuning, "LSD_SMALL", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_SMALL})
+    patch.setattr(tuning, "LSD_SMALL_KEYS", {})
 
 
 LSD_TILE = 256 * 4
@@ -252,6 +254,47 @@ def bits_of_keys(rng, dtype, shape, kind):
     elif kind == "sorted":
         keys = np.sort(keys)
     return keys
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("case", ["keys of 32 bits", "keys", "positions", "positions of 64 bits"])
+def test_more_than_two_levels(device, monkeypatch, case, kind):
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "MOST_TWO_LEVELS", 20_000)
+    monkeypatch.setattr(tuning, "PART_KEYS", 15_000)
+    dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
+    function, twin = SORTED if "keys" in case else POSITIONS
+    keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
+    np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys)), twin(keys))
+    if "keys" in case:
+        place = device.array(keys)
+        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), twin(keys))
+
+
+@pytest.mark.parametrize("values_dtype", ["u4", "f8"])
+def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "LSD_PAIRS", 1)
+    n = 3 * LSD_TILE + 5
+    keys, values = bits_of_keys(np.random.default_rng(3), "i4", n, "few"), np.arange(n).astype(values_dtype)
+    keys_out, values_out = sorting.sort_pairs(device.array(keys), device.array(values))
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(keys_out, keys[order])
+    np.testing.assert_array_equal(values_out, values[order])
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "LSD_SMALL_KEYS", {4: (1, 1 << 20), 8: (1, 1 << 20)})
+    for n in (FINISH_KEYS + 1, 3 * LSD_TILE, 5003):
+        keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
+        if kind == "bytes":  # all passes but one have nothing to do
+            keys.view("u1").reshape(n, -1)[:, :-1] = 1
+        np.testing.assert_array_equal(sorting.sort_keys(device.array(keys)), np.sort(keys))
+        place = device.array(keys)
+        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), np.sort(keys))
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])

@@ -16,6 +16,7 @@ template <int kDropBits>
 struct TopBuckets {
     static constexpr int kSharedWords = 1;
     __device__ __forceinline__ TopBuckets(const QuantileMap*, u32*) {}
+    static __device__ __forceinline__ bool is_useless(const QuantileMap*) { return false; }
     template <class Code>
     __device__ __forceinline__ u32 bucket(Code code) const {
         return u32(code >> kDropBits);
@@ -29,6 +30,7 @@ struct QuantileBuckets {
 
     __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
         : map(quantiles, shared_intervals) {}
+    static __device__ __forceinline__ bool is_useless(const QuantileMap* quantiles) { return quantiles->uneven; }
     __device__ __forceinline__ u32 bucket(Code code) const {
         return map.plain ? map.fine_plain(code) : map.fine_by_share(code);
     }
@@ -52,6 +54,7 @@ __device__ __forceinline__ void count_vector(PackedCounters counters, const Buck
 }
 
 // A persistent grid: every block reads vectors a grid apart. `first_vector` keys precede the first aligned vector.
+// Nothing is counted where the map is of no use: the host learns so later.
 template <class Source, class Buckets>
 __global__ void __launch_bounds__(kCountThreads)
     count_fine(const void* keys, Offset n, const QuantileMap* map, u64* counts, u32 wide, u32 num_buckets) {
@@ -59,6 +62,7 @@ __global__ void __launch_bounds__(kCountThreads)
     using Vector = KeyVector<Raw>;
     constexpr int kKeys = kVectorBytes / sizeof(Raw);
     extern __shared__ __align__(16) u32 shared_words[];
+    if (Buckets::is_useless(map)) return;
     PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
     const Buckets buckets(map, shared_words);
     for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;

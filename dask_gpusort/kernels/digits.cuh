@@ -27,13 +27,13 @@ constexpr u32 kSubdivided = kHalfMask;  // in place of a number of buckets; the 
 __device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((long long)value); }
 
 struct QuantileMap {
-    u64 least;       // code at which interval 0 begins
-    int width_bits;  // an interval covers 1 << width_bits codes
-    u32 num_fine;    // fine buckets, at most 2^16
-    u32 plain;       // the sample is uniform: equal buckets, found without the intervals
-    int sub_bits;    // a subdivided interval has 1 << sub_bits of its own
-    u32 num_words;   // of `intervals` that are in use
-    u32 padding;
+    u64 least;                 // code at which interval 0 begins
+    int width_bits;            // an interval covers 1 << width_bits codes
+    u32 num_fine;              // fine buckets, at most 2^16
+    u32 plain;                 // the sample is uniform: equal buckets, found without the intervals
+    int sub_bits;              // a subdivided interval has 1 << sub_bits of its own
+    u32 num_words;             // of `intervals` that are in use
+    u32 uneven;                // so many samples share so few buckets that partitions would gain nothing
     u32 intervals[kMapWords];  // first bucket | number of buckets << 16
 };
 static_assert(sizeof(QuantileMap) == 32 + 4 * kMapWords, "msd.py allocates maps by this size");

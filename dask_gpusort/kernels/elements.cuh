@@ -96,6 +96,7 @@ struct Codes {
     using Code = Code_;
     using Raw = Code_;
 
+    static __device__ __forceinline__ Code encode(Raw code, Offset) { return code; }
     static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset) {
         return static_cast<const Code*>(keys)[i];
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
 
 @dataclass(frozen=True)
 class Elements:
@@ -26,12 +28,12 @@ class Elements:
     @property
     def code_bytes(self) -> int:
         """Bytes of a code."""
-        return 8 if self.code_type == "u64" else 4
+        return WIDTHS[self.code_type]
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of what travels beside a code."""
-        return {"NoPayload": 0, "u32": 4}[self.payload_type]
+        return WIDTHS[self.payload_type]
 
     @property
     def codes(self) -> str:

@@ -16,12 +16,12 @@ SAMPLE_THREADS, MAP_THREADS = 256, 1024
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 
-def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int) -> Any:
-    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`)."""
+def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judged: bool) -> Any:
+    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`), told uneven only where `judged`."""
     cupy = require_cupy()
     num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
     samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
-    cleared = cupy.zeros(RANGE_BYTES // 4 + 2 * tuning.INTERVAL_WORDS, np.uint32)
+    cleared = cupy.zeros(RANGE_BYTES // 4 + 2 * tuning.INTERVAL_WORDS + (num_fine + 1 if judged else 0), np.uint32)
     interval_counts, sub_counts = cleared, cleared[tuning.INTERVAL_WORDS :]
     key_range = cleared[2 * tuning.INTERVAL_WORDS :]
     befores = cupy.empty(tuning.INTERVAL_WORDS, np.uint32)
@@ -39,6 +39,24 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int) -> An
     run("build_map", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
     run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, quantiles, sub_counts)
     run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, quantiles)
+    if judged:
+        mean = num_samples / num_fine
+        full = np.uint32(tuning.FULL_SAMPLES * mean + tuning.FULL_SIGMAS * mean**0.5)
+        most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(tuning.UNEVEN_BUCKETS)
+        table = key_range[RANGE_BYTES // 4 :]
+        run(
+            f"judge_map<{code}>",
+            blocks,
+            MAP_THREADS,
+            samples,
+            count,
+            quantiles,
+            table,
+            table[num_fine:],
+            full,
+            most,
+            least,
+        )
     return quantiles
 
 

@@ -10,6 +10,8 @@ from . import tuning
 from .elements import Elements
 from .loader import require_cupy
 
+RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
+
 
 @functools.cache
 def _attributes(cupy: Any, device: int) -> dict[str, int]:
@@ -33,10 +35,14 @@ def shared_limit() -> int:
     return attribute("MaxSharedMemoryPerBlockOptin")
 
 
+@functools.cache
+def _fitting(shapes: tuple[tuning.Finish, ...], widths: tuple[int, int], limit: int) -> tuple[tuning.Finish, ...]:
+    return tuple(shape for shape in shapes if shape.shared_bytes(*widths) <= limit)
+
+
 def finish_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
     """Finishing blocks from small to large."""
-    limit = shared_limit()
-    return tuple(s for s in tuning.FINISH[elements.shape] if s.shared_bytes(*elements.shape) <= limit)
+    return _fitting(tuning.FINISH[elements.shape], elements.shape, shared_limit())
 
 
 def main_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
@@ -50,6 +56,19 @@ def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Ti
     while tile.items > 1 and tile.shared_bytes(*elements.shape, tile.digits, map_words) > shared_limit():
         tile = replace(tile, items=tile.items - 1)
     return tile
+
+
+def fit_lsd(tile: tuning.Tile, code_bytes: int, payload_bytes: int) -> tuning.Tile:
+    """A block of a stable pass, with fewer codes where the device asks for it."""
+    while tile.items > 1 and tuning.lsd_shared_bytes(tile, code_bytes, payload_bytes) > shared_limit():
+        tile = replace(tile, items=tile.items - 1)
+    return tile
+
+
+def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
+    """Blocks of a cooperative launch that the device holds at a time."""
+    by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
+    return multiprocessors() * max(min(tile.blocks, by_shared), 1)
 
 
 def count_bytes(num_buckets: int, map_words: int) -> int:

@@ -21,7 +21,7 @@ SOURCES = pathlib.Path(__file__).parent
 OLDEST_CAPABILITY = 75
 
 # A block may have more than this much shared memory only after it asks for it (CUDA C++ Programming Guide).
-STATIC_SHARED_BYTES = 48 * 1024
+FREE_SHARED_BYTES = 48 * 1024
 
 
 class KernelsUnavailable(RuntimeError):
@@ -78,18 +78,23 @@ def compile_options() -> tuple[str, ...]:
 
 
 @functools.cache
-def _kernel_on_device(source: str, name: str, device: int) -> Any:
+def _kernel_on_device(source: str, name: str, cooperative: bool, device: int) -> Any:
     cupy = require_cupy()
-    module = cupy.RawModule(code=read_source(source), options=compile_options(), name_expressions=(name,))
+    module = cupy.RawModule(
+        code=read_source(source),
+        options=compile_options(),
+        name_expressions=(name,),
+        enable_cooperative_groups=cooperative,
+    )
     return module.get_function(name)
 
 
 # What each kernel of a device may take: the attribute belongs to the compiled function, whoever launches it, so that it
 # may only grow.
-_shared_limits: dict[tuple[str, str, int], int] = {}
+_shared_limits: dict[tuple[str, str, bool, int], int] = {}
 
 
-def kernel(source: str, name: str, shared_bytes: int = 0) -> Any:
+def kernel(source: str, name: str, shared_bytes: int = 0, cooperative: bool = False) -> Any:
     """A compiled kernel of the current device.
 
     Parameters
@@ -100,11 +105,14 @@ def kernel(source: str, name: str, shared_bytes: int = 0) -> Any:
         The kernel as C++ writes it, template arguments included.
     shared_bytes : int
         Dynamic shared memory the kernel will be launched with, in bytes.
+    cooperative : bool
+        All blocks of a launch run at the same time, so that they may wait for each other.
     """
-    key = source, name, require_cupy().cuda.runtime.getDevice()
+    key = source, name, cooperative, require_cupy().cuda.runtime.getDevice()
     function = _kernel_on_device(*key)
-    if shared_bytes > _shared_limits.get(key, STATIC_SHARED_BYTES):
-        function.max_dynamic_shared_size_bytes = shared_bytes
+    if shared_bytes > _shared_limits.get(key, 0):
+        if shared_bytes + function.shared_size_bytes > FREE_SHARED_BYTES:
+            function.max_dynamic_shared_size_bytes = shared_bytes
         _shared_limits[key] = shared_bytes
     return function
 
@@ -128,8 +136,15 @@ class Readback:
 
 
 def launch(
-    source: str, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0
+    source: str,
+    name: str,
+    blocks: int,
+    threads: int,
+    arguments: tuple[Any, ...],
+    shared_bytes: int = 0,
+    cooperative: bool = False,
 ) -> None:
     """Launch a kernel on the current stream; a grid of no blocks is no launch."""
     if blocks > 0:
-        kernel(source, name, shared_bytes)((blocks,), (threads,), arguments, shared_mem=shared_bytes)
+        function = kernel(source, name, shared_bytes, cooperative)
+        function((blocks,), (threads,), arguments, shared_mem=shared_bytes)

@@ -1,6 +1,7 @@
 """Stable least-significant-digit sort: one pass a byte of the code, bytes that all keys share left out.
 
-The universal fallback: its time depends on the number of passes alone, never on the distribution of the keys.
+The universal fallback: its time depends on the number of passes alone, never on the distribution of the keys. Small
+arrays are sorted in one launch, large ones in one a pass.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ import numpy as np
 
 from . import tuning
 from .dtypes import DeviceKey
-from .loader import launch, require_cupy
+from .elements import Arrays, Elements
+from .limits import fit_lsd, multiprocessors, resident_blocks
+from .loader import Readback, launch, require_cupy
 
 RADIX = 256
-RAW_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
-COUNT_THREADS, COUNT_TILE = 512, 512 * 16  # kCountThreads, times kCountItems, in lsd_pass.cu
+COUNT_THREADS, COUNT_TILE = 512, 512 * 8  # kCountThreads, times kCountItems, in lsd_digits.cuh
+COUNT_BLOCKS = 4  # a multiprocessor
+NARROW_KEYS = 1 << 30  # a 32-bit status word counts fewer, beside two flags
+
+
+def count_type(n: int) -> tuple[str, Any]:
+    """C++ and NumPy type of what counts n keys in a status word."""
+    return ("u32", np.uint32) if n < NARROW_KEYS else ("u64", np.uint64)
 
 
 def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, list[int]]:
@@ -23,84 +32,90 @@ def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, li
     cupy = require_cupy()
     counts = cupy.zeros((num_bytes + 1) * RADIX, np.uint64)
     trivial = counts[num_bytes * RADIX :]
-    starts = cupy.empty((num_bytes, RADIX), np.uint64)
-    launch("lsd_pass.cu", f"count_digits<{source}>", -(-n // COUNT_TILE), COUNT_THREADS, (keys, np.uint64(n), counts))
-    launch("lsd_pass.cu", "scan_digits", num_bytes, RADIX, (counts, np.uint64(n), starts, trivial))
-    flags = trivial[:num_bytes].get()
+    cxx, dtype = count_type(n)
+    starts = cupy.empty((num_bytes, RADIX), dtype)
+    blocks = min(-(-n // COUNT_TILE), COUNT_BLOCKS * multiprocessors())
+    launch("lsd_pass.cu", f"count_digits<{source}>", blocks, COUNT_THREADS, (keys, np.uint64(n), counts))
+    launch("lsd_pass.cu", f"scan_digits<{cxx}>", num_bytes, RADIX, (counts, np.uint64(n), starts, trivial))
+    flags = Readback(trivial[:num_bytes]).wait()
     return starts, [byte for byte in range(num_bytes) if not flags[byte]]
 
 
 def run_pass(
+    elements: Elements,
     source: str,
     sink: str,
-    payload: str,
-    code_bytes: int,
-    arrays: tuple[Any, Any, Any, Any],
+    inputs: tuple[Any, Any],
+    outputs: tuple[Any, Any],
     n: int,
     byte: int,
     starts: Any,
 ) -> None:
     """One stable pass over one byte of the codes."""
     cupy = require_cupy()
-    shape = tuning.LSD[code_bytes]
+    shape = fit_lsd(tuning.LSD[elements.shape], *elements.shape)
     tiles = -(-n // shape.keys)
-    status = cupy.zeros(tiles * RADIX + 1, np.uint64)
-    name = f"lsd_pass<{source}, {sink}, {payload}, {shape.threads}, {shape.items}>"
-    payload_bytes = 0 if payload == "NoPayload" else 4
-    arguments = (*arrays, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[tiles * RADIX :])
-    launch(
-        "lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.lsd_shared_bytes(shape, code_bytes, payload_bytes)
-    )
+    cxx, dtype = count_type(n)
+    status = cupy.zeros(tiles * RADIX + 1, dtype)
+    name = f"lsd_pass<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
+    arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[tiles * RADIX :])
+    launch("lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.lsd_shared_bytes(shape, *elements.shape))
 
 
-def run_passes(
-    source: str, sink: str, key: DeviceKey, keys: Any, codes: list[Any], payloads: list[Any], outputs: tuple[Any, Any]
-) -> None:
-    """All passes; the codes go through `codes`, alternately, so that the last pass reads `codes[0]`.
+def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = None) -> None:
+    """Sort n elements into the outputs, stable.
 
-    One pass at least is run: it also transforms the keys.
+    Parameters
+    ----------
+    elements : Elements
+        What is sorted.
+    keys : cupy.ndarray
+        n raw keys, contiguous. May be the same memory as `arrays.codes[1]` and the outputs.
+    arrays : Arrays
+        `codes[1]` and `payloads[1]` may be outputs of the same width: the last pass reads the others.
+    values : cupy.ndarray, optional
+        What travels with the keys; their positions, where the elements have a payload and this is `None`.
     """
-    n, raw = keys.size, RAW_TYPES[key.itemsize]
-    between = f"Codes<{raw}>"
-    payload = "NoPayload" if payloads[0] is None else "u32"
-    starts, differing = scan_digits(source, keys, n, key.itemsize)
-    passes = differing or [0]
-    current = (keys, None)
-    for step, byte in enumerate(passes):
-        last = step == len(passes) - 1
-        slot = (len(passes) - 2 - step) % 2
-        target = outputs if last else (codes[slot], payloads[slot])
-        run_pass(
-            between if step else source,
-            sink if last else between,
-            payload,
-            key.itemsize,
-            (*current, *target),
-            n,
-            byte,
-            starts,
-        )
-        current = target
+    num_bytes = elements.code_bytes
+    starts, passes = scan_digits(elements.source, keys, n, num_bytes)
+    passes = passes or [0]
+    if len(passes) % 2 and any(
+        a is not None and a.data.ptr == keys.data.ptr for a in (arrays.codes[1], arrays.keys_out)
+    ):
+        # The first pass would write what it reads; one more, over a byte that all keys share, takes it elsewhere.
+        passes = sorted([*passes, next(byte for byte in range(num_bytes) if byte not in passes)])
+    current, source = (keys, values), elements.source
+    for left, byte in zip(reversed(range(len(passes))), passes, strict=True):
+        slot = (left - 1) % 2
+        target = (arrays.codes[slot], arrays.payloads[slot]) if left else (arrays.keys_out, arrays.positions_out)
+        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts)
+        current, source = target, elements.codes
 
 
-def sort(key: DeviceKey, keys: Any, out: Any) -> None:
-    """Sort keys by their one-to-one codes; `out` may be `keys`."""
+def is_small(key: DeviceKey, n: int) -> bool:
+    """Whether the whole sort of n keys alone in one launch takes less time than a launch a step."""
+    least, most = tuning.LSD_SMALL_KEYS.get(key.itemsize, (0, 0))
+    return least <= n < most
+
+
+def is_large(key: DeviceKey, n: int) -> bool:
+    """Whether so many passes as the keys have bytes take less time than three levels of partition."""
+    return key.itemsize <= tuning.LSD_LARGE_BYTES and n > tuning.MOST_TWO_LEVELS
+
+
+def sort_small(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
+    """Sort few keys by their one-to-one codes, in one launch; as `sort`."""
     cupy = require_cupy()
+    width = elements.code_bytes
+    shapes = tuning.LSD_SMALL[width]
+    shape = fit_lsd(shapes[0] if n <= shapes[0].keys * multiprocessors() else shapes[1], width, 0)
+    shared_bytes = tuning.lsd_shared_bytes(shape, width, 0)
+    tiles = -(-n // shape.keys)
+    blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_SMALL_STATIC[width]))
+    cleared = cupy.zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
+    counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
+    out = arrays.keys_out
     source = keys.copy() if out.data.ptr == keys.data.ptr else keys
-    spare = cupy.empty(keys.size, key.code_dtype)
-    run_passes(f"Keys<{key.order}>", f"Keys<{key.order}>", key, source, [spare, out], [None, None], (out, None))
-
-
-def sort_indexed(key: DeviceKey, keys: Any, keys_out: Any, positions_out: Any) -> None:
-    """Stable sort with positions; `positions_out` is int64 or uint32, `keys_out` may be `None`."""
-    cupy = require_cupy()
-    position_type = "long long" if positions_out.itemsize == 8 else "u32"
-    codes = list(cupy.empty((2, keys.size), key.code_dtype))
-    payloads = list(cupy.empty((2, keys.size), np.uint32))
-    name = f"TiedKeys<{key.order}, {position_type}>"
-    run_passes(name, name, key, keys, codes, payloads, (keys_out, positions_out))
-
-
-def argsort(key: DeviceKey, keys: Any, out: Any) -> None:
-    """Positions that sort the keys, stable."""
-    sort_indexed(key, keys, None, out)
+    name = f"lsd_sort<{elements.source}, {elements.sink}, NoPayload, {shape.threads}, {shape.items}, {shape.blocks}>"
+    arguments = (source, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
+    launch("lsd_small.cu", name, blocks, shape.threads, arguments, shared_bytes, cooperative=True)

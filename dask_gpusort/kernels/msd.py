@@ -10,6 +10,8 @@ width.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from .loader import Readback, launch, require_cupy
 from .partition import run_partition
 from .refine import refine
 
-PLAIN_BYTES = slice(16, 20)  # of QuantileMap
+OUTLINE_BYTES = slice(16, 32)  # of QuantileMap: from `plain` to `uneven`
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any array are aligned
 SCAN_THREADS = 1024
 
@@ -50,33 +52,73 @@ def round_fine(num_fine: int) -> int:
     return 3 * power // 4 if num_fine <= 3 * power // 4 else power
 
 
-def sort(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
+def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, may_decline: bool = False) -> bool:
     """Sort n elements into the outputs.
 
     Parameters
     ----------
     elements : Elements
-        What is sorted.
+        What is sorted; the payload, if they have one, is their positions.
     keys : cupy.ndarray
         n raw keys, contiguous. May be the same memory as `arrays.codes[1]` and the outputs.
     arrays : Arrays
         `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket.
+    may_decline : bool
+        Leave keys that crowd at every scale, for which stable passes take less time.
+
+    Returns
+    -------
+    bool
+        False: declined, and nothing is written.
     """
+    if n <= tuning.MOST_TWO_LEVELS:
+        return sort_part(elements, keys, n, arrays, None, may_decline)
+    return sort_parts(elements, keys, n, arrays, may_decline)
+
+
+def sort_part(
+    elements: Elements, keys: Any, n: int, arrays: Arrays, payload: Any = None, may_decline: bool = False
+) -> bool:
+    """As `sort`, by two levels of partition at most where keys are even; `payload` may be there already."""
     smallest = next((s for s in finish_shapes(elements) if n <= s.capacity), None)
     if smallest is not None:
-        run_finish(elements, smallest, elements.source, keys, None, arrays, Buckets(1, None, None, n))
-        return
+        run_finish(elements, smallest, elements.source, keys, payload, arrays, Buckets(1, None, None, n))
+        return True
     shape, num_fine = finish_shape(elements, n)
+    left: tuple[Any, Any] | None
     if num_fine <= tuning.SMALL_PARTITIONS[-1].digits:
-        (overflow, segments), current = sort_one_level(elements, keys, n, arrays, shape, num_fine), 0
+        left, current = sort_one_level(elements, keys, n, arrays, shape, num_fine, payload), 0
     else:
-        (overflow, segments), current = sort_two_levels(elements, keys, n, arrays, shape, num_fine), 1
+        left, current = sort_two_levels(elements, keys, n, arrays, shape, num_fine, payload, may_decline), 1
+    if left is None:
+        return False
+    overflow, segments = left
     num_segments, num_keys, _ = Readback(overflow).wait()
     refine(elements, shape, n, arrays, current, (segments, num_segments, num_keys))
+    return True
+
+
+def sort_parts(elements: Elements, keys: Any, n: int, arrays: Arrays, may_decline: bool) -> bool:
+    """As `sort`, of more keys than two levels make small buckets of: one partition more, then part by part."""
+    parts = 1 << (-(-n // tuning.PART_KEYS) - 1).bit_length()
+    num_fine = most_fine()
+    coarse = partition_coarse(elements, keys, n, arrays, num_fine, num_fine // parts, None, may_decline)
+    if coarse is None:
+        return False
+    inner = replace(elements, source=elements.codes)
+    for begin, end in pairwise([0, *Readback(coarse.cursors).wait()]):
+        if begin == end:
+            continue
+        # What was the target of the last pass is that of the next one.
+        codes = [array[begin:end] for array in reversed(arrays.codes)]
+        payloads = [None if array is None else array[begin:end] for array in reversed(arrays.payloads)]
+        outputs = [None if array is None else array[begin:end] for array in (arrays.keys_out, arrays.positions_out)]
+        sort_part(inner, codes[1], end - begin, Arrays(codes, payloads, *outputs), payloads[1])
+    return True
 
 
 def sort_one_level(
-    elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int
+    elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int, payload: Any
 ) -> tuple[Any, Any]:
     """Sample, count, one partition, finish: five launches, as these inputs are over in less time than a launch takes.
 
@@ -133,7 +175,7 @@ def sort_one_level(
         f"FineDigits<{elements.code_type}, true, Maps::kEither>",
         elements.source,
         -(-n // tile.keys),
-        (keys, None),
+        (keys, payload),
         (arrays.codes[0], arrays.payloads[0]),
         places["quantiles"],
         0,
@@ -157,22 +199,59 @@ def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
     return memory, {name: memory.data.ptr + offset for name, offset in offsets.items()}
 
 
-def sort_two_levels(
-    elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int
-) -> tuple[Any, Any]:
-    """Sample, count, two partitions, finish; returns as `sort_one_level`."""
+@dataclass
+class Coarse:
+    """Elements in the buckets of the first level, and what tells the second from them.
+
+    Attributes
+    ----------
+    tile : tuning.Tile
+    quantiles : cupy.ndarray
+        The map of all levels.
+    maps : str
+        Its kind, as C++ has it.
+    fine_bits : int
+        Of a fine bucket's number, those below the coarse bucket's.
+    num_coarse : int
+    cursors : cupy.ndarray, shape (num_coarse,)
+        Ends of the coarse buckets.
+    places : dict
+        Addresses of the tables, in `memory`.
+    """
+
+    tile: tuning.Tile
+    quantiles: Any
+    maps: str
+    fine_bits: int
+    num_coarse: int
+    cursors: Any
+    places: dict[str, int]
+    memory: Any
+
+
+def partition_coarse(
+    elements: Elements,
+    keys: Any,
+    n: int,
+    arrays: Arrays,
+    num_fine: int,
+    fine_per_coarse: int,
+    payload: Any,
+    may_decline: bool,
+) -> Coarse | None:
+    """Sample, count, and one partition into `codes[0]`; `None` where the sort is declined."""
     tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
-    fine_bits = num_fine.bit_length() // 2
+    fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
-    quantiles = sample_quantiles(elements, keys, n, num_fine)
-    outline = Readback(quantiles[PLAIN_BYTES].view(np.uint32))
+    quantiles = sample_quantiles(elements, keys, n, num_fine, judged=may_decline)
+    outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
     counts, wide = count_fine(
         elements.source, f"QuantileBuckets<{elements.code_type}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine
     )
-    _memory, places = carve(
+    memory, places = carve(
+        coarse_cursors=8 * num_coarse,
         starts=8 * (num_fine + 1),
         cursors=8 * num_fine,
-        coarse_cursors=8 * num_coarse,
         whole=SEGMENT_BYTES,
         coarse=num_coarse * SEGMENT_BYTES,
     )
@@ -190,9 +269,10 @@ def sort_two_levels(
         SCAN_THREADS,
         (places["starts"], np.uint32(num_fine), np.uint32(fine_bits), places["coarse_cursors"], places["coarse"]),
     )
-    codes, payloads = arrays.codes, arrays.payloads
     # The device is still counting when the answer is here.
-    (is_plain,) = outline.wait()
+    is_plain, *_, is_uneven = outline.wait()
+    if is_uneven and may_decline:
+        return None
     maps = "Maps::kPlain" if is_plain else "Maps::kByShare"
     run_partition(
         elements,
@@ -200,24 +280,44 @@ def sort_two_levels(
         f"FineDigits<{elements.code_type}, true, {maps}>",
         elements.source,
         -(-n // tile.keys),
-        (keys, None),
-        (codes[0], payloads[0]),
+        (keys, payload),
+        (arrays.codes[0], arrays.payloads[0]),
         quantiles,
         fine_bits,
         (places["whole"], 1),
         places["coarse_cursors"],
     )
+    cursors = memory[: 8 * num_coarse].view(np.uint64)
+    return Coarse(tile, quantiles, maps, fine_bits, num_coarse, cursors, places, memory)
+
+
+def sort_two_levels(
+    elements: Elements,
+    keys: Any,
+    n: int,
+    arrays: Arrays,
+    shape: tuning.Finish,
+    num_fine: int,
+    payload: Any,
+    may_decline: bool,
+) -> tuple[Any, Any] | None:
+    """Two partitions and the finish; returns as `sort_one_level`, or `None` where it is declined."""
+    fine_per_coarse = 1 << num_fine.bit_length() // 2
+    coarse = partition_coarse(elements, keys, n, arrays, num_fine, fine_per_coarse, payload, may_decline)
+    if coarse is None:
+        return None
+    codes, payloads, places = arrays.codes, arrays.payloads, coarse.places
     run_partition(
         elements,
-        tile,
-        f"FineDigits<{elements.code_type}, false, {maps}>",
+        coarse.tile,
+        f"FineDigits<{elements.code_type}, false, {coarse.maps}>",
         elements.codes,
-        -(-n // tile.keys) + num_coarse,
+        -(-n // coarse.tile.keys) + coarse.num_coarse,
         (codes[0], payloads[0]),
         (codes[1], payloads[1]),
-        quantiles,
-        fine_bits,
-        (places["coarse"], num_coarse),
+        coarse.quantiles,
+        coarse.fine_bits,
+        (places["coarse"], coarse.num_coarse),
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))

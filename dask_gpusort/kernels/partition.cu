@@ -11,6 +11,7 @@
 //   scatter   codes to shared memory in digit order
 //   store     shared memory to the output, runs of one digit together
 #include "block.cuh"
+#include "crowding.cuh"
 #include "digits.cuh"
 #include "elements.cuh"
 #include "find_segment.cuh"
@@ -45,17 +46,6 @@ struct FineDigits {
     __device__ __forceinline__ bool is_empty() const { return false; }
 };
 
-// Whether many lanes of this warp hold one digit (a sample: false negatives cost only time).
-__device__ __forceinline__ bool is_crowded(u32 digit) {
-    bool crowded = false;
-#pragma unroll
-    for (int probe = 0; probe < kProbes; ++probe) {
-        const u32 asked = __shfl_sync(kWholeWarp, digit, probe * (kWarpThreads / kProbes));
-        crowded = crowded || __popc(__ballot_sync(kWholeWarp, digit == asked)) >= kHotLanes;
-    }
-    return crowded;
-}
-
 // Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
 // frequent in the last round (`hot`), and lane 0's. One lane adds for all of them; other lanes add for themselves.
 __device__ __forceinline__ u32 claim_crowded(u32* counts, u32 digit, u32& hot) {
@@ -78,9 +68,8 @@ __device__ __forceinline__ u32 claim_crowded(u32* counts, u32 digit, u32& hot) {
 // Replaces each digit by digit << 16 | rank among the tile's keys of that digit.
 template <int kItems>
 __device__ __forceinline__ void rank_tile(u32* counts, u32 (&slots)[kItems]) {
-    if (is_crowded(slots[0])) {
-        u32 hot = slots[0];
-        hot = __shfl_sync(kWholeWarp, hot, 0);
+    u32 hot;
+    if (count_alike<kProbes>(slots[0], hot) >= kHotLanes) {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) slots[k] = slots[k] << kRankBits | claim_crowded(counts, slots[k], hot);
     } else {

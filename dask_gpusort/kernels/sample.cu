@@ -96,6 +96,7 @@ __device__ __forceinline__ u32 begin_map(const u32* counts, u32 num_samples, u32
         map->plain = plain;
         map->sub_bits = 0;
         map->num_words = kIntervals;
+        map->uneven = 0;
     }
     return MapScan::exclusive(sum, shared);
 }
@@ -176,6 +177,41 @@ __global__ void __launch_bounds__(kMapThreads)
         const u32 inside = firsts[j] - firsts[parent << sub_bits];
         map->intervals[kIntervals + j] = pack_interval(befores[parent] + inside, counts[j], num_samples, num_fine);
     }
+}
+
+// Whether the buckets of a map come out uneven: `uneven` where buckets with `full` samples or more hold more than
+// `most` samples and are `least` at least. Few codes that hold everything make few such buckets, which need no further
+// level; keys that crowd at every scale make many. `table` (fine buckets) and `arrived` are zero.
+template <class Code>
+__global__ void __launch_bounds__(kMapThreads) judge_map(const Code* samples, u32 num_samples, QuantileMap* map,
+                                                         u32* table, u32* arrived, u32 full, u32 most, u32 least) {
+    using Scan = LeanScan<Offset, kMapThreads>;
+    constexpr int kBucketBits = 20;  // number of buckets in the low bits, samples above
+    __shared__ __align__(16) u32 intervals[kMapWords];
+    __shared__ typename Scan::SharedStorage shared;
+    __shared__ bool is_last;
+    if (map->plain) return;  // the whole grid leaves
+    const FineMap<Code> fine(map, intervals);
+    __syncthreads();  // the intervals are there before they are looked at
+    for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
+        atomicAdd(&table[fine.fine_by_share(samples[j])], 1u);
+    }
+    __threadfence();
+    __syncthreads();  // the block's samples are counted before it counts as arrived
+    if (threadIdx.x == 0) is_last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+    __syncthreads();  // all threads know whether theirs is the last block
+    if (!is_last) return;
+    __threadfence();
+    Offset sum = 0;
+#pragma unroll 8
+    for (u32 f = threadIdx.x; f < map->num_fine; f += kMapThreads) {
+        const u32 count = __ldcg(&table[f]);
+        if (count >= full) sum += (Offset(count) << kBucketBits) + 1;
+    }
+    Scan::exclusive(sum, shared);
+    if (threadIdx.x > 0) return;
+    const Offset all = shared.before[Scan::kWarps];
+    map->uneven = (all >> kBucketBits) > most && (all & ((1u << kBucketBits) - 1)) >= least;
 }
 
 constexpr int kSmallSamples = 16;  // a thread

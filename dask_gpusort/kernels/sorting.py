@@ -18,12 +18,13 @@ from .histogram import count_fine
 from .limits import count_bytes, finish_shapes, shared_limit
 from .loader import launch, require_cupy
 
-CODE_TYPES = {4: "u32", 8: "u64"}
+CODE_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 ALGORITHMS = ("auto", "msd", "lsd")
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 TRANSFORM_THREADS = 256
+NARROW_BYTES = 4
+COUNTED_BYTES = 2
 INDEX_LIMIT = 1 << 32  # positions inside the kernels are 32 bits wide below this many keys
-GATHER_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def check_array(array: Any, name: str, ndim: int = 1) -> None:
@@ -139,7 +140,7 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
 def gather(values: Any, positions: Any, out: Any = None) -> Any:
     """`values[positions]` for values of any width."""
     cupy = require_cupy()
-    if values.itemsize not in GATHER_TYPES or values.ndim != 1:
+    if values.itemsize not in CODE_TYPES or values.ndim != 1:
         result = values[positions]
         if out is None:
             return result
@@ -149,7 +150,7 @@ def gather(values: Any, positions: Any, out: Any = None) -> Any:
     position_type = {4: "u32", 8: "u64"}[positions.itemsize]
     launch(
         "transform.cu",
-        f"gather<{GATHER_TYPES[values.itemsize]}, {position_type}>",
+        f"gather<{CODE_TYPES[values.itemsize]}, {position_type}>",
         transform_blocks(positions.size),
         TRANSFORM_THREADS,
         (values, positions, out, np.uint64(positions.size)),
@@ -165,6 +166,11 @@ def tie_ranges(keys: Any, key: DeviceKey, descending: bool) -> list[tuple[int, i
     right = search_sorted(keys, classes, "right", descending=descending)
     bounds = cupy.stack([left, right], axis=1).get()
     return [(int(first), int(last)) for first, last in bounds if last > first]
+
+
+def is_countable(key: DeviceKey) -> bool:
+    """Whether the block that counts every code fits this device."""
+    return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
 
 
 def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
@@ -190,19 +196,34 @@ def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
     )
 
 
-def sort_codes(keys: Any, key: DeviceKey, out: Any, rows: tuple[int, int] | None = None) -> None:
-    """Sort keys by their one-to-one codes; `rows` is (number, length) where each row is sorted alone."""
+def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str) -> None:
+    """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
+    n, elements, free = keys.size, plain_elements(key), algorithm == "auto"
+    small = free and lsd.is_small(key, n)
+    in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
+    spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
+    arrays = Arrays([spare, out], [None, None], out, None)
+    if small:
+        lsd.sort_small(elements, keys, n, arrays)
+    elif algorithm == "lsd" or (free and lsd.is_large(key, n)) or not msd.sort(elements, keys, n, arrays, free):
+        lsd.sort(elements, keys, n, arrays)
+
+
+def sort_code_rows(keys: Any, key: DeviceKey, out: Any) -> None:
+    """Sort each row by the one-to-one codes of its keys."""
     cupy = require_cupy()
+    num_rows, length = keys.shape
     width = max(key.itemsize, 4)
-    name = f"Keys<{key.order}>"
-    elements = Elements(name, name, CODE_TYPES[width]) if width == key.itemsize else narrow_elements(key)
-    spare = cupy.empty(keys.size if needs_spare(elements, keys.size, rows) else 0, f"u{width}")
+    elements = plain_elements(key) if width == key.itemsize else narrow_elements(key)
+    spare = cupy.empty(keys.size if needs_spare(elements, length) else 0, f"u{width}")
     second = out if width == key.itemsize else cupy.empty(spare.size, f"u{width}")
-    arrays = Arrays([spare, second], [None, None], out, None)
-    if rows is None:
-        msd.sort(elements, keys, keys.size, arrays)
-    else:
-        refine.sort_rows(elements, keys, *rows, arrays)
+    refine.sort_rows(elements, keys, num_rows, length, Arrays([spare, second], [None, None], out, None))
+
+
+def plain_elements(key: DeviceKey) -> Elements:
+    """Keys alone, by their one-to-one codes."""
+    name = f"Keys<{key.order}>"
+    return Elements(name, name, CODE_TYPES[key.itemsize])
 
 
 def narrow_elements(key: DeviceKey) -> Elements:
@@ -211,9 +232,9 @@ def narrow_elements(key: DeviceKey) -> Elements:
     return Elements(name, name, "u32")
 
 
-def needs_spare(elements: Elements, n: int, rows: tuple[int, int] | None) -> bool:
-    """Whether the sort leaves shared memory."""
-    return (rows[1] if rows else n) > finish_shapes(elements)[-1].capacity
+def needs_spare(elements: Elements, n: int) -> bool:
+    """Whether a sort of n elements, or of rows of n, leaves shared memory."""
+    return n > finish_shapes(elements)[-1].capacity
 
 
 def sort_keys(
@@ -254,14 +275,10 @@ def sort_keys(
         codes = split_launch.Columns(encode(keys, descending))
         PAPER_SORTS[algorithm](codes, codes)
         out[...] = decode(codes.keys, keys.dtype, descending)
-    elif algorithm == "lsd":
-        lsd.sort(key, keys, out)
-    elif key.itemsize == 1 or (key.itemsize == 2 and count_bytes(1 << 16, 1) <= shared_limit()):
+    elif algorithm != "lsd" and is_countable(key):
         count_sort(keys, key, out)
-    elif key.itemsize == 2:
-        lsd.sort(key, keys, out)
     else:
-        sort_codes(keys, key, out)
+        sort_codes(keys, key, out, algorithm if key.itemsize > COUNTED_BYTES else "lsd")
     return out
 
 
@@ -283,8 +300,21 @@ def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
     if key.itemsize < 8:
         name = f"Packed<{key.order}, {position_type}>"
         return Elements(name, name, "u64")
-    name = f"TiedKeys<{key.order}, {position_type}>"
-    return Elements(name, name, "u64", "u32")
+    return tied_elements(key, position_type, "u32")
+
+
+def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
+    """Keys by their canonical codes, with a value beside each."""
+    name = f"TiedKeys<{key.order}, {value_type}>"
+    return Elements(name, name, CODE_TYPES[key.itemsize], payload_type)
+
+
+def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """As `sort_indexed`, a byte of the keys a pass."""
+    cupy = require_cupy()
+    codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
+    elements = tied_elements(key, position_type, "u32")
+    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
 
 
 def sort_indexed(
@@ -303,14 +333,15 @@ def sort_indexed(
     n = keys.size
     in_place = positions_out.itemsize == 8
     elements = indexed_elements(key, position_type)
-    size = n if needs_spare(elements, n, rows) or rows is None else 0
+    size = n if rows is None or needs_spare(elements, rows[1]) else 0
     codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
     payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
     arrays = Arrays(codes, payloads, keys_out, positions_out)
-    if rows is None:
-        msd.sort(elements, keys, n, arrays)
-    else:
+    if rows is not None:
         refine.sort_rows(elements, keys, *rows, arrays)
+    elif not msd.sort(elements, keys, n, arrays, may_decline=True):
+        del codes, payloads, arrays
+        sort_indexed_passes(keys, key, position_type, positions_out, keys_out)
 
 
 def check_indexable(n: int) -> None:
@@ -345,7 +376,7 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     if keys.size == 0:
         return out
     if algorithm == "lsd":
-        lsd.argsort(key, keys, out)
+        sort_indexed_passes(keys, key, "long long", out, None)
     else:
         sort_indexed(keys, key, "long long", out, None)
     return out
@@ -388,9 +419,12 @@ def sort_pairs(
     values_out = prepare_out(values_out, values.shape, values.dtype, "values_out")
     if keys.size == 0:
         return keys_out, values_out
+    if algorithm == "auto" and takes_values(key, keys.size, values):
+        sort_valued(keys, key, values, keys_out, values_out)
+        return keys_out, values_out
     positions = cupy.empty(keys.size, np.uint32)
     if algorithm == "lsd":
-        lsd.sort_indexed(key, keys, keys_out, positions)
+        sort_indexed_passes(keys, key, "u32", positions, keys_out)
     else:
         sort_indexed(keys, key, "u32", positions, keys_out)
     if keys.dtype.kind == "c":
@@ -399,6 +433,22 @@ def sort_pairs(
         for first, last in tie_ranges(keys_out, key, descending):
             gather(keys, positions[first:last], keys_out[first:last])
     return keys_out, gather(values, positions, values_out)
+
+
+def takes_values(key: DeviceKey, n: int, values: Any) -> bool:
+    """Whether stable passes that move the values themselves take less time than to gather them by position."""
+    movable = values.ndim == 1 and values.flags.c_contiguous and (key.itemsize, values.itemsize) in tuning.LSD
+    return movable and key.itemsize == NARROW_BYTES and not key.has_ties and n >= tuning.LSD_PAIRS
+
+
+def sort_valued(keys: Any, key: DeviceKey, values: Any, keys_out: Any, values_out: Any) -> None:
+    """Stable sort of keys without ties of different bits, each with its value of 4 or 8 bytes."""
+    cupy = require_cupy()
+    value_type = CODE_TYPES[values.itemsize]
+    codes = [cupy.empty(keys.size, key.code_dtype), keys_out]
+    payloads = [cupy.empty(keys.size, f"u{values.itemsize}"), values_out]
+    elements = tied_elements(key, value_type, value_type)
+    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, values_out), values)
 
 
 def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:
@@ -424,7 +474,7 @@ def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out:
         positions = argsort_rows(keys, descending=descending)
         out[...] = require_cupy().take_along_axis(keys, positions, axis=1)
     else:
-        sort_codes(keys, key, out, keys.shape)
+        sort_code_rows(keys, key, out)
     return out
 
 
@@ -442,7 +492,7 @@ def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any
     if keys.size == 0:
         return out
     sort_indexed(keys, key, "long long", out, None, keys.shape)
-    if needs_spare(indexed_elements(key, "long long"), keys.size, keys.shape):
+    if needs_spare(indexed_elements(key, "long long"), keys.shape[1]):
         out %= keys.shape[1]  # long rows are sorted along positions in the whole matrix
     return out
 

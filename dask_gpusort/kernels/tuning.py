@@ -15,7 +15,7 @@ EVEN_SIGMAS = 7  # one uniform bucket in 10^12 is larger
 MAX_DIGITS = 512  # one digit a thread of a partition tile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed by identity: `limits` keeps what fits
 class Finish:
     """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
 
@@ -143,13 +143,45 @@ SEGMENT_PARTITION: dict[tuple[int, int], Tile] = {
     (8, 4): Tile(SEGMENT_THREADS, 12),
 }
 
-# Stable passes, by code bytes.
-LSD: dict[int, Tile] = {1: Tile(512, 16), 2: Tile(512, 16), 4: Tile(512, 16), 8: Tile(512, 12)}
+# Stable passes take less time than further levels where more than this share of the samples lies in overfull buckets,
+# and those are at least so many: fewer hold few codes.
+UNEVEN_SHARE, UNEVEN_BUCKETS = 0.3, 1024
+# A bucket is overfull from so many times the mean on, and so many times its root: one in a thousand by chance.
+FULL_SAMPLES, FULL_SIGMAS = 2, 1.5
+
+# Most keys of a two-level sort: beyond, the buckets would fill whole multiprocessors. Keys alone of 32 bits then take
+# stable passes; others are partitioned once more, into parts.
+MOST_TWO_LEVELS = 1 << 29
+LSD_LARGE_BYTES = 4
+PART_KEYS = 1 << 28
+
+# Stable passes, by code and value bytes.
+LSD: dict[tuple[int, int], Tile] = {
+    (1, 0): Tile(512, 16),
+    (1, 4): Tile(512, 16),
+    (2, 0): Tile(512, 16),
+    (2, 4): Tile(512, 16),
+    (4, 0): Tile(512, 20),
+    (4, 4): Tile(512, 16),
+    (4, 8): Tile(512, 12),
+    (8, 0): Tile(512, 15),
+    (8, 4): Tile(512, 12),
+    (8, 8): Tile(512, 8),
+}
+
+# All passes in one launch, by code bytes: for as many tiles as multiprocessors, and for more. From one block's keys on,
+# to where the partitions take less time.
+LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
+LSD_SMALL_KEYS = {4: (25_601, (1 << 21) + 1), 8: (13_313, (1 << 19) + 1)}
+LSD_WORDS = 288  # kWords in lsd_tile.cuh
+# Pairs of 32-bit keys move their values through the passes from here on; below, values are gathered.
+LSD_PAIRS = 1 << 22
+LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of lsd_sort, and some
 
 
 def lsd_shared_bytes(tile: Tile, code_bytes: int, payload_bytes: int) -> int:
-    """Bytes of `LsdStorage`: codes, payload, a counter a warp and digit, a move a digit, one sum a warp, the ticket."""
+    """Bytes of `LsdTile::SharedStorage`: codes, values, two words a warp and digit, moves, a sum a warp, the ticket."""
     warps = tile.threads // WARP_THREADS
     payload = tile.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
-    parts = tile.keys * code_bytes + payload + warps * 256 * 4 + 256 * 8 + warps * 4 + 2 * PADDED_EMPTY_BYTES
+    parts = tile.keys * code_bytes + payload + warps * LSD_WORDS * 8 + 256 * 8 + warps * 4 + 4 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT

@@ -15,7 +15,7 @@ from gpu_data import make_keys
 
 from dask_gpusort import kernels
 
-SMALL, ONE_LEVEL = 5_003, 40_009
+SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
 TWO_LEVELS = (1 << 22) + 12_345  # more buckets than one level of partition makes
 
 
@@ -28,15 +28,29 @@ def main() -> None:
         for distribution in ("random", "few", "zipf", "low entropy"):
             keys = make_keys("u4", n, distribution)
             check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+            for algorithm in ("msd", "lsd"):
+                check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
             check(kernels.argsort(cp.asarray(keys)), np.argsort(keys, kind="stable"))
         wide = make_keys("u8", n, "random")
         check(kernels.sort_keys(cp.asarray(wide), algorithm="lsd"), np.sort(wide))
         check(kernels.argsort(cp.asarray(wide)), np.argsort(wide, kind="stable"))
+    for dtype in ("u4", "u8"):
+        keys = make_keys(dtype, ONE_LAUNCH, "low entropy")
+        check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+        runs = [cp.asarray(np.sort(part)) for part in np.array_split(keys, 3)]
+        check(kernels.merge_runs(runs)[0], np.sort(keys))
+        check(kernels.sort_by_comparison(cp.asarray(keys)), np.sort(keys))
+    check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
+    wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
+    check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
     keys = make_keys("u2", ONE_LEVEL, "random")
     check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
-    for distribution in ("random", "few"):
+    for distribution in ("random", "few", "low entropy"):
         keys = make_keys("u4", TWO_LEVELS, distribution)
-        check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+        for algorithm in ("auto", "msd"):
+            check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
+    values = np.arange(TWO_LEVELS, dtype=np.uint64)
+    check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
     rows = make_keys("u4", 3 * 30_000, "zipf").reshape(3, -1)
     check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
     print("all results right")

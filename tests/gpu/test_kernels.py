@@ -20,6 +20,7 @@ TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile i
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
 MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
 LARGE = (1 << 22) + 3  # two levels of partition
+SMALL = sorted({tile.keys for tiles in tuning.LSD_SMALL.values() for tile in tiles})
 
 
 def bits(array: Any) -> np.ndarray[Any, Any]:
@@ -70,13 +71,52 @@ def test_sort_keys(cp: Any, guarded: Any, dtype: str, distribution: str, algorit
         assert_bits(out, expected_sorted(keys, descending))
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8"])
-def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution: str, algorithm: str) -> None:
     keys = make_keys(dtype, LARGE, distribution)
     out = guarded(LARGE, dtype)
-    kernels.sort_keys(cp.asarray(keys), out=out)
+    kernels.sort_keys(cp.asarray(keys), out=out, algorithm=algorithm)
     assert_bits(out, expected_sorted(keys, False))
+
+
+@pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
+@pytest.mark.parametrize("dtype", ["u4", "i8"])
+def test_small_arrays_in_one_launch(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+    first, end = tuning.LSD_SMALL_KEYS[np.dtype(dtype).itemsize]
+    tiles = {int(m * tile) + d for tile in SMALL for m in (7, 132, 133, 2.5 * 132) for d in (-1, 0, 1)}
+    for n in sorted(n for n in {first, end - 1, end, *tiles} if n >= first):
+        keys = make_keys(dtype, n, distribution)
+        out = guarded(n, dtype)
+        kernels.sort_keys(cp.asarray(keys), out=out)
+        assert_bits(out, expected_sorted(keys, False))
+
+
+@pytest.mark.parametrize("call", ["keys", "positions"])
+@pytest.mark.parametrize("distribution", ["random", "few", "low entropy", "sorted"])
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_more_than_two_levels(cp: Any, monkeypatch: Any, dtype: str, distribution: str, call: str) -> None:
+    monkeypatch.setattr(tuning, "MOST_TWO_LEVELS", LARGE - 1)
+    monkeypatch.setattr(tuning, "PART_KEYS", LARGE // 6)
+    keys = make_keys(dtype, LARGE, distribution)
+    if call == "keys":
+        for algorithm in ("auto", "msd"):
+            assert_bits(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), expected_sorted(keys, False))
+    else:
+        assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
+
+
+@pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
+@pytest.mark.parametrize("values_dtype", ["u4", "f8"])
+@pytest.mark.parametrize("dtype", ["u4", "i4", "u8", "f4"])
+def test_large_pairs(cp: Any, guarded: Any, dtype: str, values_dtype: str, distribution: str) -> None:
+    keys, values = make_keys(dtype, LARGE, distribution), make_keys(values_dtype, LARGE, "random", seed=4)
+    keys_out, values_out = guarded(LARGE, dtype), guarded(LARGE, values_dtype)
+    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out)
+    order = expected_positions(keys, False)
+    assert_bits(keys_out, keys[order])
+    assert_bits(values_out, values[order])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

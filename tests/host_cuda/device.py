@@ -23,6 +23,8 @@ CANARY_BYTES = 4096
 CANARY = 0xC5
 #: Shared memory that a block of an H200 may ask for.
 HOPPER_SHARED_BYTES = 227 * 1024
+#: Blocks that run at the same time: kOsThreads in fibers.hpp.
+MOST_RESIDENT = 2
 #: What fresh memory holds. As a key, a count or an index it is wrong everywhere.
 POISON = 0xAB
 
@@ -65,6 +67,7 @@ class HostCupy:
     ) -> None:
         self.empty = empty
         attributes = {"MultiProcessorCount": multiprocessors, "MaxSharedMemoryPerBlockOptin": shared_limit}
+        attributes["MaxSharedMemoryPerMultiprocessor"] = shared_limit + 1024
         device = SimpleNamespace(attributes=attributes)
         runtime = SimpleNamespace(getDevice=lambda: 0)
         self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
@@ -170,11 +173,20 @@ class HostDevice:
             self._kernels[source, name] = _kernel(library, index, name)
 
     def launch(
-        self, source: str, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0
+        self,
+        source: str,
+        name: str,
+        blocks: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Run a kernel, as ``loader.launch`` does on a GPU."""
         if blocks <= 0:
             return
+        if cooperative and blocks > MOST_RESIDENT:
+            raise KernelFault(f"{name} asks for {blocks} blocks at a time, of which {MOST_RESIDENT} are resident")
         self.prepare(source, [name])
         self.seed += 1
         self._kernels[source, name](blocks, threads, arguments, shared_bytes, self.seed)

@@ -56,7 +56,14 @@ class Recorder:
         return np.empty(shape, dtype).view(self.cupy.ndarray)
 
     def launch(
-        self, source: str, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0
+        self,
+        source: str,
+        name: str,
+        blocks: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Note a launch."""
         self.instances[source, name] = None
