@@ -71,6 +71,7 @@ def record_sorts(recorder, dtype, descending):
     order = {"descending": descending}
     for n in SIZES:
         keys = recorder.empty(n, dtype)
+        recorder.record(sorting.sorted_codes, keys, **order)
         for algorithm in sorting.ALGORITHMS:
             recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
             recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)

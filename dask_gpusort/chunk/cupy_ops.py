@@ -45,14 +45,22 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
     if positions:
         # The kernels sort fewer than 2**32 keys with positions.
         moved.append(permutation.astype(np.uint32))
-    return Run(kernels.encode(ordered, order.descending) if order.coded else ordered, tuple(moved))
+    return Run(_encode_own(ordered, order), tuple(moved))
+
+
+def _encode_own(keys: Any, order: Order) -> Any:
+    """Keys of the user to keys in transit, in the same memory."""
+    if not order.coded:
+        return keys
+    return kernels.encode(keys, order.descending, out=keys.view(f"u{keys.itemsize}"))
 
 
 def _sort_keys(keys: Any, order: Order) -> Any:
     """Keys of the user to sorted keys in transit."""
+    if order.coded and order.stable and order.has_ties:
+        return _encode_own(kernels.sort_keys(keys, descending=order.descending, stable=True), order)
     if order.coded:
-        ordered = kernels.sort_keys(keys, descending=order.descending, stable=order.stable)
-        return kernels.encode(ordered, order.descending)
+        return kernels.sorted_codes(keys, descending=order.descending)
     if order.less is not None:
         _check_less(keys, order)
         return _checked(kernels.sort_by_comparison(keys, less=_expression(order)), order)
@@ -134,8 +142,11 @@ def encode(block: Any, order: Order) -> Any:
 
 
 def decode(array: Any, order: Order) -> Any:
-    """Keys in transit back to the user's."""
-    return kernels.decode(array, order.dtype, order.descending) if order.coded else array
+    """Keys in transit back to the user's; may reuse their memory."""
+    if not order.coded:
+        return array
+    codes = cupy.ascontiguousarray(array)
+    return kernels.decode(codes, order.dtype, order.descending, out=codes.view(order.dtype))
 
 
 def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
@@ -250,7 +261,7 @@ def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
 def merge(pieces: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
     if len(pieces) == 1:
-        return Run.concat(pieces)
+        return pieces[0].own()
     if _merging_wins(pieces, order):
         return _merge_runs(pieces, order)
     joined = Run.concat(pieces)
@@ -258,11 +269,11 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return Run(kernels.sort_keys(joined.keys, out=joined.keys))
     keys = decode(joined.keys, order)
     if not joined.values and order.coded:
-        ordered = kernels.sort_keys(keys, descending=order.descending, stable=True)
-        return Run(kernels.encode(ordered, order.descending))
+        ordered = kernels.sort_keys(keys, descending=order.descending, stable=True, out=keys)
+        return Run(_encode_own(ordered, order))
     permutation = _argsort(keys, order)
     moved = tuple(kernels.gather(value, permutation) for value in joined.values)
-    return Run(_take(joined.keys, permutation), moved)
+    return Run(_encode_own(_take(keys, permutation), order), moved)
 
 
 def _merging_wins(pieces: Sequence[Run], order: Order) -> bool:

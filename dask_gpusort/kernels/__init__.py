@@ -16,6 +16,7 @@ from .sorting import (
     sort_keys,
     sort_pairs,
     sort_rows,
+    sorted_codes,
     top_histogram,
 )
 from .words import (
@@ -55,5 +56,6 @@ __all__ = [
     "sort_pairs",
     "sort_rows",
     "sort_wide",
+    "sorted_codes",
     "top_histogram",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import device_key
-from .loader import STATIC_SHARED_BYTES, compile_options, launch, read_source, require_cupy
+from .loader import FREE_SHARED_BYTES, compile_options, launch, read_source, require_cupy
 
 # Names that an expression sees for the values of a dtype.
 CXX_TYPES = {
@@ -173,6 +173,6 @@ def _compiled(expression: str, source: str, name: str, shared_bytes: int, device
         raise ValueError(
             f"`less` does not compile: {expression!r}; give a CUDA C++ expression in `a` and `b`.\n{error}"
         ) from error
-    if shared_bytes > STATIC_SHARED_BYTES:
+    if shared_bytes > FREE_SHARED_BYTES:
         function.max_dynamic_shared_size_bytes = shared_bytes
     return function

@@ -7,6 +7,7 @@ one block holds read a few counters back, and so wait for the stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def transform_blocks(n: int) -> int:
     return -(-n // TRANSFORM_THREADS)
 
 
-def encode(keys: Any, descending: bool = False) -> Any:
+def encode(keys: Any, descending: bool = False, *, out: Any = None) -> Any:
     """The unsigned codes of keys, one to one.
 
     Parameters
@@ -69,6 +70,8 @@ def encode(keys: Any, descending: bool = False) -> Any:
         Keys of a radix dtype.
     descending : bool
         Codes that ascend as the keys descend; NaN and NaT stay last.
+    out : cupy.ndarray, optional
+        Receives the result; may be the memory of the keys.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def encode(keys: Any, descending: bool = False) -> Any:
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
-    codes = require_cupy().empty(keys.size, key.code_dtype)
+    codes = prepare_out(out, keys.shape, key.code_dtype)
     launch(
         "transform.cu",
         f"encode_keys<{key.order}>",
@@ -87,13 +90,13 @@ def encode(keys: Any, descending: bool = False) -> Any:
     return codes
 
 
-def decode(codes: Any, dtype: Any, descending: bool = False) -> Any:
-    """The keys of codes: the inverse of `encode`."""
+def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None) -> Any:
+    """The keys of codes: the inverse of `encode`. `out` receives them, and may be the memory of the codes."""
     check_array(codes, "codes")
     key = device_key(dtype, descending)
     if codes.dtype != key.code_dtype:
         raise ValueError(f"`codes` are {codes.dtype}; the codes of {np.dtype(dtype)} are {key.code_dtype}.")
-    keys = require_cupy().empty(codes.size, dtype)
+    keys = prepare_out(out, codes.shape, np.dtype(dtype))
     launch(
         "transform.cu",
         f"decode_codes<{key.order}>",
@@ -173,7 +176,7 @@ def is_countable(key: DeviceKey) -> bool:
     return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
 
 
-def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
+def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> None:
     """Counting sort of 8- and 16-bit keys: one histogram, then every code as often as it was counted."""
     cupy = require_cupy()
     n, num_codes = keys.size, 1 << 8 * key.itemsize
@@ -187,18 +190,21 @@ def count_sort(keys: Any, key: DeviceKey, out: Any) -> None:
         (counts, np.uint32(wide), np.uint32(num_codes), starts, cursors, None),
     )
     tile = tuning.FILL_THREADS * tuning.FILL_ROUNDS * 16 // key.itemsize
+    order = device_key(key.code_dtype).order if as_codes else key.order
     launch(
         "fill.cu",
-        f"fill_runs<{key.order}>",
+        f"fill_runs<{order}>",
         -(-n // tile),
         tuning.FILL_THREADS,
         (starts, np.uint32(num_codes), out, np.uint64(n)),
     )
 
 
-def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str) -> None:
+def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
     n, elements, free = keys.size, plain_elements(key), algorithm == "auto"
+    if as_codes:
+        elements = replace(elements, sink=elements.codes)
     small = free and lsd.is_small(key, n)
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
@@ -275,11 +281,39 @@ def sort_keys(
         codes = split_launch.Columns(encode(keys, descending))
         PAPER_SORTS[algorithm](codes, codes)
         out[...] = decode(codes.keys, keys.dtype, descending)
-    elif algorithm != "lsd" and is_countable(key):
-        count_sort(keys, key, out)
     else:
-        sort_codes(keys, key, out, algorithm if key.itemsize > COUNTED_BYTES else "lsd")
+        sort_plain(keys, key, out, algorithm)
     return out
+
+
+def sort_plain(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
+    """Sort keys, not stable among ties of different bits, to keys or to codes."""
+    if algorithm != "lsd" and is_countable(key):
+        count_sort(keys, key, out, as_codes)
+    else:
+        sort_codes(keys, key, out, algorithm if key.itemsize > COUNTED_BYTES else "lsd", as_codes)
+
+
+def sorted_codes(keys: Any, *, descending: bool = False) -> Any:
+    """The codes of sorted keys: what `encode(sort_keys(keys))` gives, with a pass less.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        As for `sort_keys`.
+    descending : bool
+        Largest first; NaN and NaT stay last.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,), unsigned, of the same itemsize
+    """
+    check_array(keys, "keys")
+    key = device_key(keys.dtype, descending)
+    codes = require_cupy().empty(keys.size, key.code_dtype)
+    if keys.size:
+        sort_plain(keys, key, codes, "auto", as_codes=True)
+    return codes
 
 
 def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:

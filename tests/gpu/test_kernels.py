@@ -58,6 +58,7 @@ def test_codes_equal_numpys(cp: Any, dtype: str, descending: bool) -> None:
     codes = kernels.encode(cp.asarray(keys), descending)
     assert_bits(codes, expected_codes(keys, descending))
     assert_bits(kernels.decode(codes, dtype, descending), keys)
+    assert_bits(kernels.decode(codes, dtype, descending, out=codes.view(dtype)), keys)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -69,6 +70,16 @@ def test_sort_keys(cp: Any, guarded: Any, dtype: str, distribution: str, algorit
         out = guarded(MIDDLE, dtype)
         kernels.sort_keys(cp.asarray(keys), descending=descending, out=out, algorithm=algorithm)
         assert_bits(out, expected_sorted(keys, descending))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sorted_codes(cp: Any, dtype: str, descending: bool) -> None:
+    for n in (0, 5, 20_011, MIDDLE, LARGE):
+        keys = make_keys(dtype, n, "random")
+        assert_bits(
+            kernels.sorted_codes(cp.asarray(keys), descending=descending), np.sort(expected_codes(keys, descending))
+        )
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
