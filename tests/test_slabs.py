@@ -20,6 +20,7 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import slabs, wire
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
+from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
@@ -344,6 +345,22 @@ def test_sizes_of_bundles_are_known():
     for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
         held = sum(run.nbytes for run in bundle.runs)
         assert held <= dask.sizeof.sizeof(bundle) <= 1.5 * held + 4_000
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+@pytest.mark.parametrize(
+    "made_of", [lambda x: x[x > 2], lambda x: x[x > 2] * 2, lambda x: x.reshape(2, -1)[x.reshape(2, -1) > 2]]
+)
+def test_a_mask_hides_the_library_of_chunks_and_their_graph_tells_it(made_of):
+    source = da.from_array(np.arange(12.0), chunks=3)
+    found = made_of(source)
+    assert chunk_library(found) == "numpy"
+    for layer in found.dask.layers.values():  # as it is where the source's chunks are CuPy's
+        about = layer.collection_annotations
+        if not np.isnan(about["shape"]).any():
+            about["chunk_type"] = "cupy.ndarray"
+    assert chunk_library(found) == "cupy"
+    assert chunk_library(source * 2) == "numpy"
 
 
 @pytest.mark.parametrize("reported", [0, 64 * GIB])

@@ -7,11 +7,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import dask.array as da
+import numpy as np
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.tokenize import tokenize
 from dask.typing import Key
 
+from ..chunk import library_of
 from .recipe import Output, Recipe
 
 
@@ -40,6 +42,27 @@ class StageLayer(Layer):
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def chunk_library(array: Any) -> str:
+    """Library of an array's chunks: its meta's, or that of the arrays of known sizes behind one of unknown sizes.
+
+    What a boolean mask cuts out of an array has NumPy's meta, whatever the chunks are, and so has all that is made of it.
+    """
+    graph = getattr(array, "dask", None)
+    found = library_of(array._meta)
+    if found != "numpy" or not isinstance(graph, HighLevelGraph):
+        return found
+    seen, waiting = {array.name}, [array.name] if np.isnan(array.shape).any() else []
+    while waiting:
+        for name in graph.dependencies[waiting.pop()] - seen:
+            seen.add(name)
+            about = graph.layers[name].collection_annotations or {}
+            if np.isnan(about.get("shape", ())).any():
+                waiting.append(name)
+            elif about.get("chunk_type", "").startswith("cupy."):
+                return "cupy"
+    return found
 
 
 def new_arrays(recipe: Recipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:

@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..chunk import library_of
 from ..config import setting
 from ..order import Order
 from ..plan import Plan, Size, make_plan
-from .collection import new_arrays
+from .collection import chunk_library, new_arrays
 from .recipe import Output, Recipe
 from .scheduler import choose_exchange, places_of, scheduler_in_use, workers_in_use
 
@@ -53,7 +52,7 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
         Output chunk sizes, nan where unknown.
     """
     kind, client = scheduler_in_use(keys)
-    library = library_of(keys._meta)
+    library = chunk_library(keys)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     companions = sum(_row_bytes(value) for value in values)
     exchange = choose_exchange(asked, kind, library)
