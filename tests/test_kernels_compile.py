@@ -24,6 +24,7 @@ from dask_gpusort.kernels import (
     four_step,
     less,
     loader,
+    lsd,
     merging,
     sorting,
     split,
@@ -44,8 +45,10 @@ ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
 #: One block.
 BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}))
-#: One launch, one level of partition, two levels; more than those, and than 32-bit status words count.
-SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28, 1 << 31)
+#: One launch, one level of partition, two levels.
+SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
+#: With smaller limits, as more keys than two levels take, and than 32-bit status words count.
+LARGE = 1 << 23
 #: Rows that fit each block, and rows that fit none.
 ROWS = (*BLOCKS, 1 << 16)
 #: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
@@ -66,17 +69,26 @@ def record_papers_sorts(recorder):
         four_step.sort(columns, columns, radix_bits=radix_bits)
 
 
+def record_whole_arrays(recorder, keys, order):
+    """Every sort of one array."""
+    recorder.record(sorting.sorted_codes, keys, **order)
+    for algorithm in sorting.ALGORITHMS:
+        recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
+        recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
+        for values in (np.uint32, np.uint64):
+            recorder.record(sorting.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
+
+
 def record_sorts(recorder, dtype, descending):
     """Every function of the kernels' interface on keys of one dtype and direction."""
     order = {"descending": descending}
     for n in SIZES:
-        keys = recorder.empty(n, dtype)
-        recorder.record(sorting.sorted_codes, keys, **order)
-        for algorithm in sorting.ALGORITHMS:
-            recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
-            recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
-            for values in (np.uint32, np.uint64):
-                recorder.record(sorting.sort_pairs, keys, recorder.empty(n, values), algorithm=algorithm, **order)
+        record_whole_arrays(recorder, recorder.empty(n, dtype), order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "MOST_TWO_LEVELS", LARGE // 2)
+        patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, LARGE // 2)})
+        patch.setattr(lsd, "NARROW_KEYS", LARGE // 2)
+        record_whole_arrays(recorder, recorder.empty(LARGE, dtype), order)
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
         recorder.record(sorting.sort_rows, keys, **order)

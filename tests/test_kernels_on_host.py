@@ -206,6 +206,7 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
     patch.setattr(tuning, "LSD_SMALL", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_SMALL})
     patch.setattr(tuning, "LSD_SMALL_KEYS", {})
+    patch.setattr(tuning, "PARTITIONED_KEYS", {})
 
 
 LSD_TILE = 256 * 4
@@ -262,6 +263,7 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     use_small_blocks(monkeypatch)
     monkeypatch.setattr(tuning, "MOST_TWO_LEVELS", 20_000)
     monkeypatch.setattr(tuning, "PART_KEYS", 15_000)
+    monkeypatch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, 20_000)})
     dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
     function, twin = SORTED if "keys" in case else POSITIONS
     keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)

@@ -98,9 +98,10 @@ def is_small(key: DeviceKey, n: int) -> bool:
     return least <= n < most
 
 
-def is_large(key: DeviceKey, n: int) -> bool:
-    """Whether so many passes as the keys have bytes take less time than three levels of partition."""
-    return key.itemsize <= tuning.LSD_LARGE_BYTES and n > tuning.MOST_TWO_LEVELS
+def prefers_passes(key: DeviceKey, n: int) -> bool:
+    """Whether a launch for each byte takes less time than partitions: of few keys those are bound by their launches."""
+    least, most = tuning.PARTITIONED_KEYS.get(key.itemsize, (0, n))
+    return not least < n <= most
 
 
 def sort_small(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:

@@ -149,11 +149,11 @@ UNEVEN_SHARE, UNEVEN_BUCKETS = 0.3, 1024
 # A bucket is overfull from so many times the mean on, and so many times its root: one in a thousand by chance.
 FULL_SAMPLES, FULL_SIGMAS = 2, 1.5
 
-# Most keys of a two-level sort: beyond, the buckets would fill whole multiprocessors. Keys alone of 32 bits then take
-# stable passes; others are partitioned once more, into parts.
+# Most keys of a two-level sort: beyond, the buckets would fill whole multiprocessors, and a partition more makes parts.
 MOST_TWO_LEVELS = 1 << 29
-LSD_LARGE_BYTES = 4
 PART_KEYS = 1 << 28
+# Keys alone, by code bytes, of which partitions take less time than stable passes: more than, and at most.
+PARTITIONED_KEYS = {4: (1 << 24, MOST_TWO_LEVELS)}
 
 # Stable passes, by code and value bytes.
 LSD: dict[tuple[int, int], Tile] = {
@@ -172,7 +172,7 @@ LSD: dict[tuple[int, int], Tile] = {
 # All passes in one launch, by code bytes: for as many tiles as multiprocessors, and for more. From one block's keys on,
 # to where the partitions take less time.
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
-LSD_SMALL_KEYS = {4: (25_601, (1 << 21) + 1), 8: (13_313, (1 << 19) + 1)}
+LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
 LSD_WORDS = 288  # kWords in lsd_tile.cuh
 # Pairs of 32-bit keys move their values through the passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22

@@ -19,7 +19,7 @@ CAPACITIES = sorted({shape.capacity for shapes in tuning.FINISH.values() for sha
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
 MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
-LARGE = (1 << 22) + 3  # two levels of partition
+LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 SMALL = sorted({tile.keys for tiles in tuning.LSD_SMALL.values() for tile in tiles})
 
 
@@ -110,6 +110,7 @@ def test_small_arrays_in_one_launch(cp: Any, guarded: Any, dtype: str, distribut
 def test_more_than_two_levels(cp: Any, monkeypatch: Any, dtype: str, distribution: str, call: str) -> None:
     monkeypatch.setattr(tuning, "MOST_TWO_LEVELS", LARGE - 1)
     monkeypatch.setattr(tuning, "PART_KEYS", LARGE // 6)
+    monkeypatch.setattr(tuning, "PARTITIONED_KEYS", {})
     keys = make_keys(dtype, LARGE, distribution)
     if call == "keys":
         for algorithm in ("auto", "msd"):
