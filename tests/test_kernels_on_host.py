@@ -207,6 +207,7 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "LSD_SMALL", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_SMALL})
     patch.setattr(tuning, "LSD_SMALL_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
+    patch.setattr(tuning, "LSD_ALL_PASSES", 2 * LSD_TILE)
 
 
 LSD_TILE = 256 * 4
@@ -271,6 +272,17 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     if "keys" in case:
         place = device.array(keys)
         np.testing.assert_array_equal(sorting.sort_keys(place, out=place), twin(keys))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])
+@pytest.mark.parametrize("shared", range(3))
+def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
+    use_small_blocks(monkeypatch)
+    for n in (LSD_TILE + 3, 3 * LSD_TILE):
+        keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
+        keys.view("u1").reshape(n, -1)[:, :shared] = 3
+        place = device.array(keys)
+        np.testing.assert_array_equal(sorting.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
 
 
 @pytest.mark.parametrize("values_dtype", ["u4", "f8"])

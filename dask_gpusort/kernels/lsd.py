@@ -28,7 +28,10 @@ def count_type(n: int) -> tuple[str, Any]:
 
 
 def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, list[int]]:
-    """First output place of every digit of every byte (device), and the bytes in which keys differ."""
+    """First output place of every digit of every byte (device), and the bytes to sort by: those in which keys differ.
+
+    Of few keys all: a pass takes less time than to ask the device.
+    """
     cupy = require_cupy()
     counts = cupy.zeros((num_bytes + 1) * RADIX, np.uint64)
     trivial = counts[num_bytes * RADIX :]
@@ -37,8 +40,13 @@ def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, li
     blocks = min(-(-n // COUNT_TILE), COUNT_BLOCKS * multiprocessors())
     launch("lsd_pass.cu", f"count_digits<{source}>", blocks, COUNT_THREADS, (keys, np.uint64(n), counts))
     launch("lsd_pass.cu", f"scan_digits<{cxx}>", num_bytes, RADIX, (counts, np.uint64(n), starts, trivial))
-    flags = Readback(trivial[:num_bytes]).wait()
-    return starts, [byte for byte in range(num_bytes) if not flags[byte]]
+    flags = [0] * num_bytes if n <= tuning.LSD_ALL_PASSES else Readback(trivial[:num_bytes]).wait()
+    return starts, [byte for byte in range(num_bytes) if not flags[byte]] or [0]
+
+
+def pass_shape(elements: Elements) -> tuning.Tile:
+    """The block of a pass."""
+    return fit_lsd(tuning.LSD[elements.shape], *elements.shape)
 
 
 def run_pass(
@@ -50,15 +58,14 @@ def run_pass(
     n: int,
     byte: int,
     starts: Any,
+    status: Any,
 ) -> None:
-    """One stable pass over one byte of the codes."""
-    cupy = require_cupy()
-    shape = fit_lsd(tuning.LSD[elements.shape], *elements.shape)
+    """One stable pass over one byte of the codes; `status` is at zero."""
+    shape = pass_shape(elements)
     tiles = -(-n // shape.keys)
-    cxx, dtype = count_type(n)
-    status = cupy.zeros(tiles * RADIX + 1, dtype)
+    cxx, _ = count_type(n)
     name = f"lsd_pass<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
-    arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[tiles * RADIX :])
+    arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[-1:])
     launch("lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.lsd_shared_bytes(shape, *elements.shape))
 
 
@@ -78,17 +85,21 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
     """
     num_bytes = elements.code_bytes
     starts, passes = scan_digits(elements.source, keys, n, num_bytes)
-    passes = passes or [0]
     if len(passes) % 2 and any(
         a is not None and a.data.ptr == keys.data.ptr for a in (arrays.codes[1], arrays.keys_out)
     ):
-        # The first pass would write what it reads; one more, over a byte that all keys share, takes it elsewhere.
-        passes = sorted([*passes, next(byte for byte in range(num_bytes) if byte not in passes)])
+        # The first pass would write what it reads.
+        keys = keys.copy()
+    cupy, (_, dtype) = require_cupy(), count_type(n)
+    words = -(-n // pass_shape(elements).keys) * RADIX + 1  # of each pass: of its tiles, and the ticket
+    # Of few keys all at once: to clear them takes less time than to launch the clearing.
+    status = cupy.zeros((len(passes), words), dtype) if n <= tuning.LSD_ALL_PASSES else None
     current, source = (keys, values), elements.source
     for left, byte in zip(reversed(range(len(passes))), passes, strict=True):
         slot = (left - 1) % 2
         target = (arrays.codes[slot], arrays.payloads[slot]) if left else (arrays.keys_out, arrays.positions_out)
-        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts)
+        own = cupy.zeros(words, dtype) if status is None else status[left]
+        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts, own)
         current, source = target, elements.codes
 
 

@@ -211,9 +211,7 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
     arrays = Arrays([spare, out], [None, None], out, None)
     if small:
         lsd.sort_small(elements, keys, n, arrays)
-    elif algorithm == "lsd" or (free and not in_block and lsd.prefers_passes(key, n)):
-        lsd.sort(elements, keys, n, arrays)
-    elif not msd.sort(elements, keys, n, arrays, may_decline=free):
+    elif algorithm == "lsd" or (free and not in_block and lsd.prefers_passes(key, n)) or not msd.sort(elements, keys, n, arrays, may_decline=free):
         lsd.sort(elements, keys, n, arrays)
 
 

@@ -174,6 +174,8 @@ LSD: dict[tuple[int, int], Tile] = {
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
 LSD_WORDS = 288  # kWords in lsd_tile.cuh
+# Up to here every byte has a pass, and the device is not asked which it needs.
+LSD_ALL_PASSES = 1 << 24
 # Pairs of 32-bit keys move their values through the passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
 LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of lsd_sort, and some
