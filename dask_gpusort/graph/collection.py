@@ -47,7 +47,7 @@ class StageLayer(Layer):
 def chunk_library(array: Any) -> str:
     """Library of an array's chunks: its meta's, or that of the arrays of known sizes behind one of unknown sizes.
 
-    What a boolean mask cuts out of an array has NumPy's meta, whatever the chunks are, and so has all that is made of it.
+    What a boolean mask cuts out of an array has NumPy's meta, whatever the chunks are, and so has what is made of it.
     """
     graph = getattr(array, "dask", None)
     found = library_of(array._meta)

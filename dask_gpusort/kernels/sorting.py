@@ -209,9 +209,10 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
     arrays = Arrays([spare, out], [None, None], out, None)
+    passes = algorithm == "lsd" or (free and not in_block and lsd.prefers_passes(key, n))
     if small:
         lsd.sort_small(elements, keys, n, arrays)
-    elif algorithm == "lsd" or (free and not in_block and lsd.prefers_passes(key, n)) or not msd.sort(elements, keys, n, arrays, may_decline=free):
+    elif passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
         lsd.sort(elements, keys, n, arrays)
 
 
