@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from test_sort import check_sizes, computed, groups
 
 import dask_gpusort
-from dask_gpusort import plan as plans
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import cuts as cut_stage
@@ -28,7 +27,7 @@ from dask_gpusort.graph import exchange as exchange_stage
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.pieces import cut_run
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import Workers, counting, make_plan
 
 EXCHANGES = ("gather", "tasks", "device")
 #: Those that get exact cuts; for the other see `test_slabs`.
@@ -131,7 +130,7 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
 @pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
 def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, monkeypatch):
     # A table so small that a tree of several levels must keep few of the answers.
-    monkeypatch.setattr(plans, "TABLE_BYTES", 1 << 18)
+    monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
     chunks, size = 1100, 40
     array = ours.make(dtype, chunks * size)
     plan = plan_of(array, (size,) * chunks, exchange, count=6)

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_gpusort
-from dask_gpusort import plan as plans
 from dask_gpusort.graph.scheduler import choose_exchange
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, lay_out_groups, make_plan
+from dask_gpusort.plan import Workers, counting, describe, make_plan
+from dask_gpusort.plan.groups import lay_out_groups
 
 MIB = 1 << 20
 
@@ -98,19 +98,19 @@ def test_the_tree_adds_up_every_chunk_once(chunks):
     count = chunks
     for ranges in levels:
         assert [number for first, last in ranges for number in range(first, last)] == list(range(count))
-        assert all(last - first <= plans.FAN_IN for first, last in ranges)
+        assert all(last - first <= counting.FAN_IN for first, last in ranges)
         count = len(ranges)
     assert count == 1
     # Each task that counts several chunks belongs to one of the first level.
-    assert all(first // plans.FAN_IN == (last - 1) // plans.FAN_IN for first, last in plan((1,) * chunks).bundles)
+    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in plan((1,) * chunks).bundles)
 
 
 def test_more_samples_leave_less_in_question_and_more_levels_more():
-    assert plans.left_in_question(8, 100, 1000, 1) < plans.left_in_question(8, 50, 1000, 1)
-    assert plans.left_in_question(8, 100, 1000, 1) < plans.left_in_question(8, 100, 1000, 2)
-    assert plans.choose_rounds(0.25) == 1
-    assert plans.choose_rounds(0.5) == 2
-    assert plans.choose_rounds(0.6) == 3
+    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 50, 1000, 1)
+    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 100, 1000, 2)
+    assert counting.choose_rounds(0.25) == 1
+    assert counting.choose_rounds(0.5) == 2
+    assert counting.choose_rounds(0.6) == 3
 
 
 @given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "p2p", "tasks")), st.integers(1, 64))
@@ -147,7 +147,7 @@ def test_unknown_sizes():
     made = plan((math.nan,) * 10, exchange="p2p", workers=Workers(2, 1 << 30))
     assert not made.known
     assert math.isnan(made.group_bytes)
-    assert "unknown" in plans.describe(made)
+    assert "unknown" in describe(made)
 
 
 def test_a_plan_is_frozen_equal_to_its_like_and_travels():

@@ -23,7 +23,9 @@ from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
-from dask_gpusort.plan import DEVICE_SAMPLES, Workers, bundle_chunks, make_plan
+from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan.counting import DEVICE_SAMPLES
+from dask_gpusort.plan.groups import bundle_chunks
 
 GIB = 1 << 30
 

@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from numpy.dtypes import StringDType
 
 import dask_gpusort
-from dask_gpusort import plan
+from dask_gpusort.plan import counting
 
 
 @contextmanager
-def groups(count, table=(plan.FAN_IN, plan.TABLE_BYTES)):
+def groups(count, table=(counting.FAN_IN, counting.TABLE_BYTES)):
     """Exchange groups asked for, and a smaller table and a deeper tree, as only a huge array would otherwise have."""
     fan_in, table_bytes = table
     with (
         dask.config.set({"gpusort.groups": count}),
-        mock.patch.object(plan, "FAN_IN", fan_in),
-        mock.patch.object(plan, "TABLE_BYTES", table_bytes),
+        mock.patch.object(counting, "FAN_IN", fan_in),
+        mock.patch.object(counting, "TABLE_BYTES", table_bytes),
     ):
         yield
 

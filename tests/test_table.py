@@ -15,7 +15,7 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.probing import count_ends
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order
-from dask_gpusort.plan import left_in_question
+from dask_gpusort.plan.counting import left_in_question
 from dask_gpusort.table import brackets as bracket_steps
 from dask_gpusort.table.digits import digit_table, sum_digits
 from dask_gpusort.table.entries import add_up, thin
