@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..table import IntArray, Side
-from . import numpy_radix
+from . import numpy_merge, numpy_radix
 from .few_values import ranks_of_few
 from .searching import lower_bound
 from .words import WORD_BITS, code_of
@@ -76,7 +76,7 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
     if offsets is not None and _FEWEST_MERGED <= len(offsets) - 1 <= _MOST_MERGED:
-        permutation = numpy_radix.argmerge_runs(code, offsets)
+        permutation = numpy_merge.argmerge_runs(code, offsets)
         code = code[permutation] if reader.more() else code
     elif reader.more():
         code, permutation = numpy_radix.sort_with_positions(code)
