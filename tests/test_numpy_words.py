@@ -127,3 +127,15 @@ def test_search_and_comparisons(side, drawn, data):
     pairs = list(zip(map(tuple, matrix.tolist()), map(tuple, other.tolist()), strict=True))
     np.testing.assert_array_equal(numpy_words.less(matrix, other), [a < b for a, b in pairs])
     np.testing.assert_array_equal(numpy_words.differ(matrix, other), [a != b for a, b in pairs])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 300), st.integers(1, 8))
+def test_columns_of_few_wide_values_are_sorted_stably_and_merged(seed, first, second, runs):
+    rng = np.random.default_rng(seed)
+    values = [rng.integers(0, 1 << 63, count, dtype=np.uint64) for count in (first, second)]
+    found = [rng.choice(some, 2000) for some in values]
+    np.testing.assert_array_equal(numpy_words.argsort(found), lexsorted(found))
+    offsets = np.sort(np.append(rng.integers(0, 2000, runs - 1), [0, 2000]))
+    order = np.concatenate([start + lexsorted([c[start:end] for c in found]) for start, end in pairwise(offsets)])
+    pieces = [column[order.astype(int)] for column in found]
+    np.testing.assert_array_equal(numpy_words.argsort(pieces, offsets), lexsorted(pieces))

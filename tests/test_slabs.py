@@ -24,7 +24,9 @@ from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
-from dask_gpusort.plan import DEVICE_SAMPLES, Workers, bundle_chunks, make_plan
+from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan.counting import DEVICE_SAMPLES
+from dask_gpusort.plan.groups import bundle_chunks
 
 GIB = 1 << 30
 

@@ -18,7 +18,7 @@ import numpy as np
 from .. import keys as key_codes
 from ..order import Order, of_words
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
-from . import numpy_columns, numpy_less, numpy_radix, numpy_words, probing, words
+from . import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words, probing, words
 from .run import Run
 from .run import concatenate as concatenate_alike
 
@@ -213,7 +213,7 @@ def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = N
     """
     if order.coded:
         codes = floor(array, order)
-        return numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
+        return numpy_radix.argsort(codes) if offsets is None else numpy_merge.argmerge_runs(codes, offsets)
     if order.less is not None:
         return numpy_less.argsort(array, _function(order), offsets)
     if order.words:
@@ -304,13 +304,6 @@ class NumpyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return differ(first, second, self.order)
 
-    def scan(self, first: int, last: int) -> np.ndarray:
-        found = [np.empty(0, np.int64)]
-        for block in range(first, last - 1, _SCANNED_KEYS):
-            part = floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
-            found.append(block + 1 + np.flatnonzero(self.differ(part[1:], part[:-1])))
-        return np.concatenate(found)
-
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
     """The keys of a run, for `probing`."""
@@ -364,7 +357,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if order.coded and not pieces[0].values:
         arrays = [piece.keys for piece in pieces]
         members = _tie_members(np.concatenate(arrays), order) if order.has_ties else None
-        merged = numpy_radix.join_runs(arrays)
+        merged = numpy_merge.join_runs(arrays)
         _restore_ties(merged, members, order)
         return Run(merged)
     joined = Run.concat(pieces, copy=None)

@@ -1,7 +1,7 @@
 """Sorts of keys of several unsigned columns on one CPU core, in as few radix sorts as the keys allow.
 
 The columns of a chunk, words in transit or the columns of a string, are read as one long number, each column only as
-wide as its values in this chunk::
+wide as its values in this chunk, or as their ranks where they are few::
 
     columns    [ 17..80: 6 bits | all 5: 0 bits | any: 64 bits | 0..3: 2 bits ]
     digits     [  6 bits + upper 58 of the third  ] [ lower 6 + 2 bits ]
@@ -20,11 +20,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..table import IntArray, Side
-from . import numpy_radix
+from . import numpy_merge, numpy_radix
+from .few_values import ranks_of_few
 from .searching import lower_bound
 from .words import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+#: Bits of a column from which it is worth a look whether it has few values.
+_WIDE_BITS = 16
 
 #: Keys of which a digit is put together at a time: operands and scratch stay in a level-2 cache.
 _BLOCK = 1 << 14
@@ -72,7 +76,7 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
     if offsets is not None and _FEWEST_MERGED <= len(offsets) - 1 <= _MOST_MERGED:
-        permutation = numpy_radix.argmerge_runs(code, offsets)
+        permutation = numpy_merge.argmerge_runs(code, offsets)
         code = code[permutation] if reader.more() else code
     elif reader.more():
         code, permutation = numpy_radix.sort_with_positions(code)
@@ -133,9 +137,16 @@ class _Reader:
             if self._column is None:
                 return False
             if len(self._column):
-                self._least = int(self._column.min())
-                self._left = (int(self._column.max()) - self._least).bit_length()
+                self._measure()
+                if self._left > _WIDE_BITS and (ranks := ranks_of_few(self._column)) is not None:
+                    self._column = ranks
+                    self._measure()
         return True
+
+    def _measure(self) -> None:
+        assert self._column is not None
+        self._least = int(self._column.min())
+        self._left = (int(self._column.max()) - self._least).bit_length()
 
     def digit(self, room: int) -> list[_Part]:
         """The next bits, as many as there are and room for."""
