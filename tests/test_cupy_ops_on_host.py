@@ -62,13 +62,13 @@ def assert_runs(got, wanted):
 def test_local_sort_and_merge(device, kind):  # noqa: F811
     order = ORDERS[kind]
     chunks = [draw(order, n, n) for n in (300, 0, 451, 120)]
-    for with_values in (False, True):
+    for num_values, positions in ((0, False), (1, False), (0, True), (2, True)):
         ours, theirs = [], []
         for chunk in chunks:
-            values = [np.arange(len(chunk), dtype="f8"), np.arange(len(chunk), dtype="i2")] if with_values else []
+            values = [np.arange(len(chunk), dtype="f8"), np.arange(len(chunk), dtype="i2")][:num_values]
             on_device = [device.array(value) for value in values]
-            ours.append(cupy_ops.local_sort(device.array(chunk), on_device, order, positions=with_values))
-            theirs.append(numpy_ops.local_sort(chunk, values, python_order(order), positions=with_values))
+            ours.append(cupy_ops.local_sort(device.array(chunk), on_device, order, positions=positions))
+            theirs.append(numpy_ops.local_sort(chunk, values, python_order(order), positions=positions))
             assert_runs(ours[-1], theirs[-1])
         assert_runs(cupy_ops.merge(ours, order), numpy_ops.merge(theirs, python_order(order)))
 

@@ -72,6 +72,7 @@ def record_papers_sorts(recorder):
 def record_whole_arrays(recorder, keys, order):
     """Every sort of one array."""
     recorder.record(sorting.sorted_codes, keys, **order)
+    recorder.record(sorting.sort_with_positions, keys, **order)
     for algorithm in sorting.ALGORITHMS:
         recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
         recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)

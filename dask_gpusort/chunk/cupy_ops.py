@@ -39,6 +39,8 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
     keys = cupy.ascontiguousarray(block)
     if not values and not positions:
         return Run(_sort_keys(keys, order))
+    if order.coded and len(values) + positions == 1:
+        return _sort_pairs(keys, values, order)
     permutation = _argsort(keys, order)
     ordered = _take(keys, permutation)
     moved = [kernels.gather(cupy.ascontiguousarray(value), permutation) for value in values]
@@ -46,6 +48,16 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
         # The kernels sort fewer than 2**32 keys with positions.
         moved.append(permutation.astype(np.uint32))
     return Run(_encode_own(ordered, order), tuple(moved))
+
+
+def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
+    """Keys of the user with one companion, or with their positions, to a run: both come out of one sort."""
+    if not values:
+        ordered, moved = kernels.sort_with_positions(keys, descending=order.descending)
+    else:
+        value = cupy.ascontiguousarray(values[0])
+        ordered, moved = kernels.sort_pairs(keys, value, descending=order.descending)
+    return Run(_encode_own(ordered, order), (moved,))
 
 
 def _encode_own(keys: Any, order: Order) -> Any:

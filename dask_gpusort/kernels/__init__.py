@@ -16,6 +16,7 @@ from .sorting import (
     sort_keys,
     sort_pairs,
     sort_rows,
+    sort_with_positions,
     sorted_codes,
     top_histogram,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "sort_pairs",
     "sort_rows",
     "sort_wide",
+    "sort_with_positions",
     "sorted_codes",
     "top_histogram",
 ]

@@ -44,11 +44,6 @@ def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, li
     return starts, [byte for byte in range(num_bytes) if not flags[byte]] or [0]
 
 
-def pass_shape(elements: Elements) -> tuning.Tile:
-    """The block of a pass."""
-    return fit_lsd(tuning.LSD[elements.shape], *elements.shape)
-
-
 def run_pass(
     elements: Elements,
     source: str,
@@ -58,12 +53,13 @@ def run_pass(
     n: int,
     byte: int,
     starts: Any,
-    status: Any,
 ) -> None:
-    """One stable pass over one byte of the codes; `status` is at zero."""
-    shape = pass_shape(elements)
+    """One stable pass over one byte of the codes."""
+    cupy = require_cupy()
+    shape = fit_lsd(tuning.LSD[elements.shape], *elements.shape)
     tiles = -(-n // shape.keys)
-    cxx, _ = count_type(n)
+    cxx, dtype = count_type(n)
+    status = cupy.zeros(tiles * RADIX + 1, dtype)
     name = f"lsd_pass<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
     arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[-1:])
     launch("lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.lsd_shared_bytes(shape, *elements.shape))
@@ -90,16 +86,11 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
     ):
         # The first pass would write what it reads.
         keys = keys.copy()
-    cupy, (_, dtype) = require_cupy(), count_type(n)
-    words = -(-n // pass_shape(elements).keys) * RADIX + 1  # of each pass: of its tiles, and the ticket
-    # Of few keys all at once: to clear them takes less time than to launch the clearing.
-    status = cupy.zeros((len(passes), words), dtype) if n <= tuning.LSD_ALL_PASSES else None
     current, source = (keys, values), elements.source
     for left, byte in zip(reversed(range(len(passes))), passes, strict=True):
         slot = (left - 1) % 2
         target = (arrays.codes[slot], arrays.payloads[slot]) if left else (arrays.keys_out, arrays.positions_out)
-        own = cupy.zeros(words, dtype) if status is None else status[left]
-        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts, own)
+        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts)
         current, source = target, elements.codes
 
 

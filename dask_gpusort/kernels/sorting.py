@@ -161,7 +161,7 @@ def gather(values: Any, positions: Any, out: Any = None) -> Any:
     return out
 
 
-def tie_ranges(keys: Any, key: DeviceKey, descending: bool) -> list[tuple[int, int]]:
+def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:
     """Where sorted real floats hold keys of different bits that compare equal: the zeros, and the NaNs."""
     cupy = require_cupy()
     classes = cupy.asarray(np.array([0.0, np.nan], keys.dtype))
@@ -325,7 +325,7 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
     bits = keys.view(key.code_dtype)  # compared as bits: CuPy flushes subnormal floats to zero
     magnitude = key.code_dtype.type((1 << 8 * key.itemsize - 1) - 1)
     infinity = np.array(np.inf, keys.dtype).view(key.code_dtype)[()]
-    for first, last in tie_ranges(out, key, descending):
+    for first, last in tie_ranges(out, descending):
         is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
         out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
 
@@ -440,7 +440,6 @@ def sort_pairs(
     keys : cupy.ndarray, shape (n,)
     values : cupy.ndarray, shape (n, ...)
     """
-    cupy = require_cupy()
     check_array(keys, "keys")
     check_algorithm(algorithm)
     check_indexable(keys.size)
@@ -457,7 +456,14 @@ def sort_pairs(
     if algorithm == "auto" and takes_values(key, keys.size, values):
         sort_valued(keys, key, values, keys_out, values_out)
         return keys_out, values_out
-    positions = cupy.empty(keys.size, np.uint32)
+    positions = order_with_positions(keys, descending, keys_out, algorithm)
+    return keys_out, gather(values, positions, values_out)
+
+
+def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: str) -> Any:
+    """Stable sort into `keys_out`, tied keys with their own bits; the positions they came from, uint32."""
+    key = device_key(keys.dtype, descending)
+    positions = require_cupy().empty(keys.size, np.uint32)
     if algorithm == "lsd":
         sort_indexed_passes(keys, key, "u32", positions, keys_out)
     else:
@@ -465,9 +471,33 @@ def sort_pairs(
     if keys.dtype.kind == "c":
         gather(keys, positions, keys_out)
     elif key.has_ties:
-        for first, last in tie_ranges(keys_out, key, descending):
+        for first, last in tie_ranges(keys_out, descending):
             gather(keys, positions[first:last], keys_out[first:last])
-    return keys_out, gather(values, positions, values_out)
+    return positions
+
+
+def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, Any]:
+    """Sort keys and tell where they came from, stable.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        As for `argsort`.
+    descending : bool
+        Largest first; equal keys still keep their input order.
+
+    Returns
+    -------
+    keys : cupy.ndarray, shape (n,)
+    positions : cupy.ndarray, shape (n,), uint32
+    """
+    cupy = require_cupy()
+    check_array(keys, "keys")
+    check_indexable(keys.size)
+    keys_out = cupy.empty_like(keys)
+    if keys.size == 0:
+        return keys_out, cupy.empty(0, np.uint32)
+    return keys_out, order_with_positions(keys, descending, keys_out, "auto")
 
 
 def takes_values(key: DeviceKey, n: int, values: Any) -> bool:

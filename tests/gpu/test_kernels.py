@@ -119,6 +119,28 @@ def test_more_than_two_levels(cp: Any, monkeypatch: Any, dtype: str, distributio
         assert_bits(kernels.argsort(cp.asarray(keys)), expected_positions(keys, False))
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort_with_positions(cp: Any, dtype: str, descending: bool) -> None:
+    for n in (0, 5, MIDDLE):
+        keys = make_keys(dtype, n, "special")
+        order = expected_positions(keys, descending)
+        keys_out, positions = kernels.sort_with_positions(cp.asarray(keys), descending=descending)
+        assert_bits(keys_out, keys[order])
+        assert_bits(positions, order.astype(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4"])
+def test_more_keys_than_31_bits_count(cp: Any, dtype: str) -> None:
+    n = (1 << 31) + 7
+    words = cp.random.default_rng(1).integers(0, 1 << 32, -(-n * np.dtype(dtype).itemsize // 4), dtype=cp.uint32)
+    keys = words.view(dtype)[:n]
+    total, squares = (int((keys.astype(cp.uint64) ** power).sum()) for power in (1, 2))
+    kernels.sort_keys(keys, out=keys)
+    assert bool((keys[1:] >= keys[:-1]).all())
+    assert [int((keys.astype(cp.uint64) ** power).sum()) for power in (1, 2)] == [total, squares]
+
+
 @pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
 @pytest.mark.parametrize("values_dtype", ["u4", "f8"])
 @pytest.mark.parametrize("dtype", ["u4", "i4", "u8", "f4"])
