@@ -27,7 +27,7 @@ FAN_IN = 32
 LEAST_SAMPLES_PER_GROUP = 8
 #: Of the keys, what may be left in question and is sent to two groups. Less would take a round more, which costs a task
 #: for each chunk.
-MOST_IN_QUESTION = 1 / 4
+MOST_IN_QUESTION = 1 / 3
 #: Keys of a chunk whose size is not known, for a guess at how many of them to ask for.
 GUESSED_KEYS = 1 << 20
 #: Samples for each group and chunk in the device exchange: what the boundaries leave in question, and is sent twice, is
