@@ -27,7 +27,7 @@ FAN_IN = 32
 LEAST_SAMPLES_PER_GROUP = 8
 #: Of the keys, what may be left in question and is sent to two groups. Less would take a round more, which costs a task
 #: for each chunk.
-MOST_IN_QUESTION = 1 / 4
+MOST_IN_QUESTION = 1 / 3
 #: Keys of a chunk whose size is not known, for a guess at how many of them to ask for.
 GUESSED_KEYS = 1 << 20
 #: Samples for each group and chunk in the device exchange: what the boundaries leave in question, and is sent twice, is
@@ -75,8 +75,7 @@ def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) ->
     """Keys that a chunk answers with in one round.
 
     With s samples in each of P chunks, at most 2 G N / s of N keys are left in question (see `left_in_question`) and
-    sent twice. A sample costs about four times what a key that is sent costs: both together cost least where
-    ``4 P s == 2 G N / s``.
+    sent twice. A sample is about four times the bytes of a key: both together are least where ``4 P s == 2 G N / s``.
     """
     if num_groups == 1:
         return 1
@@ -88,7 +87,8 @@ def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) ->
 def choose_kept_samples(order: Order, num_chunks: int, num_groups: int, dropped: int) -> int:
     """Entries that are kept of several chunks' answers: as many as the table has room for, beside the chunks' sizes.
 
-    Of very many groups more are kept, or the rounds would not come to an end: from some 2,700 groups of 64-bit keys on.
+    Of very many groups more are kept, or the rounds would not come to an end: for 64-bit keys in 100,000 chunks from
+    some 2,100 groups on.
     """
     room = (TABLE_BYTES - 8 * num_chunks) // FAN_IN // (order.transit_dtype.itemsize + ENTRY_BYTES)
     return max(room - ENDS_PER_GROUP * num_groups, LEAST_SAMPLES_PER_GROUP * num_groups * max(dropped, 1))
@@ -109,7 +109,11 @@ def choose_device_samples(num_chunks: int, num_groups: int) -> int:
 
 
 def choose_rounds(in_question: float) -> int:
-    """Rounds that bracket the cuts, until few keys are left in question."""
+    """Rounds that bracket the cuts, until few keys are left in question.
+
+    Each leaves the same share of what it asks about. Keys that tie with an end of a bracket are asked about again, so
+    where they are most of the keys a further round may leave more.
+    """
     rounds = 1
     while in_question**rounds > MOST_IN_QUESTION:
         rounds += 1

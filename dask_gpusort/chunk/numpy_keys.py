@@ -1,0 +1,86 @@
+"""Keys in transit of one NumPy chunk: how they are made, compared and searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import keys as key_codes
+from ..order import Order
+from ..table import Side
+from . import numpy_columns, numpy_less, numpy_words
+
+
+def encode(block: np.ndarray, order: Order) -> np.ndarray:
+    """Keys of the user to a fresh array of keys in transit."""
+    if order.coded:
+        return key_codes.encode(block, descending=order.descending)
+    return np.array(block, order="C", copy=True)
+
+
+def decode(array: np.ndarray, order: Order) -> np.ndarray:
+    """Keys in transit back to the user's; may reuse their memory."""
+    if order.coded:
+        return key_codes.decode(array, order.dtype, descending=order.descending)
+    return array
+
+
+def floor(array: np.ndarray, order: Order) -> np.ndarray:
+    """Keys in transit to the least of their tie classes: what compares equal becomes the same."""
+    return key_codes.tie_floor(array, order.dtype, descending=order.descending) if order.has_ties else array
+
+
+def ceiling(array: np.ndarray, order: Order) -> np.ndarray:
+    """Keys in transit to the greatest of their tie classes."""
+    return key_codes.tie_ceiling(array, order.dtype, descending=order.descending) if order.has_ties else array
+
+
+def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
+    """Elementwise: whether keys in transit, least of their tie class, differ."""
+    if order.coded:
+        return np.not_equal(first, second)
+    if order.less is not None:
+        return numpy_less.differ(first, second, function_of(order))
+    return numpy_words.differ(first, second) if order.words else numpy_columns.differ(first, second, order)
+
+
+def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
+    """Elementwise: whether keys in transit, least of their tie class, come before others."""
+    if order.coded:
+        return np.less(first, second)
+    if order.less is not None:
+        return numpy_less.compare(function_of(order), first, second)
+    if order.words:
+        return numpy_words.less(first, second)
+    return numpy_columns.less(*(numpy_columns.columns_of(keys, order) for keys in (first, second)))
+
+
+def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
+    """How many sorted keys in transit are less than ("left"), or at most ("right"), each needle."""
+    if order.coded:
+        # Keys of one tie class may stand in any order, so a search must pass them all.
+        ends = ceiling(needles, order) if side == "right" else needles
+        return np.searchsorted(array, ends, side=side).astype(np.int64, copy=False)
+    if order.less is not None:
+        return numpy_less.search(array, needles, function_of(order), side)
+    if order.words:
+        return numpy_words.search(array, needles, side)
+    if order.dtype.kind in "cSU" and order.dtype.isnative and not order.descending:
+        # NumPy's own search compares as its sort does, without taking keys apart at every step.
+        return np.searchsorted(array, needles, side=side).astype(np.int64, copy=False)
+    return numpy_columns.search(array, needles, order, side)
+
+
+def needles(codes: Sequence[int], order: Order) -> np.ndarray:
+    """Codes as Python integers to needles: least of their tie class, in transit form."""
+    highest = np.iinfo(order.transit_dtype).max
+    array = np.array([min(code, int(highest)) for code in codes], order.transit_dtype)
+    return floor(array, order)
+
+
+def function_of(order: Order) -> Callable[[Any, Any], Any]:
+    if not callable(order.less):
+        raise TypeError(f"less of NumPy chunks must be a function of two arrays, not {order.less!r}")
+    return order.less
