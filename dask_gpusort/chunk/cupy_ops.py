@@ -27,7 +27,7 @@ from ..table import Brackets, Digits, Entries, KeyOrder, Side
 from . import numpy_less, numpy_ops, numpy_words, probing, words
 from .run import Run
 
-#: Keys that are scanned for changes at a time: the masks and positions of 2**24 take 150 MB of device memory.
+#: Keys that are looked through for falls at a time: the masks of 2**24 take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
 
 check_lengths = numpy_ops.check_lengths
@@ -211,13 +211,6 @@ class CupyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return numpy_ops.differ(first, second, _host_order(self.order))
 
-    def scan(self, first: int, last: int) -> np.ndarray:
-        found = [np.empty(0, np.int64)]
-        for block in range(first, last - 1, _SCANNED_KEYS):
-            part = floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
-            found.append(block + 1 + cupy.asnumpy(cupy.flatnonzero(_differ(part[1:], part[:-1], self.order))))
-        return np.concatenate(found)
-
 
 def floor(array: Any, order: Order) -> Any:
     """Keys in transit to the least of their tie classes."""
@@ -225,15 +218,6 @@ def floor(array: Any, order: Order) -> Any:
         return array
     codes = cupy.array(array, order="C", copy=True).ravel()
     return kernels.floor_codes(codes, order.dtype, order.descending).reshape(array.shape)
-
-
-def _differ(first: Any, second: Any, order: Order) -> Any:
-    """Elementwise on the device: whether keys in transit, least of their tie class, differ."""
-    if order.coded:
-        return first != second
-    if order.less is not None:
-        return before(first, second, order) | before(second, first, order)
-    return (_words(first, order) != _words(second, order)).any(axis=1)
 
 
 def _words(keys: Any, order: Order) -> Any:
