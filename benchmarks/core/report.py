@@ -58,7 +58,7 @@ def machine() -> dict[str, Any]:
         "load_before": os.getloadavg()[0],
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: version_of(name) for name in PACKAGES},
         "commit": commit(),
     }
 
@@ -71,7 +71,8 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Version of an installed package, or "none"."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -55,6 +55,28 @@ def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return np.char.mod("%x", keys).astype(dtype)
 
 
+def and_of(words: int, n: int, dtype: str) -> np.ndarray:
+    """Keys of low entropy: so many random words and-ed together, as Thearling and Smith proposed (1992).
+
+    Parameters
+    ----------
+    words : int
+        Each bit is set once in ``2**words``.
+    n : int
+    dtype : str
+        Unsigned.
+
+    Returns
+    -------
+    array, shape (n,)
+    """
+    rng, dtype_ = np.random.default_rng(2), np.dtype(dtype)
+    keys = np.full(n, np.iinfo(dtype_).max, dtype_)
+    for _ in range(words):
+        keys &= rng.integers(0, np.iinfo(dtype_).max, n, dtype_, endpoint=True)
+    return keys
+
+
 def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8") -> da.Array:
     """Keys in a number of equal chunks, each made when it is needed."""
     size = n // chunks
