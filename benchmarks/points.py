@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -119,3 +121,18 @@ def times_faster(ours: tuple[Point, Mapping[str, Any]], theirs: tuple[Point, Map
     if (ours[0].x, ours[0].unit) != (theirs[0].x, theirs[0].unit):
         raise ValueError(f"no ratio of {ours[0].x:g} {ours[0].unit} and {theirs[0].x:g} {theirs[0].unit}")
     return theirs[0].median / ours[0].median
+
+
+def commit_of(directory: Path) -> str:
+    """The commit that is checked out in a directory, with a plus if files differ from it; "unknown" without git."""
+
+    def git(*command: str) -> str:
+        done = subprocess.run(["git", *command], cwd=directory, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    if shutil.which("git") is None:
+        return "unknown"
+    head = git("rev-parse", "HEAD")
+    # Results, this run's among them, do not change what is measured.
+    changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)benchmarks/results")
+    return f"{head or 'unknown'}{'+' if changed else ''}"

@@ -28,10 +28,11 @@ from rich.console import Console
 import dask_gpusort
 from dask_gpusort.network import apply, odd_even_merge_layers
 
-from .core.cluster import sort_on_threads, two_workers
+from .core.cluster import two_workers
 from .core.contents import check_sorted, parts_of
 from .core.graph import a_client, build
 from .core.measure import Effort, in_turns
+from .core.threads import sort_held
 from .measured import Watch, describe_machine, measured_points
 from .peers import checked, make_keys
 from .points import RESULTS, Point, Record, check_one_machine, read
@@ -102,7 +103,7 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
                 yield Point("chunks tasks", where, chunks, [built[0][1]], "tasks")
                 yield Point("chunks build", where, chunks, [took for took, _ in built], "s", watch.others())
         n = 64_000 if effort.quick else MANY_CHUNKS_KEYS // chunks * chunks
-        jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_on_threads, chunks, n, "uniform")}
+        jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_held, n, chunks)}
         if chunks <= CLUSTER_CHUNKS:
             jobs["two workers"] = (sort_on_two_workers, chunks, n)
         yield from measured_points(effort, "chunks wall", chunks, jobs)

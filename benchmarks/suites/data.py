@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
+
+from .clock import has_device
 
 #: Exponent of the Zipf distribution: the most frequent key makes up a good third.
 ZIPF = 1.5
 
+BACKENDS = ["numpy", "cupy"]
 DISTRIBUTIONS = ("uniform", "zipf", "mostly equal", "equal", "sorted", "reversed")
 
 
@@ -77,14 +81,47 @@ def and_of(words: int, n: int, dtype: str) -> np.ndarray:
     return keys
 
 
-def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8") -> da.Array:
-    """Keys in a number of equal chunks, each made when it is needed."""
+def module_of(backend: str) -> Any:
+    """NumPy or CuPy.
+
+    Raises
+    ------
+    NotImplementedError
+        If CuPy is asked for where there is no GPU: asv then leaves the benchmark out.
+    """
+    if backend == "numpy":
+        return np
+    if not has_device():
+        raise NotImplementedError("needs CuPy and a GPU")
+    import cupy
+
+    return cupy
+
+
+def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8", backend: str = "numpy") -> da.Array:
+    """Keys in a number of equal chunks, each made when it is needed.
+
+    Raises
+    ------
+    NotImplementedError
+        As `module_of`, and if the backend has no such dtype.
+    """
+    module = module_of(backend)
+    if module is not np and np.dtype(dtype).kind not in "biufc":
+        raise NotImplementedError(f"CuPy has no {dtype}")
     size = n // chunks
     numbers = da.arange(chunks, chunks=1)
-    return numbers.map_blocks(
+    keys = numbers.map_blocks(
         _chunk_of, size, size * chunks, distribution, dtype, chunks=((size,) * chunks,), dtype=dtype
     )
+    return keys if module is np else keys.map_blocks(module.asarray, dtype=dtype, meta=module.empty(0, dtype))
 
 
 def _chunk_of(number: np.ndarray, *args: Any) -> np.ndarray:
     return make_chunk(int(number[0]) if number.size else 0, *args)
+
+
+def held(*arrays: Any) -> Any:
+    """Arrays, computed on the threads of this process and held in chunks."""
+    found = dask.persist(*arrays, scheduler="threads")
+    return found[0] if len(arrays) == 1 else found
