@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psutil
 
 from .core.measure import Effort, Job, Sample, in_turns
 from .core.report import machine, version_of
 from .points import Point
+
+T = TypeVar("T")
+
+#: Share of the processor time that others may take of a round that counts as quiet.
+QUIET = 0.1
+#: How many times as many rounds as were asked for are measured at most, to find quiet ones.
+MOST_TIMES = 2
 
 
 @functools.cache
@@ -45,7 +53,7 @@ def warmed(job: Job, *args: Any) -> Iterator[Any]:
 
 
 def measured_points(effort: Effort, figure: str, x: float, jobs: Mapping[str, tuple[Any, ...]]) -> list[Point]:
-    """Measure jobs in turns, each warmed, at one place of a figure.
+    """Measure jobs in turns, each warmed, at one place of a figure, in quiet rounds.
 
     Parameters
     ----------
@@ -59,10 +67,38 @@ def measured_points(effort: Effort, figure: str, x: float, jobs: Mapping[str, tu
     -------
     list of Point
     """
-    watch = Watch()
-    found = in_turns(effort, {series: (warmed, *job) for series, job in jobs.items()})
-    others = watch.others()
-    return [Point(figure, series, x, [*map(_seconds, samples)], "s", others) for series, samples in found.items()]
+    once = Effort(effort.quick, 1)
+    rounds, others = quiet_rounds(effort, partial(in_turns, once, {name: (warmed, *job) for name, job in jobs.items()}))
+    return [Point(figure, name, x, [_seconds(found[name][0]) for found in rounds], "s", others) for name in jobs]
+
+
+def quiet_rounds(effort: Effort, measure: Callable[[], T]) -> tuple[list[T], float]:
+    """Measure some rounds while others leave the machine alone, as far as they do.
+
+    Parameters
+    ----------
+    effort : Effort
+        Its `repeat` says how many rounds.
+    measure : callable
+        One round.
+
+    Returns
+    -------
+    list
+        The rounds during which others took least of the machine's time, of at most `MOST_TIMES` as many as were asked
+        for. They are chosen by that alone, not by what they gave.
+    float
+        Greatest share of the processor time spent in one of them that others took.
+    """
+    rounds: list[tuple[float, T]] = []
+    while sum(others <= QUIET for others, _ in rounds) < effort.repeat:
+        if len(rounds) == effort.repeat * (1 if effort.quick else MOST_TIMES):
+            break
+        watch = Watch()
+        found = measure()
+        rounds.append((watch.others(), found))
+    kept = sorted(rounds, key=lambda one: one[0])[: effort.repeat]
+    return [found for _, found in kept], max(others for others, _ in kept)
 
 
 def _seconds(sample: Sample) -> float:
@@ -75,10 +111,10 @@ class Watch:
     def __init__(self) -> None:
         self._before = _busy_seconds(), _own_seconds()
 
-    def others(self) -> float | None:
-        """Share of the processor time spent since then that other processes took; None if no time was spent."""
+    def others(self) -> float:
+        """Share of the processor time spent since then that other processes took."""
         busy, own = _busy_seconds() - self._before[0], _own_seconds() - self._before[1]
-        return max(0.0, 1 - own / busy) if busy > 0 else None
+        return max(0.0, 1 - own / busy) if busy > 0 else 0.0
 
 
 def _busy_seconds() -> float:

@@ -33,7 +33,7 @@ from .core.contents import check_sorted, parts_of
 from .core.graph import a_client, build
 from .core.measure import Effort, in_turns
 from .core.threads import sort_held
-from .measured import Watch, describe_machine, measured_points
+from .measured import describe_machine, measured_points, quiet_rounds
 from .peers import checked, make_keys
 from .points import RESULTS, Point, Record, check_one_machine, read
 from .suites.data import and_of, dask_keys
@@ -98,10 +98,9 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
     for chunks in counts:
         with a_client():
             for where, exchange in (("threads", "gather"), ("two workers", "p2p")):
-                watch = Watch()
-                built = [build(chunks, exchange) for _ in range(effort.repeat)]
+                built, others = quiet_rounds(effort, partial(build, chunks, exchange))
                 yield Point("chunks tasks", where, chunks, [built[0][1]], "tasks")
-                yield Point("chunks build", where, chunks, [took for took, _ in built], "s", watch.others())
+                yield Point("chunks build", where, chunks, [took for took, _ in built], "s", others)
         n = 64_000 if effort.quick else MANY_CHUNKS_KEYS // chunks * chunks
         jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_held, n, chunks)}
         if chunks <= CLUSTER_CHUNKS:
@@ -140,11 +139,11 @@ def phases_points(effort: Effort) -> Iterator[Point]:
     """Seconds that the tasks of each phase take together."""
     for n in (1 << 12,) if effort.quick else (1 << 18, 1 << 20, 1 << 22, 1 << 24):
         for method in ("radix", "merge"):
-            watch = Watch()
-            samples = in_turns(effort, {method: (profiled_sort, method, n)})[method]
-            others = watch.others()
+            job = {method: (profiled_sort, method, n)}
+            rounds, others = quiet_rounds(effort, partial(in_turns, Effort(effort.quick, 1), job))
+            samples = [found[method][0].found for found in rounds]
             for phase in PHASES:
-                yield Point(f"phases {method}", phase, n, [sample.found[phase] for sample in samples], "s", others)
+                yield Point(f"phases {method}", phase, n, [seconds[phase] for seconds in samples], "s", others)
 
 
 @contextmanager

@@ -67,6 +67,7 @@ FIGURES = {
     ),
     "entropy": Figure("scaling_cpu.json", ("entropy u4", "entropy u8"), f"{SCALING} entropy", cpu.draw_entropy),
     "network": Figure("scaling_cpu.json", ("network",), f"{SCALING} network", cpu.draw_network),
+    "cost": Figure("cost_cpu.json", ("cost threads", "cost two workers"), "python -m benchmarks.cost", cpu.draw_cost),
     "gpu_sizes": Figure("gpu_table.json", ("sizes uint32", "sizes uint64"), TABLE, gpu.draw_sizes, gpu.read_table),
     "gpu_algorithms": Figure(GPU_FILE, ("algorithms",), f"{GPU} --sections algorithms", gpu.draw_algorithms),
     "gpu_entropy": Figure(

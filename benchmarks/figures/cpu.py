@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from ..peers import OURS
 from ..points import Record
 from ..scaling import PHASES
-from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, page, rates, scale_axes
+from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, page, rates, scale_axes, short
 
 COLOURS = {
     OURS: BLUE,
@@ -56,7 +56,7 @@ def draw_phases(record: Record) -> Figure:
         "sort-scatter": ("scatter", GREEN),
         "sort-merge": ("merge", SKY),
     }
-    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.4, 2, sharey=True) as (
+    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (
         figure,
         both,
     ):
@@ -75,7 +75,7 @@ def draw_phases(record: Record) -> Figure:
             axes.set_xlabel("% of the time of all tasks")
             axes.grid(axis="y", visible=False)
             axes.set_xlim(0, 100)
-        figure.legend(*both[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(PHASES), fontsize=9)
+        figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PHASES), fontsize=9)
     return figure
 
 
@@ -91,7 +91,7 @@ def draw_chunks(record: Record) -> Figure:
                 series: [(point.x, point.median) for point in points]
                 for series, points in record.lines(f"chunks {name}").items()
             }
-            draw_lines(axes, lines, colours)
+            draw_lines(axes, lines, colours, labelled=name == "tasks")
     return figure
 
 
@@ -118,4 +118,27 @@ def draw_network(record: Record) -> Figure:
         scale_axes(axes, KEYS, RATE)
         lines = {series: rates(points) for series, points in record.lines("network").items()}
         draw_lines(axes, lines, {**COLOURS, "network, a layer at a time": VERMILION})
+    return figure
+
+
+def draw_cost(record: Record) -> Figure:
+    """What the cost model predicts, stage by stage, and what was measured."""
+    stages = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks": PURPLE}
+    with page("Sorting 20M int64 keys: predicted by the cost model, and measured", 3.8, 2) as (figure, both):
+        for axes, place in zip(both, ("threads", "two workers"), strict=True):
+            lines = record.lines(f"cost {place}")
+            places = range(len(lines["measured"]))
+            bottom = [0.0 for _ in places]
+            for stage, colour in stages.items():
+                seconds = [point.median for point in lines[stage]]
+                axes.bar(places, seconds, 0.6, bottom, color=colour, edgecolor="white", label=f"predicted: {stage}")
+                bottom = [a + b for a, b in zip(bottom, seconds, strict=True)]
+            measured = [point.median for point in lines["measured"]]
+            axes.plot(places, measured, "D", color=BLACK, label="measured", clip_on=False, zorder=3)
+            axes.set_title(place)
+            axes.set_xticks(places, [short(point.x) for point in lines["measured"]])
+            axes.set_xlabel("chunks")
+            axes.set_ylabel("seconds" if place == "threads" else "")
+            axes.grid(axis="x", visible=False)
+        figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8.5)
     return figure

@@ -108,6 +108,8 @@ def draw_lines(
     lines: Mapping[str, Sequence[tuple[float, float]]],
     colours: Mapping[str, str] | None = None,
     dashed: Sequence[str] = (),
+    *,
+    labelled: bool = True,
 ) -> None:
     """Lines with markers, their names at their right ends. Scales and limits are to be set before.
 
@@ -119,6 +121,8 @@ def draw_lines(
         Of series that always have the same colour.
     dashed : sequence of str
         Series that are drawn dashed.
+    labelled : bool
+        Not where axes beside these tell the same colours already.
     """
     ends = []
     for number, (series, places) in enumerate(lines.items()):
@@ -129,7 +133,8 @@ def draw_lines(
         ends.append((x[-1], y[-1], series, colour))
     if axes.get_yscale() == "linear":
         axes.set_ylim(bottom=0)
-    label_ends(axes, ends)
+    if labelled:
+        label_ends(axes, ends)
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
