@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..points import Point, Record
 from .cpu import KEYS, RATE
 from .style import (
     BLACK,
     BLUE,
-    CYCLE,
     GREEN,
     GREY,
     ORANGE,
@@ -40,9 +40,20 @@ ALGORITHMS = {
     "odd_even_merge": ("Batcher's network", BLACK),
     "odd_even_transposition": ("odd-even transposition", GREY),
 }
+BASELINE = "PyTorch + NCCL, "
 DASHED = ("Batcher's network", "odd-even transposition")
-#: Kernels of a phase that are drawn by name; what takes less is drawn together.
-LARGEST_KERNELS = 6
+#: Kernels of an algorithm that are drawn apart, and their colours; what takes less is drawn together.
+KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
+#: Least share, in percent, in which a kernel's name has room.
+NAMED_SHARE = 14
+#: Works of `multi_gpu` that are drawn, and what they are called; $2^{28}$ and the like are keys of each GPU.
+WORKS = {
+    "u32-28": "uint32, $2^{28}$ a GPU",
+    "u32-30": "uint32, $2^{30}$ a GPU",
+    "u64-29": "uint64, $2^{29}$ a GPU",
+    "pairs-29": "pairs, $2^{29}$ a GPU",
+    "argsort-28": "argsort, $2^{28}$ a GPU",
+}
 
 
 def read_table(path: Path) -> Record:
@@ -66,7 +77,7 @@ def read_gpus(path: Path) -> Record:
             rates_of_runs = [row["keys"] / seconds for seconds in row["seconds"]]
             points.append(Point("gpus", row["work"], row["gpus"], rates_of_runs, "keys/s"))
         if row["baseline"]:
-            name = f"PyTorch + NCCL, {row['work']}"
+            name = f"{BASELINE}{row['work']}"
             points.append(Point("gpus", name, row["gpus"], [row["keys"] / row["baseline"]], "keys/s"))
     device = content["machine"].get("GPUs", "no GPU").partition(";")[0]
     return Record({"device": device, **content["machine"]}, {}, points)
@@ -105,6 +116,7 @@ def draw_entropy(record: Record) -> Figure:
         for axes, dtype in zip(both, ("uint32", "uint64"), strict=True):
             axes.set_title(dtype)
             axes.set_xlabel("random words and-ed: one is uniform")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylabel("billion keys a second" if dtype == "uint32" else "")
             found = named(record.lines(f"entropy {dtype}"))
             keys = 1 << 28
@@ -122,12 +134,13 @@ def draw_phases(record: Record) -> Figure:
             kernels = {name: 1e3 * points[0].median for name, points in record.lines(f"phases {algorithm}").items()}
             order = sorted(kernels, key=lambda name: -kernels[name])
             left, total = 0.0, sum(kernels.values())
-            for number, name in enumerate(order[:LARGEST_KERNELS]):
+            for name, colour in zip(order, KERNEL_COLOURS, strict=False):
                 share = 100 * kernels[name] / total
-                axes.barh(place, share, left=left, color=CYCLE[number], edgecolor="white")
-                if share > 9:
+                axes.barh(place, share, left=left, color=colour, edgecolor="white")
+                if share > NAMED_SHARE:
                     shown = name.replace("_", " ") + f"\n{kernels[name]:.2g} ms"
-                    axes.text(left + share / 2, place, shown, ha="center", va="center", fontsize=7.5, color="white")
+                    ink = "white" if colour == BLUE else BLACK
+                    axes.text(left + share / 2, place, shown, ha="center", va="center", fontsize=8.5, color=ink)
                 left += share
             axes.barh(place, 100 - left, left=left, color="#DDDDDD")
             axes.text(101, place, f"{total:.3g} ms", va="center", fontsize=9)
@@ -147,10 +160,9 @@ def draw_network(record: Record) -> Figure:
         colours = [ALGORITHMS.get(series, ("", GREY))[1] for series in order]
         axes.barh(range(len(order)), seconds, color=colours)
         for place, taken in enumerate(seconds):
-            axes.text(taken * 1.1, place, f"{taken:.3g} s", va="center", fontsize=9.5)
+            axes.text(taken + max(seconds) / 100, place, f"{taken:.3g} s", va="center", fontsize=9.5)
         axes.set_yticks(range(len(order)), [ALGORITHMS.get(series, (series, ""))[0] for series in order])
-        axes.set_xscale("log")
-        axes.set_xlim(right=4 * max(seconds))
+        axes.set_xlim(0, 1.1 * max(seconds))
         axes.set_xlabel("seconds")
         axes.grid(axis="y", visible=False)
         axes.invert_yaxis()
@@ -163,7 +175,12 @@ def draw_gpus(record: Record) -> Figure:
         axes.set_xlabel("GPUs")
         axes.set_ylabel("billion keys a second")
         found = record.lines("gpus")
-        lines = {name: [(point.x, point.median / 1e9) for point in points] for name, points in found.items()}
+        names = {f"{peer}{work}": f"{peer}{name}" for work, name in WORKS.items() for peer in ("", BASELINE)}
+        lines = {
+            name: [(point.x, point.median / 1e9) for point in found[series]]
+            for series, name in names.items()
+            if series in found
+        }
         axes.set_xticks(sorted({x for places in lines.values() for x, _ in places}))
-        draw_lines(axes, lines, dashed=[name for name in lines if name.startswith("PyTorch")])
+        draw_lines(axes, lines, dashed=[name for name in lines if name.startswith(BASELINE)])
     return figure
