@@ -17,12 +17,27 @@ Path = Literal["radix", "merge"]
 Exchange = Literal["gather", "p2p", "tasks", "device"]
 Size = float  # a chunk size is an int, or nan where it is unknown
 
-#: Keys that one scan task may receive in a round: 256 MiB with their counts, of which few are sorted.
-ROUND_KEYS = 1 << 23
-#: Counts in the digit table (chunks x digits). Together with ROUND_KEYS this bounds the scan task, whatever P is.
-TABLE_COUNTS = 1 << 24
-#: Digits of up to this many bits are counted whole, so that 8- and 16-bit keys need no further round.
-WHOLE_DIGIT_BITS = 16
+#: Bytes of the table that one task of the counting may receive. The tree of counting is as deep as that needs.
+TABLE_BYTES = 64 << 20
+#: Bytes of an entry of the table beside its key: its bracket, two counts, and half of a digit's, of which there are
+#: fewer than half as many.
+ENTRY_BYTES = 28
+#: Bytes of one cut of one chunk: where a group may begin and where the one before it may end.
+CUT_BYTES = 16
+#: Entries that an answer has beside its samples, for each group at most: the first and the last one of a bracket, and
+#: for about as many bytes where it begins and ends.
+ENDS_PER_GROUP = 3
+#: Answers that one task of the counting adds up. Wide enough that such tasks are few beside the chunks, narrow enough
+#: that each answer can be large: the fewer keys it leaves in question, the fewer rounds and the less is sent twice.
+FAN_IN = 32
+#: Samples for each group that an answer has at least: of the keys, no more than a quarter is then left in question by
+#: the chunks' samples, and another by what the tree drops.
+LEAST_SAMPLES_PER_GROUP = 8
+#: Of the keys, what may be left in question and is sent to two groups. Less would take a round more, which costs a task
+#: for each chunk.
+MOST_IN_QUESTION = 1 / 4
+#: Keys of a chunk whose size is not known, for a guess at how many of them to ask for.
+GUESSED_KEYS = 1 << 20
 #: One group's keys on threads: large enough for a vectorised sort, small enough to stay near the cache.
 THREADS_GROUP_BYTES = 8 << 20
 #: One group's keys on a GPU: small arrays do not fill the device, and every task costs launches.
@@ -54,7 +69,8 @@ SAMPLES_PER_GROUP = 256
 DEVICE_SAMPLES = 1 << 17
 #: Chunks up to which each task of the device exchange finds the cuts itself, which saves a step from task to task.
 SELF_SCANNED_CHUNKS = 16
-#: Sorted chunks that one task of the "tasks" exchange joins, or counts on threads. A task costs about 0.3 ms.
+#: Sorted chunks that one task of the "tasks" exchange joins, or counts on threads. A task costs about 0.3 ms. Whole
+#: bundles are added up together, so it divides FAN_IN.
 BUNDLE_CHUNKS = 16
 
 
@@ -95,10 +111,12 @@ class Plan:
         What each group holds: some output chunks, or one of several equal parts of one.
     radix_bits : int
         Digits counted in each chunk, 0 on the merge path.
-    samples : int
-        Keys with which a chunk answers in a round.
+    samples, kept_samples : int
+        Keys with which a chunk answers in a round, and those that are kept of the answers of several.
+    fan_in : int
+        Answers that one task of the counting adds up.
     rounds : int
-        Rounds of counting after the first.
+        Rounds that bracket the cuts, before the one that counts between which ends of the brackets they fall.
     row_bytes : int
         Bytes of one key in transit and its companions.
     sources : tuple of tuples of int
@@ -113,6 +131,8 @@ class Plan:
     groups: tuple[tuple[int, int, int, int], ...]
     radix_bits: int
     samples: int
+    kept_samples: int
+    fan_in: int
     rounds: int
     row_bytes: int
     sources: tuple[tuple[int, ...], ...] = ()
@@ -125,13 +145,40 @@ class Plan:
     @property
     def bundles(self) -> tuple[tuple[int, int], ...]:
         """Ranges of input chunks that one task may hold together."""
-        count = len(self.sizes)
-        return tuple((a, min(a + BUNDLE_CHUNKS, count)) for a in range(0, count, BUNDLE_CHUNKS))
+        count, width = len(self.sizes), min(BUNDLE_CHUNKS, self.fan_in)
+        return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
         """Ranges of input chunks that one task counts: several where none has to move for it."""
         return self.bundles if self.exchange == "gather" else tuple((a, a + 1) for a in range(len(self.sizes)))
+
+    @property
+    def tree(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """How answers are added up (see `counting_tree`)."""
+        return counting_tree(len(self.sizes), self.fan_in)
+
+    @property
+    def in_question(self) -> float:
+        """Of the keys, how many at most are sent to two groups."""
+        if len(self.groups) == 1:
+            return 0.0
+        if self.exchange == "device":
+            return left_in_question(len(self.groups), self.samples, 1, 0)
+        return left_in_question(len(self.groups), self.samples, self.kept_samples, len(self.tree) - 1) ** self.rounds
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the largest table that one task of the counting receives."""
+        chunks, groups = len(self.sizes), len(self.groups)
+        entry = self.order.transit_dtype.itemsize + ENTRY_BYTES
+        if self.exchange == "device":
+            return chunks * self.samples * entry
+        answers = min(chunks, self.fan_in)
+        samples = self.samples if chunks <= self.fan_in else max(self.samples, self.kept_samples)
+        told = answers * (samples + ENDS_PER_GROUP * groups) * entry
+        listed = chunks * CUT_BYTES * (groups + 1) if self.exchange == "gather" else 0
+        return max(told + 8 * chunks, listed)
 
     @property
     def scans(self) -> bool:
@@ -158,7 +205,8 @@ class Plan:
             "p2p": chunks + 1 + groups,
             "tasks": len(self.bundles) * (1 + groups) + groups,
         }[self.exchange]
-        return chunks + (1 + self.rounds) * (len(self.counted) + 1) + exchange + len(self.chunks)
+        nodes = sum(map(len, self.tree))
+        return chunks + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + exchange + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:
@@ -168,8 +216,21 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes that one thread holds: three times a group, or a chunk being sorted and its copy."""
-        return max(3 * self.group_bytes, 2 * max(self.sizes, default=0) * self.row_bytes)
+        """Peak bytes that one thread holds: three times a group with what it cuts off, or a chunk and its copy."""
+        return max(3 * (1 + self.in_question) * self.group_bytes, 2 * max(self.sizes, default=0) * self.row_bytes)
+
+
+def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """For each level the ranges of chunks, then of tasks of the level before, that a task adds up.
+
+    The last level is one task.
+    """
+    levels: list[tuple[tuple[int, int], ...]] = []
+    count = num_chunks
+    while count > 1 or not levels:
+        levels.append(tuple((first, min(first + fan_in, count)) for first in range(0, count, fan_in)))
+        count = len(levels[-1])
+    return tuple(levels)
 
 
 def choose_path(order: Order, method: str) -> Path:
@@ -185,28 +246,44 @@ def choose_path(order: Order, method: str) -> Path:
     return "radix"
 
 
-def choose_radix_bits(order: Order, path: Path, num_chunks: int, samples: int) -> int:
-    """Width of the digits counted in each chunk; 0 on the merge path."""
+def choose_radix_bits(order: Order, path: Path, samples: int) -> int:
+    """Width of the digits counted in each chunk, of which there are fewer than samples; 0 on the merge path."""
     code = code_dtype(order.dtype)
     if path == "merge" or code is None:
         return 0
-    bits = code.itemsize * 8
-    if bits <= WHOLE_DIGIT_BITS and num_chunks << bits <= TABLE_COUNTS:
-        return bits
-    return max(1, min(bits, samples.bit_length() - 2))
+    return max(1, min(code.itemsize * 8, samples.bit_length() - 2))
 
 
-def choose_samples(sizes: Sequence[Size], num_groups: int) -> int:
+def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) -> int:
     """Keys that a chunk answers with in one round.
 
-    With s samples in each of P chunks, the next round asks about 2 G N / s keys at most (see `choose_rounds`): the two
-    rounds cost the same where ``P s == 2 G N / s``.
+    With s samples in each of P chunks, at most 2 G N / s of N keys are left in question (see `left_in_question`) and
+    sent twice. A sample costs about four times what a key that is sent costs: both together cost least where
+    ``4 P s == 2 G N / s``.
     """
     if num_groups == 1:
         return 1
-    total = sum(size for size in sizes if not math.isnan(size)) or len(sizes) * ROUND_KEYS
-    even = math.isqrt(int(2 * num_groups * total / len(sizes)))
-    return max(1, min(even, ROUND_KEYS // len(sizes)))
+    guessed = sum(GUESSED_KEYS if math.isnan(size) else size for size in sizes)
+    cheapest = math.isqrt(int(num_groups * guessed / (2 * len(sizes))))
+    return min(max(cheapest, LEAST_SAMPLES_PER_GROUP * num_groups), kept_samples)
+
+
+def choose_kept_samples(order: Order, num_chunks: int, num_groups: int, dropped: int) -> int:
+    """Entries that are kept of several chunks' answers: as many as the table has room for, beside the chunks' sizes.
+
+    Of very many groups more are kept, or the rounds would not come to an end: from some 2,700 groups of 64-bit keys on.
+    """
+    room = (TABLE_BYTES - 8 * num_chunks) // FAN_IN // (order.transit_dtype.itemsize + ENTRY_BYTES)
+    return max(room - ENDS_PER_GROUP * num_groups, LEAST_SAMPLES_PER_GROUP * num_groups * max(dropped, 1))
+
+
+def left_in_question(num_groups: int, samples: int, kept_samples: int, dropped: int) -> float:
+    """Of the keys that a round asks about, how many it leaves in question at most, whatever the distribution.
+
+    Regular samples at distance d bound a rank to within d keys of each chunk on either side, so s of them leave 2 / s
+    of the keys in question at each boundary. Each of the levels of the tree that drop entries adds as much.
+    """
+    return 2 * num_groups * (1 / samples + dropped / kept_samples)
 
 
 def choose_device_samples(num_chunks: int, num_groups: int) -> int:
@@ -214,29 +291,15 @@ def choose_device_samples(num_chunks: int, num_groups: int) -> int:
     return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_chunks))
 
 
-def choose_rounds(order: Order, sizes: Sequence[Size], num_groups: int, radix_bits: int, samples: int) -> int:
-    """Rounds after the first, so that the last one surely receives few keys.
-
-    Regular samples at distance d bound a rank to within d keys of each chunk, so a round divides the keys in question
-    by at least ``samples / (2 * groups)``, whatever the distribution. Histograms of whole keys leave nothing to ask
-    but the counts of ties.
-    """
-    if num_groups == 1:
-        return 0
-    code = code_dtype(order.dtype)
-    if code is not None and radix_bits == code.itemsize * 8:
-        return 1
-    total = sum(sizes)
-    if math.isnan(total):
-        return 2
-    narrowing = max(2.0, samples / (2 * num_groups))
-    left, rounds = total / narrowing, 1
-    while left > ROUND_KEYS:
-        left, rounds = left / narrowing, rounds + 1
+def choose_rounds(in_question: float) -> int:
+    """Rounds that bracket the cuts, until few keys are left in question."""
+    rounds = 1
+    while in_question**rounds > MOST_IN_QUESTION:
+        rounds += 1
     return rounds
 
 
-def count_groups(exchange: Exchange, total_bytes: float, workers: Workers) -> int:
+def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, workers: Workers) -> int:
     """How many groups the keys are exchanged between."""
     if exchange == "device":
         share = total_bytes / workers.threads
@@ -247,7 +310,9 @@ def count_groups(exchange: Exchange, total_bytes: float, workers: Workers) -> in
     if exchange == "gather":
         wanted = total_bytes / THREADS_GROUP_BYTES
         least = GROUPS_PER_THREAD * workers.threads
-        return int(max(1, min(max(wanted, least), MOST_GROUPS, total_bytes // SMALLEST_GROUP_BYTES)))
+        # One task lists where all chunks are cut.
+        most = min(MOST_GROUPS, TABLE_BYTES // (CUT_BYTES * num_chunks) - 1)
+        return int(max(1, min(max(wanted, least), most, total_bytes // SMALLEST_GROUP_BYTES)))
     by_memory = 1.0
     if workers.memory is not None:
         by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
@@ -381,18 +446,22 @@ def make_plan(
     if groups is None and math.isnan(total):
         groups = min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
     elif groups is None:
-        groups = count_groups(exchange, total, workers)
+        groups = count_groups(exchange, total, len(sizes), workers)
         if device:
             # An output chunk in parts is moved once more, which only GPUs without a group are worth.
             groups = min(groups, max(len(chunks), workers.threads))
     laid_out = lay_out_groups(chunks, groups)
+    rounds = 0
     if device:
         # One round of ranks: what it leaves in question is settled where a group is finished.
-        path, samples, radix_bits, rounds = "merge", choose_device_samples(len(sizes), len(laid_out)), 0, 0
+        path, samples, kept, radix_bits = "merge", choose_device_samples(len(sizes), len(laid_out)), 0, 0
     else:
-        samples = choose_samples(sizes, len(laid_out))
-        radix_bits = choose_radix_bits(order, path, len(sizes), samples)
-        rounds = choose_rounds(order, sizes, len(laid_out), radix_bits, samples)
+        dropped = len(counting_tree(len(sizes), FAN_IN)) - 1
+        kept = choose_kept_samples(order, len(sizes), len(laid_out), dropped)
+        samples = choose_samples(sizes, len(laid_out), kept)
+        radix_bits = choose_radix_bits(order, path, samples)
+        if len(laid_out) > 1:
+            rounds = choose_rounds(left_in_question(len(laid_out), samples, kept, dropped))
     return Plan(
         order=order,
         path=path,
@@ -402,6 +471,8 @@ def make_plan(
         groups=laid_out,
         radix_bits=radix_bits,
         samples=samples,
+        kept_samples=kept,
+        fan_in=FAN_IN,
         rounds=rounds,
         row_bytes=row_bytes,
         sources=bundle_chunks(sizes, row_bytes, workers, places) if device else (),
@@ -422,7 +493,8 @@ def describe(plan: Plan) -> str:
     rows = {
         "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
-        "rounds": f"1 + {plan.rounds} of counting, {plan.samples:,} keys a chunk in each",
+        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a chunk in each",
+        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.in_question:.1%} of the keys in question",
         "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
         "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
         "exchange": f"device, of {len(plan.sources):,} bundles of chunks" if plan.sources else plan.exchange,

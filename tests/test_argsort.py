@@ -17,12 +17,12 @@ from test_sort import computed, groups
 import dask_gpusort
 
 
-@given(st.data(), ours.arrays(), ours.groups, ours.round_keys)
-def test_one_dimension(data, array, count, round_keys):
+@given(st.data(), ours.arrays(), ours.groups, ours.tables)
+def test_one_dimension(data, array, count, table):
     chunks = data.draw(ours.chunkings(array.shape))
     options = data.draw(ours.options(array.dtype))
     stable = data.draw(st.sampled_from((None, False, True)))
-    with groups(count, round_keys):
+    with groups(count, table):
         found = dask_gpusort.argsort(ours.dask_array(array, chunks), stable=stable, **options)
         assert found.dtype == np.int64
         assert found.chunks == chunks

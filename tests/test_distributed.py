@@ -262,8 +262,18 @@ def processes():
 
 
 STAGES = {
-    "p2p": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "shuffle-barrier", "sort-merge", "output"],
-    "tasks": ["sort-local", "sort-scatter", "sort-slab", "sort-merge", "output"],
+    "p2p": [
+        "sort-local",
+        "sort-count",
+        "sort-sum",
+        "sort-scan",
+        "sort-cut",
+        "sort-scatter",
+        "shuffle-barrier",
+        "sort-merge",
+        "output",
+    ],
+    "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-slab", "sort-merge", "output"],
     "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge", "output"],
 }
 
@@ -281,7 +291,7 @@ def test_a_killed_worker(processes, tmp_path, exchange, stage, method):
     with (
         client.as_current(),
         dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
-        groups(6),
+        groups(6, (8, 1 << 16)),
     ):
         x = da.from_array(array, chunks=2000).map_blocks(np.negative)
         found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
@@ -319,7 +329,7 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
                 got = client.compute(found, retries=1).result(timeout=120)
             except (RuntimeError, ValueError) as error:
                 # Found in the exchange; or by the sizes, where what was counted is lost too.
-                assert re.search("(?i)persist|computed again|chunk size says", str(error)), error
+                assert re.search("(?i)persist", str(error)), error
                 refused += 1
             else:
                 # The worker that died had a piece to move, but none of the chunks.

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import strategies as ours
+from dask.core import flatten
 from test_sort import computed, groups
 
 import dask_gpusort
@@ -300,20 +301,49 @@ def changing_source(folder):
     return da.map_blocks(block, chunks=((100, 100, 100),), dtype="i8", meta=np.empty(0, "i8"))
 
 
-def test_a_source_that_changes_is_found_when_it_runs(tmp_path):
+def scans_of(graph):
+    """Keys of the tasks that see all chunks, by round."""
+    return sorted(key for key in graph if key[0].startswith("sort-scan"))
+
+
+@pytest.mark.parametrize("stages", [("sort-scan",), ("sort-scan", "sort-cut"), ("sort-scan", "sort-cut", "sort-count")])
+def test_a_source_that_changes_is_found_when_it_runs(tmp_path, stages):
     # As after a lost worker: a sorted chunk is computed again when its cuts are known already.
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(changing_source(tmp_path)), exchange="tasks")
     graph = dict(found.__dask_graph__())
-    (last_round,) = [
-        key
-        for key in graph
-        if key[0].startswith("sort-scan") and key[1] == max(key[1] for key in graph if key[0].startswith("sort-scan"))
-    ]
-    cuts = dask.get(graph, last_round)
-    graph[last_round] = cuts
+    known = [key for key in graph if isinstance(key, tuple) and key[0].startswith(stages)]
+    graph.update(zip(known, dask.get(graph, known), strict=True))
     with pytest.raises(RuntimeError, match=r"chunk \d.*persist"):
         dask.get(graph, found.__dask_keys__())
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_source_that_changes_between_two_rounds_is_told_from_wrong_sizes(tmp_path, unknown):
+    x = changing_source(tmp_path)
+    with groups(2):
+        found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="tasks")
+    graph = dict(found.__dask_graph__())
+    first, _ = scans_of(graph)
+    graph[first] = dask.get(graph, first)
+    with pytest.raises(RuntimeError, match="the input changes when it is computed again; persist it") as caught:
+        dask.get(graph, found.__dask_keys__())
+    assert "compute_chunk_sizes" not in str(caught.value)
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_source_that_changed_before_it_was_counted_again_names_both_remedies(tmp_path, exchange, count):
+    # As after a lost worker that had the counts too: nothing tells this from chunk sizes that were wrong all along.
+    x = changing_source(tmp_path)
+    with groups(count):
+        found = dask_gpusort.sort(x, exchange=exchange)
+    dask.get(dict(x.__dask_graph__()), list(flatten(x.__dask_keys__())))
+    message = (
+        r"chunk 0 of the input has 99 keys where its chunk size says 100: call compute_chunk_sizes\(\).*persist it"
+    )
+    with pytest.raises(ValueError, match=message):
+        dask.get(dict(found.__dask_graph__()), found.__dask_keys__())
 
 
 def test_a_message_is_one_line():

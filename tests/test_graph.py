@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import pickle
 import time
 from itertools import pairwise
@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 from test_sort import check_sizes, computed, groups
 
 import dask_gpusort
+from dask_gpusort import plan as plans
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import cuts as cut_stage
 from dask_gpusort.graph import exchange as exchange_stage
 from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.pieces import cut_run
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers, make_plan
 
@@ -125,19 +127,46 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
     assert int(line.split()[1].replace(",", "")) == len(own_tasks(found))
 
 
+@pytest.mark.parametrize("exchange", CUT_EXACTLY)
+@pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
+def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, monkeypatch):
+    # A table so small that a tree of several levels must keep few of the answers.
+    monkeypatch.setattr(plans, "TABLE_BYTES", 1 << 18)
+    chunks, size = 1100, 40
+    array = ours.make(dtype, chunks * size)
+    plan = plan_of(array, (size,) * chunks, exchange, count=6)
+    assert len(plan.tree) == 3
+    assert plan.table_bytes <= 1 << 18
+    runs = sorted_runs(array, (size,) * chunks, plan.order)
+    tasks, _ = cut_stage.find_cuts("token", plan, list(runs))
+    values = dict(runs)
+    read = {}
+    for key, task in tasks.items():
+        values[key] = task({name: values[name] for name in task.dependencies})
+        if key[0] != "sort-count-token":
+            read[key] = sum(table_bytes(values[name]) for name in task.dependencies)
+    assert 0 < max(read.values()) <= plan.table_bytes
+    # Far less than all that the chunks answer, which is what one task would have to read.
+    answers = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
+    assert max(read.values()) < answers / 4
+
+
+def table_bytes(value):
+    """Bytes of all arrays in what a task of the counting gives."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, list):
+        return sum(map(table_bytes, value))
+    return sum(map(table_bytes, vars(value).values())) if dataclasses.is_dataclass(value) else 0
+
+
 @pytest.mark.parametrize("method", ["radix", "merge"])
-def test_only_the_last_round_answers_with_every_key(method):
-    with groups(4):
-        found = dask_gpusort.sort(da.zeros(100_000, chunks=1000, dtype="i8"), method=method)
-    graph = tasks_of(found)
-    rounds = {key[1] for key in graph if isinstance(key, tuple) and key[0].startswith("sort-count")}
-    assert len(rounds) > 1
-    asked = {number: set() for number in rounds}
-    for key, task in graph.items():
-        if isinstance(key, tuple) and key[0].startswith("sort-count"):
-            asked[key[1]].add(inspect.signature(task.func).bind(*task.args, **task.kwargs).arguments["samples"])
-    assert asked.pop(max(rounds)) == {None}
-    assert all(samples and None not in samples for samples in asked.values())
+def test_rounds_do_not_grow_with_the_chunks(method):
+    counts = {}
+    for chunks in (100, 10_000, 100_000):
+        sizes = (50_000,) * chunks
+        counts[chunks] = plan_of(np.empty(0, "i8"), sizes, "p2p", method=method, count=128).rounds
+    assert set(counts.values()) == {1}
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
@@ -247,29 +276,38 @@ def sorted_runs(array, chunks, order):
     }
 
 
+def found_cuts(plan, runs):
+    """Boundaries and cuts, as the graph finds them, by chunk."""
+    tasks, found = cut_stage.find_cuts("token", plan, list(runs))
+    boundaries, *cuts = dask.get({**tasks, **runs}, [found.boundaries, *found.cuts])
+    first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
+    return boundaries, first, last
+
+
 @given(st.data(), ours.arrays(sizes=st.integers(1, 80)), st.integers(1, 6), st.booleans())
-def test_cuts_are_exact_in_every_dtype(data, array, count, descending):
+def test_cuts_are_where_they_belong_in_every_dtype(data, array, count, descending):
     (chunks,) = data.draw(ours.chunkings(array.shape))
     method = data.draw(ours.options(array.dtype))["method"]
     stable = data.draw(st.booleans())
     plan = plan_of(array, chunks, method=method, count=count, stable=stable, descending=descending)
-    runs = sorted_runs(array, chunks, plan.order)
-    tasks, last = cut_stage.find_cuts("token", plan, list(runs))
-    cuts = dask.get({**tasks, **runs}, last)
-    assert cuts.offsets.shape == (len(chunks), len(plan.groups) + 1)
-    assert (np.diff(cuts.offsets, axis=1) >= 0).all()
-    np.testing.assert_array_equal(cuts.offsets[:, 0], 0)
-    np.testing.assert_array_equal(cuts.offsets[:, -1], chunks)
-    np.testing.assert_array_equal(cuts.starts, np.cumsum([0, *chunks]))
+    boundaries, first, last = found_cuts(plan, sorted_runs(array, chunks, plan.order))
+    assert first.shape == last.shape == (len(chunks), len(plan.groups) + 1)
+    assert (np.diff(first, axis=1) >= 0).all()
+    assert (first <= last).all()
+    np.testing.assert_array_equal(first[:, 0], 0)
+    np.testing.assert_array_equal(first[:, -1], chunks)
+    np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *chunks]))
     ranks = cut_stage.boundary_ranks(plan, np.array(chunks))
-    np.testing.assert_array_equal(cuts.offsets.sum(axis=0)[1:-1], ranks)
+    np.testing.assert_array_equal(boundaries.ranks, [0, *ranks, len(array)])
+    assert (first.sum(axis=0) <= boundaries.ranks).all()
+    assert (boundaries.ranks <= last.sum(axis=0)).all()
     if stable:
         # What comes before a boundary is exactly what a stable sort puts there.
         owner = np.repeat(np.arange(len(chunks)), chunks)[oracle.argsort(array, descending=descending)]
         for boundary, rank in enumerate(ranks):
-            np.testing.assert_array_equal(
-                cuts.offsets[:, boundary + 1], np.bincount(owner[:rank], minlength=len(chunks))
-            )
+            cut = np.bincount(owner[:rank], minlength=len(chunks))
+            assert (first[:, boundary + 1] <= cut).all()
+            assert (cut <= last[:, boundary + 1]).all()
 
 
 @given(
@@ -292,16 +330,44 @@ def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
         oracle.assert_same_bits(part, wanted[start:stop])
 
 
+@pytest.mark.parametrize("exchange", CUT_EXACTLY)
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+def test_a_tree_of_several_levels_cuts_no_worse(exchange, distribution):
+    array = ours.make("i8", 40 * 40, distribution)
+    x = da.from_array(array, chunks=40)
+    with groups(9, (3, 1 << 15)):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, exchange=exchange)), np.sort(array))
+        positions = computed(dask_gpusort.argsort(x, exchange=exchange))
+    np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
+
+
+@given(st.data(), st.integers(2, 60), st.integers(1, 3))
+def test_further_rounds_narrow_the_cuts(data, size, rounds):
+    array = ours.make("i4", 8 * size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=size)
+    made = plan_of(array, (size,) * 8, count=4)
+    runs = sorted_runs(array, (size,) * 8, made.order)
+    in_question = []
+    for number in (rounds, rounds + 1):
+        plan = dataclasses.replace(made, rounds=number, samples=3, kept_samples=8, radix_bits=0)
+        _, first, last = found_cuts(plan, runs)
+        in_question.append((last - first).sum())
+    assert in_question[1] <= in_question[0]
+
+
 def test_a_group_of_the_wrong_length_is_refused():
-    cuts = cut_stage.table.Cuts(np.array([[0, 2, 4]]), np.array([0, 4]), np.array([1]), np.array([2]))
-    finish = Finish(Order(np.dtype("u8")), True, False)
-    exchange_stage.check_run(Run(np.array([0, 1, 2, 3], "u8")), cuts, 0, finish.order)
+    array = np.array([0, 1, 2, 3], "u8")
+    order = Order(array.dtype)
+    plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
+    tasks, found = cut_stage.find_cuts("token", plan, ["run"])
+    boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries, found.cuts[0]])
+    assert cut_run(Run(array), 0, cuts, boundaries, order).bounds(1) == (2, 4)
     # Another length; or as long, but the cut is not where the boundary's key would be.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
-            exchange_stage.check_run(Run(np.array(changed, "u8")), cuts, 0, finish.order)
+            cut_run(Run(np.array(changed, "u8")), 0, cuts, boundaries, order)
+    slab = Run(np.arange(1, dtype="u8")), (0,), (1,)
     with pytest.raises(RuntimeError, match="received 1 keys where the cuts say 2"):
-        exchange_stage.merge_slabs([Run(np.arange(1, dtype="u8"))], cuts, 1, finish)
+        exchange_stage.merge_slabs([slab], boundaries, 1, Finish(order, True, False))
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

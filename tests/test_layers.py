@@ -28,7 +28,7 @@ ROOMS = [
     "kernels",
     "order",
 ]
-#: These import nothing of ours at all.
+#: These import nothing of ours but themselves.
 LEAVES = {"keys", "table", "network", "errors", "config"}
 
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
@@ -66,7 +66,7 @@ def theirs(path):
 def test_imports_go_inwards(path):
     room = room_of(path)
     if room in LEAVES:
-        assert not ours(path)
+        assert ours(path) <= {room}
         return
     assert room in ROOMS, f"{path} is in a room that nobody has planned"
     inner = set(ROOMS[ROOMS.index(room) + 1 :]) | LEAVES

@@ -62,14 +62,14 @@ def test_whatever_it_answers_no_key_is_lost(seed, size, shortest):
     assert (((found := numpy_less.search(np.arange(size), np.arange(9), coin, "left")) >= 0) & (found <= size)).all()
 
 
-@given(st.data(), ours.arrays(dtypes=["i4", "i8", "u1"]), ours.groups, ours.round_keys)
-def test_every_sort_takes_it(data, array, count, round_keys):
+@given(st.data(), ours.arrays(dtypes=["i4", "i8", "u1"]), ours.groups, ours.tables)
+def test_every_sort_takes_it(data, array, count, table):
     chunks = data.draw(ours.chunkings(array.shape))
     exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
     unknown = data.draw(st.booleans())
     positions = np.argsort(array % 10, kind="stable")
     values = np.arange(len(array))
-    with groups(count, round_keys):
+    with groups(count, table):
         x, y = (ours.dask_array(part, chunks, unknown=unknown) for part in (array, values))
         found = dask_gpusort.sort(x, less=by_last_digit, exchange=exchange)
         if not unknown:

@@ -16,12 +16,12 @@ import dask_gpusort
 from dask_gpusort.graph.several import pack_keys
 
 
-@given(st.data(), ours.several(), ours.groups, ours.round_keys)
-def test_one_dimension(data, keys, count, round_keys):
+@given(st.data(), ours.several(), ours.groups, ours.tables)
+def test_one_dimension(data, keys, count, table):
     chunks = data.draw(ours.chunkings(keys[0].shape))
     directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
     exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
-    with groups(count, round_keys):
+    with groups(count, table):
         found = dask_gpusort.lexsort(
             [ours.dask_array(key, chunks) for key in keys], descending=directions, exchange=exchange
         )

@@ -9,7 +9,7 @@ import strategies as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk import numpy_columns, numpy_ops
+from dask_gpusort.chunk import numpy_columns, numpy_ops, probing
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
@@ -171,7 +171,7 @@ def test_probe_in_brackets(backend, draw_keys, data, samples):
         (places[0], places[0])
     ]
     low, high = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
-    brackets = Brackets(np.array([len(array)]), np.array([]), np.array([]), whole.keys[low], whole.keys[high])
+    brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[low], whole.keys[high])
     entries = backend.ops.probe(run, brackets, order, samples=samples)
     np.testing.assert_array_equal(entries.start, whole.left[low])
     np.testing.assert_array_equal(entries.stop, whole.right[high])
@@ -188,17 +188,22 @@ def test_probe_in_brackets(backend, draw_keys, data, samples):
     assert (np.diff(entries.bracket) >= 0).all()
 
 
-@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-def test_probe_of_a_chunk_of_more_keys_than_are_read_at_once(backend, distribution):
-    from dask_gpusort.chunk import probing
-
-    array = ours.make("i4", 2 * probing.READ_KEYS + 5, distribution)
-    order = Order(array.dtype)
-    entries = backend.ops.probe(local_sort(backend, array, order), None, order, samples=None)
-    values, counts = np.unique(array, return_counts=True)
-    np.testing.assert_array_equal(backend.asnumpy(backend.ops.decode(backend.asarray(entries.keys), order)), values)
-    np.testing.assert_array_equal(entries.right - entries.left, counts)
-    np.testing.assert_array_equal(entries.left, np.cumsum(counts) - counts)
+@shared
+@given(data=st.data())
+def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
+    array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
+    order = Order(order.dtype, order.descending, True)
+    run = local_sort(backend, array, order)
+    whole = backend.ops.probe(run, None, order, samples=None)
+    places = sorted(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=2, max_size=2)))
+    low, high = places
+    keys = backend.ops.sorted_keys(run, order)
+    brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[[low]], whole.keys[[high]])
+    counts = probing.count_ends(keys, brackets)
+    assert counts.sizes.tolist() == [len(array)]
+    between = whole.left[high] if low < high else whole.right[low]
+    assert counts.ends[:, 0].tolist() == [whole.left[low], whole.right[low], between, whole.right[high]]
+    assert probing.count_ends(keys, None).ends.shape == (4, 0)
 
 
 @shared

@@ -11,15 +11,20 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
-from dask._task_spec import List, Task, TaskRef
+from dask._task_spec import Task
 
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.cuts import CutKeys, find_cuts
 from dask_gpusort.graph.p2p_records import RunPacker, read_group, split_slab
+from dask_gpusort.graph.pieces import CutRun
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Workers, make_plan
 
 distributed = pytest.importorskip("distributed")
 p2p = pytest.importorskip("dask_gpusort.graph.p2p")
@@ -28,25 +33,26 @@ p2p_engine = pytest.importorskip("dask_gpusort.graph.p2p_engine")
 CHUNKS, KEYS, GROUPS = 6, 400, 5
 
 
-@dataclass
-class Cuts:
-    offsets: np.ndarray
+def cut_at(run, offsets, start=0):
+    """A run that is cut exactly."""
+    offsets = np.array(offsets)
+    return CutRun(run, start, offsets, offsets)
 
 
 def files_of(runs, offsets):
     """Records of all groups as the workers would write them, the last chunk first."""
     files: dict[int, bytes] = {}
     for chunk in reversed(range(len(runs))):
-        packer = RunPacker(chunk, runs[chunk])
-        slabs = [packer.slab(groups, offsets[chunk].tolist()) for groups in (range(2), range(2, offsets.shape[1] - 1))]
+        packer = RunPacker(chunk, cut_at(runs[chunk], offsets[chunk], 100 * chunk))
+        slabs = [packer.slab(groups) for groups in (range(2), range(2, offsets.shape[1] - 1))]
         for slab in filter(None, slabs):
             for group, record in split_slab(tuple(slab)):
                 files[group] = files.get(group, b"") + bytes(record)
     return files
 
 
-def lengths_of(offsets, group):
-    return offsets[:, group + 1] - offsets[:, group]
+def keys_of(offsets, group):
+    return int((offsets[:, group + 1] - offsets[:, group]).sum())
 
 
 OFFSETS = np.array([[0, 2, 2, 2, 5], [0, 0, 0, 1, 1], [0, 1, 4, 4, 4]])
@@ -71,11 +77,11 @@ def test_records_come_back_in_chunk_order(make):
     runs = runs_of(make)
     files = files_of(runs, OFFSETS)
     for group in range(4):
-        pieces = read_group(io.BytesIO(files[group]), group, lengths_of(OFFSETS, group))
-        wanted = [run[row[group] : row[group + 1]] for run, row in zip(runs, OFFSETS, strict=True)]
-        wanted = [run for run in wanted if len(run)] or [runs[0][:0]]
-        assert len(pieces) == len(wanted)
-        for piece, run in zip(pieces, wanted, strict=True):
+        pieces = read_group(io.BytesIO(files[group]), group, keys_of(OFFSETS, group))
+        wanted = [(100 * c, run[slice(*OFFSETS[c, group : group + 2])]) for c, run in enumerate(runs)]
+        wanted = [(start, run) for start, run in wanted if len(run)] or [(0, runs[0][:0])]
+        assert [start for start, _ in pieces] == [start for start, _ in wanted]
+        for (_, piece), (_, run) in zip(pieces, wanted, strict=True):
             for left, right in zip(piece.arrays, run.arrays, strict=True):
                 assert left.dtype == right.dtype
                 np.testing.assert_array_equal(left, right)
@@ -84,16 +90,16 @@ def test_records_come_back_in_chunk_order(make):
 def test_chunks_of_other_string_widths_fit_together():
     runs = [Run(np.array(["b", "c"])), Run(np.array(["a", "long one"]))]
     offsets = np.array([[0, 1, 2], [0, 1, 2]])
-    records = [RunPacker(chunk, run).slab(range(2), offsets[chunk].tolist()) for chunk, run in enumerate(runs)]
+    records = [RunPacker(chunk, cut_at(run, offsets[chunk])).slab(range(2)) for chunk, run in enumerate(runs)]
     file = b"".join(bytes(record) for slab in records for group, record in split_slab(slab) if group == 1)
-    joined = Run.concat(read_group(io.BytesIO(file), 1, lengths_of(offsets, 1)), copy=None)
+    joined = Run.concat([run for _, run in read_group(io.BytesIO(file), 1, keys_of(offsets, 1))], copy=None)
     assert joined.keys.tolist() == ["c", "long one"]
 
 
 def test_pieces_of_a_group_join_without_a_copy_and_are_writable():
     files = files_of(runs_of(lambda i: Run(i, (i * 0.5,))), OFFSETS)
-    pieces = read_group(io.BytesIO(files[0]), 0, lengths_of(OFFSETS, 0))
-    joined = Run.concat(pieces, copy=False)
+    pieces = read_group(io.BytesIO(files[0]), 0, keys_of(OFFSETS, 0))
+    joined = Run.concat([run for _, run in pieces], copy=False)
     assert joined.keys.tolist() == [0, 1, 20]
     assert joined.keys.flags.writeable
 
@@ -101,33 +107,41 @@ def test_pieces_of_a_group_join_without_a_copy_and_are_writable():
 def group_zero(chunks, offsets=OFFSETS):
     """The file of group 0 if these chunks have sent to it."""
     runs = runs_of(lambda i: Run(i, (i.astype(str).astype(object),)))
-    slabs = [RunPacker(chunk, runs[chunk]).slab(range(1), offsets[chunk].tolist()) for chunk in chunks]
+    slabs = [RunPacker(chunk, cut_at(runs[chunk], offsets[chunk])).slab(range(1)) for chunk in chunks]
     return b"".join(slab.records for slab in slabs if slab)
 
 
 @pytest.mark.parametrize(
     ("chunks", "offsets", "message"),
     [
-        ([], OFFSETS, "lost the keys of 2 of 2 chunks"),
-        ([1, 0], OFFSETS, r"lost the keys of 1 of 2 chunks, the first being \[2\]"),
+        ([], OFFSETS, "got 0 keys of 0 chunks, where the cuts say 3"),
+        ([1, 0], OFFSETS, "got 2 keys of 1 chunks, where the cuts say 3"),
         ([0, 2, 0], OFFSETS, "keys of chunk 0 twice"),
-        ([0, 2], np.array([[0, 2], [0, 0], [0, 3]]), "got 3 keys of chunk 2, where the cuts say 1"),
-        ([0, 1, 2], np.array([[0, 2], [0, 1], [0, 1]]), "got 1 keys of chunk 1, where the cuts say 0"),
+        ([0, 2], np.array([[0, 2], [0, 0], [0, 3]]), "got 5 keys of 2 chunks, where the cuts say 3"),
+        ([0, 1, 2], np.array([[0, 2], [0, 1], [0, 1]]), "got 4 keys of 3 chunks, where the cuts say 3"),
     ],
 )
-def test_pieces_that_do_not_fit_the_cuts_are_refused(chunks, offsets, message):
-    file = io.BytesIO(group_zero(chunks, offsets))
-    with pytest.raises(RuntimeError, match=message) as caught:
-        read_group(file if chunks else None, 0, lengths_of(OFFSETS, 0))
-    assert "persist" in str(caught.value)
+@pytest.mark.parametrize("file", [True, False])
+def test_pieces_that_do_not_fit_the_cuts_are_refused(chunks, offsets, message, file):
+    if file or not chunks:
+        given = io.BytesIO(group_zero(chunks, offsets)) if file else None
+        with pytest.raises(RuntimeError, match=message) as caught:
+            read_group(given, 0, keys_of(OFFSETS, 0))
+        assert "persist" in str(caught.value)
+
+
+def test_a_group_that_no_record_came_for_is_refused_even_if_it_has_no_keys():
+    # The first chunk sends one to every group: the dtypes are not known without it.
+    with pytest.raises(RuntimeError, match="got 0 keys of 0 chunks"):
+        read_group(None, 0, 0)
 
 
 def test_file_that_ends_anywhere_too_early_is_refused():
     whole = group_zero([0, 2])
-    assert len(read_group(io.BytesIO(whole), 0, lengths_of(OFFSETS, 0))) == 2
+    assert len(read_group(io.BytesIO(whole), 0, keys_of(OFFSETS, 0))) == 2
     for end in range(len(whole)):
-        with pytest.raises(RuntimeError, match=r"ends inside a record|lost the keys"):
-            read_group(io.BytesIO(whole[:end]), 0, lengths_of(OFFSETS, 0))
+        with pytest.raises(RuntimeError, match=r"ends inside a record|got \d keys of \d chunks"):
+            read_group(io.BytesIO(whole[:end]), 0, keys_of(OFFSETS, 0))
 
 
 def test_ranges_of_neighbours():
@@ -147,9 +161,16 @@ def test_groups_are_spread_evenly_and_contiguously(groups, workers):
 
 def test_a_slab_has_bare_ints_only():
     # The engine measures shards by memoryview, bare ints aside: NumPy's would count as buffers.
-    slab = RunPacker(3, Run(np.arange(4))).slab(range(1, 3), [0, 1, 2, 4])
+    slab = RunPacker(3, cut_at(Run(np.arange(4)), [0, 1, 2, 4])).slab(range(1, 3))
     assert [type(part) for part in slab] == [int, bytes, bytes]
-    assert RunPacker(3, Run(np.arange(4))).slab(range(1, 2), [0, 4, 4]) is None
+    assert RunPacker(3, cut_at(Run(np.arange(4)), [0, 4, 4])).slab(range(1, 2)) is None
+
+
+def test_keys_in_question_are_in_the_records_of_both_groups():
+    cut = CutRun(Run(np.arange(5)), 7, np.array([0, 2, 5]), np.array([0, 3, 5]))
+    slab = RunPacker(0, cut).slab(range(2))
+    pieces = [read_group(io.BytesIO(bytes(record)), group, 3)[0] for group, record in split_slab(slab)]
+    assert [(start, run.keys.tolist()) for start, run in pieces] == [(7, [0, 1, 2]), (7, [2, 3, 4])]
 
 
 def test_engine_fits():
@@ -172,7 +193,7 @@ def test_distributed_without_the_engine_is_reported_and_not_raised():
         "import sys; sys.modules['distributed.shuffle._core'] = None\n"
         "from dask_gpusort.graph import p2p\n"
         "print(p2p.unavailable())\n"
-        "try: p2p.p2p_exchange('t', ['a'], 'cuts', 1, print)\n"
+        "try: p2p.p2p_exchange('t', None, ['a'], None, print)\n"
         "except RuntimeError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -183,7 +204,8 @@ def test_distributed_without_the_engine_is_reported_and_not_raised():
 def test_graph_grows_with_chunks_plus_groups():
     sizes = []
     for chunks in (256, 512):
-        graph = p2p.p2p_exchange("t", [("run", chunk) for chunk in range(chunks)], "cuts", 64, join)
+        cuts = CutKeys("boundaries", ("cuts",) * chunks, 1)
+        graph = p2p.p2p_exchange("t", plan_of((100,) * chunks, 64), [("run", c) for c in range(chunks)], cuts, print)
         assert len(graph) == chunks + 1 + 64
         sizes.append(len(pickle.dumps(graph)))
     assert [("sort-merge-t", group) in graph for group in (0, 63)] == [True, True]
@@ -201,46 +223,50 @@ def draw(chunk, keys):
     return Run(drawn[order], (chunk * 1_000_000 + order,))
 
 
-def count(run, splitters):
-    return [0, *np.searchsorted(run.keys, splitters).tolist(), len(run)]
+ORDER = Order(np.dtype("u8"), stable=True)
 
 
-def cut(rows):
-    return Cuts(np.array(rows, dtype=np.int64))
-
-
-def join(pieces, cuts, group):
+def joined(pieces, kept):
     """Finish: a stable sort of the pieces."""
-    run = Run.concat(pieces, copy=None)
-    order = np.argsort(run.keys, kind="stable")
+    run = Run.concat([run for _, run in pieces], copy=None)
+    order = np.argsort(run.keys, kind="stable")[kept]
     return Run(run.keys[order], (run.values[0][order],))
 
 
-def fail(pieces, cuts, group):
+def fail(pieces, kept):
     raise ZeroDivisionError("of the finish")
 
 
-#: Groups that `fail_once` was called for. It is seen by workers that live in this process.
+#: What `fail_once` was called for. It is seen by workers that live in this process.
 TRIES: list[int] = []
 
 
-def fail_once(pieces, cuts, group):
-    TRIES.append(group)
-    if TRIES.count(group) == 1:
-        pieces[0].keys[:] = 0  # pieces may be written to: the next try reads them anew
+def fail_once(pieces, kept):
+    TRIES.append(int(pieces[0][1].values[0][0]) if len(pieces[0][1]) else -1)
+    if TRIES.count(TRIES[-1]) == 1:
+        pieces[0][1].keys[:] = 0  # pieces may be written to: the next try reads them anew
         raise OSError("once")
-    return join(pieces, cuts, group)
+    return joined(pieces, kept)
 
 
-def sort_graph(token, finish=join, groups=GROUPS, keys=KEYS):
+def plan_of(sizes, groups):
+    """One output chunk a group, the second one empty."""
+    share, rest = divmod(sum(sizes), groups)
+    out = [share] * (groups - 1) + [share + rest]
+    if groups > 2:
+        out[1:3] = [0, out[1] + out[2]]
+    given = {"method": "auto", "exchange": "p2p", "workers": Workers(2), "groups": groups, "companion_bytes": 8}
+    made = make_plan(ORDER, sizes, out, **given)
+    return replace(made, groups=tuple((group, group + 1, 0, 1) for group in range(groups)))
+
+
+def sort_graph(token, finish=joined, groups=GROUPS, keys=KEYS):
     """A small sort: draw, count, cut, exchange."""
-    splitters = np.linspace(0, 50, groups + 1)[1:-1].astype(np.uint64)
+    plan = plan_of((keys,) * CHUNKS, groups)
     runs = [("sort-local-" + token, chunk) for chunk in range(CHUNKS)]
-    counts = [("sort-count-" + token, chunk) for chunk in range(CHUNKS)]
     graph = {run: Task(run, draw, chunk, keys) for chunk, run in enumerate(runs)}
-    graph |= {key: Task(key, count, TaskRef(run), splitters) for key, run in zip(counts, runs, strict=True)}
-    graph["sort-scan-" + token] = Task("sort-scan-" + token, cut, List(*map(TaskRef, counts)))
-    graph |= p2p.p2p_exchange(token, runs, "sort-scan-" + token, groups, finish)
+    counts, cuts = find_cuts(token, plan, runs)
+    graph |= counts | p2p.p2p_exchange(token, plan, runs, cuts, finish)
     return graph, [(f"sort-merge-{token}", group) for group in range(groups)]
 
 
@@ -254,7 +280,7 @@ def assert_sorted(merged, keys=KEYS):
 
 @pytest.mark.parametrize("groups", [1, 2, 13, 70])
 def test_exchange_sorts_stably_and_leaves_no_files(cluster_client, groups):
-    graph, outputs = sort_graph(f"stable-{groups}", groups=groups)  # 70: some groups have no keys at all
+    graph, outputs = sort_graph(f"stable-{groups}", groups=groups)  # of 13 and 70 one has no keys at all
     assert_sorted(cluster_client.get(graph, outputs))
 
     def folders(dask_worker):
@@ -283,10 +309,11 @@ def test_group_can_be_read_again(cluster_client):
     TRIES.clear()
     graph, outputs = sort_graph("again", finish=fail_once)
     assert_sorted(cluster_client.get(graph, outputs, retries=1))
-    assert sorted(TRIES) == sorted(2 * list(range(GROUPS)))
+    assert len(set(TRIES)) == GROUPS
+    assert all(TRIES.count(one) == 2 for one in TRIES)
 
 
-def test_lost_shard_raises_and_names_the_chunk(cluster_client, monkeypatch):
+def test_lost_shard_raises_and_names_the_group(cluster_client, monkeypatch):
     def forget_chunk_two(slab):
         for group, record in split_slab(slab):
             if bytes(record[:8]) != (2).to_bytes(8, sys.byteorder):
@@ -294,7 +321,7 @@ def test_lost_shard_raises_and_names_the_chunk(cluster_client, monkeypatch):
 
     monkeypatch.setattr(p2p_engine, "split_slab", forget_chunk_two)
     graph, outputs = sort_graph("lost")
-    with pytest.raises(RuntimeError, match=r"lost the keys of 1 of 6 chunks, the first being \[2\].*persist"):
+    with pytest.raises(RuntimeError, match=r"group \d of the exchange got \d+ keys of 5 chunks, where .*persist"):
         cluster_client.get(graph, outputs)
 
 
@@ -349,8 +376,11 @@ def test_disk_that_fails_is_reported(cluster_client, monkeypatch):
 
 
 def test_chunk_that_no_longer_fits_its_cuts_is_refused():
-    with pytest.raises(RuntimeError, match=r"chunk 1 has 3 keys.*[Pp]ersist"):
-        p2p.scatter_run("none", 1, Run(np.arange(3)), Cuts(np.array([[0, 3], [0, 2]])))
+    graph, _ = sort_graph("refused")
+    (boundaries,) = (key for key in graph if key[:2] == ("sort-scan-refused", 1))
+    boundaries, cuts = dask.get(graph, [boundaries, ("sort-cut-refused", 0, 0)])
+    with pytest.raises(RuntimeError, match=r"chunk 1 is not what it was.*persist"):
+        p2p.scatter_run("none", 1, draw(1, KEYS)[1:], cuts, boundaries, ORDER)
 
 
 def test_arrays_of_a_device_are_refused():
@@ -358,7 +388,7 @@ def test_arrays_of_a_device_are_refused():
         ndim, shape = 1, (3,)
 
     with pytest.raises(TypeError, match="exchange='tasks'"):
-        p2p_engine.SortRun.validate_data(None, (Run(OnDevice()), None))
+        p2p_engine.SortRun.validate_data(None, cut_at(Run(OnDevice()), [0, 3]))
 
 
 # ---- on a cluster that loses a worker ----

@@ -77,16 +77,40 @@ def test_groups_of_unknown_sizes():
     assert all(parts == 1 for _, _, _, parts in groups)
 
 
-@pytest.mark.parametrize("chunks", [1, 10, 1024, 10_000])
+@pytest.mark.parametrize("chunks", [1, 10, 1024, 10_000, 100_000])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "S20"])
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "p2p"])
-def test_what_one_task_receives_is_bounded(chunks, dtype, exchange):
-    made = plan((50_000,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(8, 1 << 30))
-    assert made.samples * chunks <= 2 * max(plans.ROUND_KEYS, chunks)
-    assert made.radix_bits == 0 or chunks << made.radix_bits <= 2 * plans.TABLE_COUNTS
+@pytest.mark.parametrize("size", [100, 50_000, 1_000_000])
+def test_what_one_task_receives_is_bounded(chunks, dtype, exchange, size):
+    made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
+    # Two entries for each group and level of the tree, of 32 parts, are needed however many groups there are.
+    assert made.table_bytes <= max(64 * MIB, 44_000 * len(made.groups))
+    assert len(made.groups) > 2000 or made.table_bytes <= 64 * MIB
+    assert 0 <= made.rounds <= 2
+    assert made.in_question <= 1 / 4
     # Never chunks x chunks.
-    assert len(made.groups) * chunks <= max(512 * chunks, 1)
-    assert 0 <= made.rounds <= 6
+    assert len(made.groups) <= max(2048, chunks * size * made.row_bytes // (400 * MIB))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 31, 32, 33, 1024, 1025, 100_000])
+def test_the_tree_adds_up_every_chunk_once(chunks):
+    levels = plan((1,) * chunks).tree
+    count = chunks
+    for ranges in levels:
+        assert [number for first, last in ranges for number in range(first, last)] == list(range(count))
+        assert all(last - first <= plans.FAN_IN for first, last in ranges)
+        count = len(ranges)
+    assert count == 1
+    # Each task that counts several chunks belongs to one of the first level.
+    assert all(first // plans.FAN_IN == (last - 1) // plans.FAN_IN for first, last in plan((1,) * chunks).bundles)
+
+
+def test_more_samples_leave_less_in_question_and_more_levels_more():
+    assert plans.left_in_question(8, 100, 1000, 1) < plans.left_in_question(8, 50, 1000, 1)
+    assert plans.left_in_question(8, 100, 1000, 1) < plans.left_in_question(8, 100, 1000, 2)
+    assert plans.choose_rounds(0.25) == 1
+    assert plans.choose_rounds(0.5) == 2
+    assert plans.choose_rounds(0.6) == 3
 
 
 @given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "p2p", "tasks")), st.integers(1, 64))
@@ -110,10 +134,13 @@ def test_small_arrays_are_one_group_and_need_no_rounds():
     assert made.rounds == 0
 
 
-def test_whole_digits_need_one_round():
-    assert plan((10_000,) * 50, dtype="u1", groups=8).radix_bits == 8
-    assert plan((10_000,) * 50, dtype="f2", groups=8).radix_bits == 16
-    assert plan((10_000,) * 50, dtype="f2", groups=8).rounds == 1
+def test_digits_are_no_more_than_samples():
+    for dtype, size in (("u1", 10_000), ("f2", 10_000), ("f2", 10_000_000), ("i8", 10_000)):
+        made = plan((size,) * 50, dtype=dtype, groups=8)
+        assert 1 <= made.radix_bits <= 8 * np.dtype(dtype).itemsize
+        assert 1 << made.radix_bits <= made.samples
+        assert made.rounds == 1
+    assert plan((10_000_000,) * 50, dtype="u1", groups=8).radix_bits == 8
 
 
 def test_unknown_sizes():
@@ -146,7 +173,7 @@ def test_explain_says_everything():
     x = da.zeros(10**7, chunks=10**5, dtype="f4")
     text = dask_gpusort.explain(x, descending=True, stable=True)
     lines = {line.split()[0]: line for line in text.splitlines()}
-    assert list(lines) == ["keys", "path", "rounds", "chunks", "groups", "exchange", "tasks", "peak"]
+    assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "tasks", "peak"]
     assert "float32, descending, stable" in lines["keys"]
     assert "radix" in lines["path"]
     assert "100 in, 100 out" in lines["chunks"]

@@ -23,9 +23,14 @@ from dask_gpusort import plan
 
 
 @contextmanager
-def groups(count, round_keys=1 << 22):
-    """Exchange groups asked for, and a smaller round, as only a huge array would otherwise have."""
-    with dask.config.set({"gpusort.groups": count}), mock.patch.object(plan, "ROUND_KEYS", round_keys):
+def groups(count, table=(plan.FAN_IN, plan.TABLE_BYTES)):
+    """Exchange groups asked for, and a smaller table and a deeper tree, as only a huge array would otherwise have."""
+    fan_in, table_bytes = table
+    with (
+        dask.config.set({"gpusort.groups": count}),
+        mock.patch.object(plan, "FAN_IN", fan_in),
+        mock.patch.object(plan, "TABLE_BYTES", table_bytes),
+    ):
         yield
 
 
@@ -42,11 +47,11 @@ def check_sizes(darr):
     ]
 
 
-@given(st.data(), ours.arrays(), ours.groups, ours.round_keys, st.booleans())
-def test_one_dimension(data, array, count, round_keys, stable):
+@given(st.data(), ours.arrays(), ours.groups, ours.tables, st.booleans())
+def test_one_dimension(data, array, count, table, stable):
     chunks = data.draw(ours.chunkings(array.shape))
     options = data.draw(ours.options(array.dtype))
-    with groups(count, round_keys):
+    with groups(count, table):
         found = dask_gpusort.sort(ours.dask_array(array, chunks), stable=stable, **options)
         assert found.chunks == chunks
         got = computed(found)

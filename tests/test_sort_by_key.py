@@ -21,13 +21,13 @@ def compute_all(found):
     return dask.compute(*found, scheduler="synchronous")
 
 
-@given(st.data(), ours.arrays(), ours.groups, ours.round_keys)
-def test_values_of_any_dtype(data, keys, count, round_keys):
+@given(st.data(), ours.arrays(), ours.groups, ours.tables)
+def test_values_of_any_dtype(data, keys, count, table):
     dtypes = data.draw(st.lists(st.sampled_from(ours.EVERY), max_size=3))
     values = [ours.make(dtype, len(keys), "bits", seed) for seed, dtype in enumerate(dtypes)]
     chunks = data.draw(ours.chunkings(keys.shape))
     options = data.draw(ours.options(keys.dtype))
-    with groups(count, round_keys):
+    with groups(count, table):
         arrays = [ours.dask_array(array, chunks) for array in (keys, *values)]
         found = dask_gpusort.sort_by_key(*arrays, **options)
         assert len(found) == 1 + len(values)

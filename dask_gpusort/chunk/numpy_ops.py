@@ -304,13 +304,6 @@ class NumpyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return differ(first, second, self.order)
 
-    def scan(self, first: int, last: int) -> np.ndarray:
-        found = [np.empty(0, np.int64)]
-        for block in range(first, last - 1, _SCANNED_KEYS):
-            part = floor(self.array[block : min(block + _SCANNED_KEYS + 1, last)], self.order)
-            found.append(block + 1 + np.flatnonzero(self.differ(part[1:], part[:-1])))
-        return np.concatenate(found)
-
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
     """The keys of a run, for `probing`."""

@@ -10,10 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..table import Brackets, Digits, Entries, IntArray, Side
-
-#: Keys that are read out at once; where more must be told apart, they are scanned in place.
-READ_KEYS = 1 << 16
+from ..table import Brackets, Counts, Digits, Entries, IntArray, Side
 
 
 class SortedKeys(Protocol):
@@ -31,9 +28,6 @@ class SortedKeys(Protocol):
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Elementwise: whether keys that were given out differ."""
-
-    def scan(self, first: int, last: int) -> IntArray:
-        """Positions in (first, last) of keys that differ from the one before."""
 
 
 def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None) -> Entries:
@@ -63,17 +57,23 @@ def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digi
         start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
     asked = int((stop - start).sum())
     distance = 1 if samples is None else max(1, -(-asked // samples))
-    if distance == 1 and asked > READ_KEYS:
-        bracket, left, right = _distinct_keys(keys, start, stop)
-        found = keys.at(left)
-    else:
-        bracket, position = _regular_positions(start, stop, distance)
-        found = keys.at(position)
-        new = np.ones(len(found), bool)
-        new[1:] = keys.differ(found[1:], found[:-1])
-        found, bracket = found[new], bracket[new]
-        left, right = _own_counts(keys, found, position[new])
-    return Entries(keys.size, found, bracket, left, right, start, stop, digits)
+    bracket, position = _regular_positions(start, stop, distance)
+    found = keys.at(position)
+    new = np.ones(len(found), bool)
+    new[1:] = keys.differ(found[1:], found[:-1])
+    found, bracket = found[new], bracket[new]
+    left, right = _own_counts(keys, found, position[new])
+    return Entries(np.array([keys.size]), found, bracket, left, right, start, stop, digits)
+
+
+def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
+    """Count one chunk's keys up to both ends of each bracket; of no bracket, the keys alone."""
+    sizes = np.array([keys.size])
+    if brackets is None or not len(brackets.low):
+        return Counts(sizes, np.empty((4, 0), np.int64))
+    low, high = ([keys.search(end, side) for side in ("left", "right")] for end in (brackets.low, brackets.high))
+    # Between the ends of a bracket that is one key there is nothing.
+    return Counts(sizes, np.stack([*low, np.maximum(low[1], high[0]), high[1]]))
 
 
 def _regular_positions(start: IntArray, stop: IntArray, distance: int) -> tuple[IntArray, IntArray]:
@@ -97,24 +97,6 @@ def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tupl
     left[tied] = keys.search(found[tied], "left")
     right[tied] = keys.search(found[tied], "right")
     return left, right
-
-
-def _distinct_keys(keys: SortedKeys, start: IntArray, stop: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Bracket, first position and end of each distinct key in some ranges."""
-    brackets, lefts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for number in np.flatnonzero(stop > start):
-        first, last = int(start[number]), int(stop[number])
-        found = [np.array([first])]
-        if keys.differ(*(keys.at(np.array([end])) for end in (first, last - 1)))[0]:
-            found.append(keys.scan(first, last))
-        lefts += found
-        brackets.append(np.full(sum(map(len, found)), number))
-    bracket, left = np.concatenate(brackets), np.concatenate(lefts)
-    ends = np.ones(len(bracket), bool)
-    ends[:-1] = bracket[1:] != bracket[:-1]
-    right = np.roll(left, -1)
-    right[ends] = stop[bracket[ends]]
-    return bracket, left, right
 
 
 def leading_digits(keys: SortedKeys, radix_bits: int) -> tuple[int, int, np.ndarray]:

@@ -95,8 +95,8 @@ def bound_cuts(answers: Sequence[Entries], ranks: IntArray, order: KeyOrder) -> 
     sizes = np.array([answer.size for answer in answers], np.int64)
     first = np.where(ranks > 0, sizes[:, None], 0)
     last = first.copy()
-    if len(table.open_brackets(sizes, ranks)[0]):
-        brackets = table.narrow(sizes, ranks, None, answers, order)
+    if len(table.open_brackets(int(sizes.sum()), ranks)[0]):
+        brackets = table.narrow(int(sizes.sum()), ranks, None, answers, order)
         parts = table.restrict_all(answers, None, brackets, order)
         for number in range(len(brackets.low)):
             counts = _count(parts, number, order)

@@ -1,18 +1,27 @@
-"""Stage 2: find the exact cuts between groups. Tasks ``sort-count`` and ``sort-scan``.
+"""Stage 2: find the cuts between groups. Tasks ``sort-count``, ``sort-sum``, ``sort-scan`` and ``sort-cut``.
 
 ::
 
-    run c --- sort-count 0 -- entries (and digits) --> sort-scan 0 -- brackets --> sort-count 1 --> sort-scan 1 --> cuts
-                (every chunk)                            (one)                     (every chunk)      (one)
+    run c --- sort-count 0 --> entries --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
+    (chunk)   (every chunk)    (digits)    (a tree)       (one)                    |        which keys to count
+                                                                                   |
+    run c --- sort-count 1 --> counts  --> sort-sum 1 --> sort-scan 1 <------------'        the last round:
+              (every chunk)                (a tree)       (one) | boundaries                count up to them
+                                                                v
+    cuts  <---------------------------------------------- sort-cut                          and down again
+    (some neighbouring chunks)                            (the same tree)
 
-What comes back from a chunk is bounded by the plan and small, so the one scan task stays small however many chunks
-there are. The last round receives every distinct key that is still in question.
+Answers are added up by a tree of tasks (`Plan.tree`), each of which reads a bounded table and hands on no more than it
+keeps, so that no task sees the answers of all chunks, however many there are. On the way down each task tells the parts
+it has added up how many of the keys that tie with a boundary's come before it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
@@ -21,30 +30,48 @@ from tlz import concat
 
 from .. import table
 from ..chunk import numpy_ops, ops_for
+from ..chunk.probing import count_ends
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
+from .sources import changed_chunk, changed_source, wrong_size
 
 
-def count(
-    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int | None, radix_bits: int
+def sample(
+    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
 ) -> list[table.Entries]:
     """Task: tell how sorted chunks lie in the brackets."""
     return [ops_for(run.keys).probe(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs]
 
 
-def checked_sizes(plan: Plan, answers: Sequence[table.Entries]) -> np.ndarray:
+def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
+    """Task: count the keys of sorted chunks up to the ends of the brackets."""
+    return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
+
+
+def sum_samples(answers: Sequence[Sequence[table.Entries]], plan: Plan, radix_bits: int) -> list[table.Entries]:
+    """Task: what several answers tell together."""
+    order = numpy_ops.key_order(plan.order)
+    return [table.summarise(list(concat(answers)), plan.kept_samples, radix_bits, order)]
+
+
+def sum_counts(answers: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
+    """Task: counts of several answers together."""
+    return [table.add_counts(list(concat(answers)))]
+
+
+def checked_sizes(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     """Keys in each chunk, int64, shape (chunks,); refuses chunks that are not as long as the plan was told."""
-    sizes = np.array([answer.size for answer in answers], np.int64)
+    chunk = _first_wrong(plan, sizes)
+    if chunk is not None:
+        raise wrong_size(f"chunk {chunk} of the input has {sizes[chunk]} keys", plan.sizes[chunk])
+    return sizes
+
+
+def _first_wrong(plan: Plan, sizes: np.ndarray) -> int | None:
     expected = np.array(plan.sizes)
     wrong = np.flatnonzero((sizes != expected) & ~np.isnan(expected))
-    if len(wrong):
-        chunk = int(wrong[0])
-        raise ValueError(
-            f"chunk {chunk} of the input has {sizes[chunk]} keys where its chunk size says {plan.sizes[chunk]}: "
-            "call compute_chunk_sizes() on it before sorting"
-        )
-    return sizes
+    return int(wrong[0]) if len(wrong) else None
 
 
 def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
@@ -55,44 +82,106 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     return np.array(ranks, np.int64)
 
 
-def first_scan(bundles: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Brackets:
-    """Task: the first brackets, from every chunk's samples and, on the radix path, digits."""
-    answers = list(concat(bundles))
-    sizes = checked_sizes(plan, answers)
-    ranks = boundary_ranks(plan, sizes)
+def first_scan(answers: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Brackets:
+    """Task: the first brackets, from all chunks' samples and, on the radix path, digits."""
+    parts = list(concat(answers))
+    sizes = checked_sizes(plan, np.concatenate([part.sizes for part in parts]))
+    size, ranks = int(sizes.sum()), boundary_ranks(plan, sizes)
     order = numpy_ops.key_order(plan.order)
-    searched, _ = table.open_brackets(sizes, ranks)
-    none = answers[0].keys[:0]
+    searched, _ = table.open_brackets(size, ranks)
     if not len(searched):
-        return table.disjoint(sizes, ranks, none, none, order)
+        none = parts[0].keys[:0]
+        return table.disjoint(size, ranks, none, none, order)
     digits = None
     if plan.radix_bits:
-        low, high = table.digit_brackets([answer.digits for answer in answers], ranks[searched], plan.radix_bits)
+        low, high = table.digit_brackets([part.digits for part in parts], ranks[searched], plan.radix_bits)
         ends = numpy_ops.needles(low, plan.order), numpy_ops.needles(high, plan.order)
-        digits = table.disjoint(sizes, ranks, ends[0], ends[1], order)
-        answers = table.restrict_all(answers, None, digits, order)
-    return table.narrow(sizes, ranks, digits, answers, order)
+        digits = table.disjoint(size, ranks, ends[0], ends[1], order)
+        parts = table.restrict_all(parts, None, digits, order)
+    return table.narrow(size, ranks, digits, parts, order)
 
 
-def next_scan(bundles: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Brackets:
+def next_scan(answers: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Brackets:
     """Task: narrow the brackets by one more round."""
     if not len(brackets.low):
         return brackets
     order = numpy_ops.key_order(plan.order)
-    return table.narrow(brackets.sizes, brackets.ranks, brackets, list(concat(bundles)), order)
+    return table.narrow(brackets.size, brackets.ranks, brackets, list(concat(answers)), order)
 
 
-def last_scan(bundles: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Cuts:
-    """Task: the exact cuts."""
-    return table.cut(brackets, list(concat(bundles)), numpy_ops.key_order(plan.order))
+def last_scan(
+    answers: Sequence[Sequence[table.Counts]], brackets: table.Brackets | None, plan: Plan
+) -> table.Boundaries:
+    """Task: where the boundaries are, from all chunks' counts."""
+    counts = table.add_counts(list(concat(answers)))
+    if brackets is None:
+        none = np.empty(0, np.int64)
+        size = int(checked_sizes(plan, counts.sizes).sum())
+        return table.find_boundaries(table.Brackets(size, none, none, none, none), counts)
+    # The sizes were right in the first round.
+    chunk = _first_wrong(plan, counts.sizes)
+    if chunk is not None:
+        raise changed_chunk(chunk, plan.order)
+    if counts.sizes.sum() != brackets.size:
+        raise changed_source(f"{counts.sizes.sum()} keys are there where {brackets.size} were counted", plan.order)
+    return table.find_boundaries(brackets, counts)
 
 
-def only_scan(bundles: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Cuts:
-    """Task: the cuts where there is one group, which takes everything."""
-    return table.cut(first_scan(bundles, plan), list(concat(bundles)), numpy_ops.key_order(plan.order))
+def share(
+    boundaries: table.Boundaries, shares: np.ndarray | None, part: int, answers: Sequence[Sequence[table.Counts]]
+) -> np.ndarray:
+    """Task: share the ties of a part of all chunks between the parts of it, shape (parts, boundaries).
+
+    `shares` are those of the task above, None if there is none.
+    """
+    return table.share_ties(boundaries, _ties(boundaries, shares, part), list(concat(answers)))
 
 
-def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Task], Key]:
+def cut(
+    boundaries: table.Boundaries,
+    shares: np.ndarray | None,
+    part: int,
+    answers: Sequence[Sequence[table.Counts]],
+    chunk: int,
+    order: Order,
+) -> table.Cuts:
+    """Task: cut neighbouring chunks, of which `chunk` is the first."""
+    counts = list(concat(answers))
+    for number, (one, start) in enumerate(zip(counts, boundaries.starts[chunk:], strict=False), chunk):
+        # The counts of a chunk may have been lost and made again.
+        if start + one.sizes[0] != boundaries.starts[number + 1]:
+            raise changed_chunk(number, order)
+    return table.cut(boundaries, _ties(boundaries, shares, part), chunk, counts)
+
+
+def _ties(boundaries: table.Boundaries, shares: np.ndarray | None, part: int) -> np.ndarray:
+    return boundaries.ties if shares is None else shares[part]
+
+
+@dataclass(frozen=True)
+class CutKeys:
+    """Keys of what the stage finds.
+
+    Attributes
+    ----------
+    boundaries : key
+        Of the `Boundaries`.
+    cuts : tuple of keys
+        Of the `Cuts` of neighbouring chunks.
+    fan_in : int
+        How many chunks each of them is of.
+    """
+
+    boundaries: Key
+    cuts: tuple[Key, ...]
+    fan_in: int
+
+    def of(self, chunk: int) -> Key:
+        """Of the cuts that a chunk is in."""
+        return self.cuts[chunk // self.fan_in]
+
+
+def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Task], CutKeys]:
     """Graph of the stage.
 
     Parameters
@@ -105,32 +194,62 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
     Returns
     -------
     dict of key to Task
-    key
-        Of the `Cuts`.
+    CutKeys
     """
     tasks: list[Task] = []
     brackets: TaskRef | None = None
-    for number in range(plan.rounds + 1):
-        last = number == plan.rounds
-        counts = [
-            Task(
-                (f"sort-count-{token}", number, start),
-                count,
-                List(*map(TaskRef, runs[start:stop])),
-                brackets,
-                plan.order,
-                # One group has no boundaries: its only round just counts the keys of the chunks.
-                None if last and plan.rounds else plan.samples,
-                0 if number else plan.radix_bits,
-            )
-            for start, stop in plan.counted
-        ]
-        answers = List(*(task.ref() for task in counts))
-        key = (f"sort-scan-{token}", number)
-        if brackets is None:
-            scan = Task(key, only_scan if last else first_scan, answers, plan)
-        else:
-            scan = Task(key, last_scan if last else next_scan, answers, brackets, plan)
-        brackets = scan.ref()
-        tasks += [*counts, scan]
-    return {task.key: task for task in tasks}, tasks[-1].key
+    for number in range(plan.rounds):
+        bits = 0 if number else plan.radix_bits
+        counts = _counts(token, plan, runs, number, sample, brackets, plan.order, plan.samples, bits)
+        sums, reads = _add_up(token, plan, number, counts, sum_samples, plan, bits)
+        scan, given = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
+        tasks += [*counts, *sums, Task((f"sort-scan-{token}", number), scan, reads[-1][0], *given)]
+        brackets = tasks[-1].ref()
+    counts = _counts(token, plan, runs, plan.rounds, count, brackets, plan.order)
+    sums, reads = _add_up(token, plan, plan.rounds, counts, sum_counts)
+    boundaries = Task((f"sort-scan-{token}", plan.rounds), last_scan, reads[-1][0], brackets, plan)
+    cuts = _cut_down(token, plan, boundaries.ref(), reads)
+    tasks += [*counts, *sums, boundaries, *cuts]
+    found = CutKeys(boundaries.key, tuple(task.key for task in cuts[-len(plan.tree[0]) :]), plan.fan_in)
+    return {task.key: task for task in tasks}, found
+
+
+def _counts(
+    token: str, plan: Plan, runs: Sequence[Key], number: int, function: Callable[..., Any], *given: Any
+) -> list[Task]:
+    """Tasks that ask the chunks in one round."""
+    return [
+        Task((f"sort-count-{token}", number, first), function, List(*map(TaskRef, runs[first:last])), *given)
+        for first, last in plan.counted
+    ]
+
+
+def _add_up(
+    token: str, plan: Plan, number: int, counts: Sequence[Task], function: Callable[..., Any], *given: Any
+) -> tuple[list[Task], list[list[List]]]:
+    """Tasks that add up the answers of one round, and what the tasks of each level read, those of the last one too."""
+    tasks: list[Task] = []
+    reads: list[list[List]] = []
+    below, width = counts, plan.counted[0][1]
+    for level, ranges in enumerate(plan.tree):
+        parts = [below[first // width : -(-last // width)] for first, last in ranges]
+        reads.append([List(*(task.ref() for task in part)) for part in parts])
+        if level + 1 < len(plan.tree):
+            named = enumerate(reads[-1])
+            below = [Task((f"sort-sum-{token}", number, level, node), function, read, *given) for node, read in named]
+            width = 1
+            tasks += below
+    return tasks, reads
+
+
+def _cut_down(token: str, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[Task]:
+    """Tasks that hand the cuts down the tree; the last ones are those of the chunks."""
+    tasks: list[Task] = []
+    for level in reversed(range(len(plan.tree))):
+        for node, (first, _) in enumerate(plan.tree[level]):
+            top = level + 1 == len(plan.tree)
+            shares = None if top else TaskRef((f"sort-cut-{token}", level + 1, node // plan.fan_in))
+            given = (boundaries, shares, node % plan.fan_in, reads[level][node])
+            key = (f"sort-cut-{token}", level, node)
+            tasks.append(Task(key, share, *given) if level else Task(key, cut, *given, first, plan.order))
+    return tasks

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
-from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
-from ..table import Cuts
+from ..table import Boundaries
+from .bounds import Bounds
+from .pieces import Piece, place
 
 
 @dataclass(frozen=True)
@@ -35,37 +35,27 @@ class Finish:
     with_keys: bool
     with_positions: bool
 
-    def __call__(self, pieces: list[Run], cuts: Cuts, group: int) -> tuple[Any, ...]:
+    def __call__(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
         """Merge the pieces of a group.
 
         Parameters
         ----------
-        pieces : list of Run
-            In chunk order, without those that have no keys; one empty run if the group has none. They may be
-            written to.
-        cuts : Cuts
-        group : int
+        pieces : sequence of Piece, not empty
+            In chunk order. They may be written to.
+        kept : slice
+            What the group keeps of its sorted pieces; their ends belong to its neighbours.
 
         Returns
         -------
         tuple of arrays
             Of equal length: the sorted keys if wanted, then the values; positions are global.
         """
-        if self.with_positions:
-            pieces = [self._globally_placed(*numbered) for numbered in zip(_chunks(cuts, group), pieces, strict=False)]
-        ops = ops_for(pieces[0].keys)
-        merged = ops.merge(pieces, self.order)
+        runs = [place(piece) if self.with_positions else piece[1] for piece in pieces]
+        ops = ops_for(runs[0].keys)
+        merged = ops.merge(runs, self.order)
+        if kept != slice(0, len(merged)):
+            merged = merged[kept]
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
-
-    def _globally_placed(self, place: tuple[int, int], piece: Run) -> Run:
-        *values, positions = piece.values
-        return Run(piece.keys, (*values, positions.astype(np.int64) + place[1]))
-
-
-def _chunks(cuts: Cuts, group: int) -> list[tuple[int, int]]:
-    """Number and global start of the chunks with keys in a group; of chunk 0 if there is none."""
-    held = np.flatnonzero(cuts.offsets[:, group + 1] > cuts.offsets[:, group])
-    return [(int(chunk), int(cuts.starts[chunk])) for chunk in held] or [(0, 0)]
 
 
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
@@ -78,7 +68,7 @@ def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
     return part.copy() if library_of(array) == "numpy" and array.nbytes >= 2 * part.nbytes else part
 
 
-def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Cuts, first: int, chunk: int) -> Any:
+def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Boundaries | Bounds, first: int, chunk: int) -> Any:
     """Task: one output chunk whose size only the cuts know: that of the input chunk of the same number."""
     start, stop = cuts.starts[[chunk, chunk + 1]] - cuts.starts[first]
     return take_part(group, which, int(start), int(stop))
@@ -103,6 +93,7 @@ def output_chunks(
     groups : sequence of keys
         The finished groups, each a tuple of arrays.
     cuts : key
+        Of what knows where the chunks of the input start.
     which : int
         Position of the array in each group's tuple.
     extra_dims : int

@@ -38,10 +38,9 @@ from distributed.shuffle._core import (
 )
 from distributed.shuffle._exceptions import DataUnavailable
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
-from numpy.typing import NDArray
 
-from ..chunk.run import Run
 from .p2p_records import RunPacker, Slab, split_slab
+from .pieces import CutRun
 
 __all__ = [
     "P2PBarrierTask",
@@ -63,9 +62,6 @@ READ_BYTES = 128 * 2**10
 
 #: What one chunk sends to one worker: the chunk's number and its slabs.
 Shard: TypeAlias = tuple[int, list[Slab]]
-
-#: What a transfer task hands to the engine: a sorted chunk and its row of the cuts, num_groups + 1 positions in keys.
-CutRun: TypeAlias = tuple[Run, NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -133,11 +129,9 @@ class SortRun(ShuffleRun[int, CutRun]):
         self.ranges_of = {address: neighbours(groups) for address, groups in groups_of.items()}
 
     def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, Shard]:
-        run, row = data
-        cuts = row.tolist()
-        packer = RunPacker(partition_id, run)
+        packer = RunPacker(partition_id, data)
         slabs_for = {
-            address: [slab for groups in ranges if (slab := packer.slab(groups, cuts))]
+            address: [slab for groups in ranges if (slab := packer.slab(groups))]
             for address, ranges in self.ranges_of.items()
         }
         return {address: (partition_id, slabs) for address, slabs in slabs_for.items() if slabs}
@@ -197,8 +191,7 @@ class SortRun(ShuffleRun[int, CutRun]):
 
     def validate_data(self, data: Any) -> None:
         """Refuse what is not a run of NumPy arrays."""
-        run, _ = data
-        if not isinstance(run, Run) or not all(isinstance(array, np.ndarray) for array in run.arrays):
+        if not isinstance(data, CutRun) or not all(isinstance(array, np.ndarray) for array in data.run.arrays):
             raise TypeError(
                 "the P2P exchange carries runs of NumPy arrays only: for CuPy arrays choose exchange='tasks'"
             )
@@ -218,10 +211,10 @@ def neighbours(groups: Iterable[int]) -> list[range]:
     return ranges
 
 
-def send_run(shuffle_id: ShuffleId, chunk: int, run: Run, row: NDArray[np.int64]) -> int:
+def send_run(shuffle_id: ShuffleId, chunk: int, run: CutRun) -> int:
     """Hand a sorted chunk to the engine on this worker; gives the number of the attempt, for the barrier."""
     with handle_transfer_errors(shuffle_id):
-        return get_worker_plugin().add_partition((run, row), partition_id=chunk, id=shuffle_id)
+        return get_worker_plugin().add_partition(run, partition_id=chunk, id=shuffle_id)
 
 
 def receive_group(shuffle_id: ShuffleId, group: int, run_id: int) -> BinaryIO | None:

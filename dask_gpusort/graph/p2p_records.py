@@ -8,17 +8,20 @@ travel and lie on disk; the workers between only copy them::
                                       sizes of both, first group            in order of arrival
 
     record = head | layout | keys | values[0] | ... | pickle
-             head    chunk, keys in the piece, bytes of layout, bytes of pickle: 4 x int64
+             head    chunk, its start in the input, keys in the piece, bytes of layout, bytes of the arrays of fixed
+                     width, bytes of pickle: 6 x int64
              layout  dtypes and row shapes, pickled once a chunk
              keys, values   the arrays of fixed width, as they lie in memory
              pickle  the arrays of Python objects and of variable-width strings, empty if there are none
 
-A group is read into one array for its keys and one for each of its values, every piece at its place in chunk order, so
-that joining the pieces afterwards needs no copy (`Run.concat` with ``copy=None``).
+A group's file is read twice, the heads alone first. They say how long each piece is, so that the group is read into one
+array for its keys and one for each of its values, every piece at its place in chunk order, and joining the pieces
+afterwards needs no copy (`Run.concat` with ``copy=None``).
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import struct
 from collections.abc import Iterator, Sequence
@@ -28,11 +31,11 @@ from math import prod
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..chunk.run import Run, byte_view, is_fixed_width
+from .pieces import CutRun, Piece
 
-_HEAD = struct.Struct("<4q")
+_HEAD = struct.Struct("<6q")
 
 #: One dtype and the shape of one row: () for keys.
 Column: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -61,26 +64,25 @@ class RunPacker:
     ----------
     chunk : int
         Number of the chunk that the run comes from.
-    run : Run
+    cut : CutRun
         Sorted chunk, NumPy arrays.
     """
 
-    def __init__(self, chunk: int, run: Run) -> None:
+    def __init__(self, chunk: int, cut: CutRun) -> None:
+        run = cut.run
         columns: tuple[Column, ...] = tuple((array.dtype, array.shape[1:]) for array in run.arrays)
-        self.chunk = chunk
+        self.chunk, self.cut = chunk, cut
         self._layout = pickle.dumps(columns)
         self._fixed = _fixed_bytes(run)
         self._objects = [array for array in run.arrays if not is_fixed_width(array.dtype)]
 
-    def slab(self, groups: range, cuts: Sequence[int]) -> Slab | None:
+    def slab(self, groups: range) -> Slab | None:
         """Pack the pieces for neighbouring groups.
 
         Parameters
         ----------
         groups : range
             Groups to pack for.
-        cuts : sequence of int, one longer than the number of groups
-            Group g gets the keys ``cuts[g]:cuts[g + 1]`` of the run.
 
         Returns
         -------
@@ -92,8 +94,9 @@ class RunPacker:
         sizes = []
         for group in groups:
             record: list[bytes | memoryview] = []
-            if cuts[group] < cuts[group + 1] or self.chunk == 0:
-                record = self._record(cuts[group], cuts[group + 1])
+            start, stop = self.cut.bounds(group)
+            if start < stop or self.chunk == 0:
+                record = self._record(start, stop)
             sizes.append(sum(map(len, record)))
             frames += record
         if not frames:
@@ -102,8 +105,10 @@ class RunPacker:
 
     def _record(self, start: int, stop: int) -> list[bytes | memoryview]:
         objects = pickle.dumps([array[start:stop] for array in self._objects], protocol=5) if self._objects else b""
-        head = _HEAD.pack(self.chunk, stop - start, len(self._layout), len(objects))
         fixed = [data[start * width : stop * width] for data, width in self._fixed]
+        head = _HEAD.pack(
+            self.chunk, self.cut.start, stop - start, len(self._layout), sum(map(len, fixed)), len(objects)
+        )
         return [head, self._layout, *fixed, objects]
 
 
@@ -117,8 +122,20 @@ def split_slab(slab: Slab) -> Iterator[tuple[int, memoryview]]:
             yield group, data[start:end]
 
 
-def read_group(file: BinaryIO | None, group: int, lengths: NDArray[np.int64]) -> list[Run]:
-    """Read the pieces of one group and check that each is there once.
+class _Head(NamedTuple):
+    """Head of a record, and where in the file the record goes on."""
+
+    chunk: int
+    start: int
+    keys: int
+    layout: int
+    fixed: int
+    pickled: int
+    place: int
+
+
+def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
+    """Read the pieces of one group and check that all are there, each of them once.
 
     Parameters
     ----------
@@ -126,92 +143,88 @@ def read_group(file: BinaryIO | None, group: int, lengths: NDArray[np.int64]) ->
         Records in any order; None if no record has come.
     group : int
         Number of the group, for the messages.
-    lengths : int64 array, shape (num_chunks,)
-        Keys that each chunk has for the group, by the cuts.
+    expected : int
+        Keys in all pieces.
 
     Returns
     -------
-    list of Run
-        The pieces that have keys, in chunk order, views that lie end to end in memory; if none has, one empty run of
-        the right dtypes.
+    list of Piece
+        Those that have keys, in chunk order, views that lie end to end in memory; if none has, one empty run of the
+        right dtypes.
 
     Raises
     ------
     RuntimeError
-        If a piece is lost, came twice or has another length than the cuts say.
+        If a piece is lost, or came twice.
     """
-    reader = _GroupReader(group, lengths)
-    while file is not None and (head := file.read(_HEAD.size)):
-        reader.read_record(file, head)
-    return reader.pieces()
+    name = f"group {group} of the exchange"
+    reader = None if file is None else _GroupReader(file, name)
+    heads = reader.heads() if reader else []
+    found = sum(head.keys for head in heads)
+    if reader is None or not heads or found != expected:
+        raise RuntimeError(f"{name} got {found} keys of {len(heads)} chunks, where the cuts say {expected}. {_REMEDY}")
+    return reader.pieces(heads)
 
 
 class _GroupReader:
-    """Collects the records of one group into memory for the whole of it."""
+    """Reads the records of one group into memory for the whole of it."""
 
-    def __init__(self, group: int, lengths: NDArray[np.int64]) -> None:
-        self._name = f"group {group} of the exchange"
-        self._lengths: list[int] = lengths.tolist()
-        self._starts = list(accumulate(self._lengths, initial=0))
-        self._arrived: set[int] = set()
-        #: The group's memory, made for the layout of the first record, and the same as bytes with the bytes of a row.
-        self._whole: Run | None = None
-        self._layout = b""
-        self._bytes: list[tuple[memoryview, int]] = []
-        #: Pieces that cannot lie there: pickled ones, and those of chunks that have strings of another width.
-        self._apart: dict[int, Run] = {}
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
 
-    def read_record(self, file: BinaryIO, head: bytes) -> None:
-        """Read the record that begins with this head."""
-        self._check_read(len(head), _HEAD.size)
-        chunk, keys, layout_bytes, pickled_bytes = _HEAD.unpack(head)
-        layout = file.read(layout_bytes)
-        self._check_read(len(layout), layout_bytes)
-        self._check_in(chunk, keys)
-        if self._whole is None:
-            self._whole, self._layout = _empty_run(layout, self._starts[-1]), layout
-            self._bytes = _fixed_bytes(self._whole)
-        if layout == self._layout and not pickled_bytes:
-            self._fill(file, self._bytes, self._starts[chunk], self._starts[chunk + 1])
-        else:
-            room = _empty_run(layout, keys)
-            self._fill(file, _fixed_bytes(room), 0, keys)
-            objects = file.read(pickled_bytes)
-            self._check_read(len(objects), pickled_bytes)
-            self._apart[chunk] = _with_objects(room, objects) if objects else room
+    def heads(self) -> list[_Head]:
+        """Heads of all records, as they lie in the file."""
+        found: dict[int, _Head] = {}
+        while packed := self._file.read(_HEAD.size):
+            self._check_read(len(packed), _HEAD.size)
+            head = _Head._make((*_HEAD.unpack(packed), self._file.tell()))
+            if head.chunk in found:
+                raise RuntimeError(f"{self._name} got the keys of chunk {head.chunk} twice. {_REMEDY}")
+            found[head.chunk] = head
+            self._file.seek(head.layout + head.fixed + head.pickled, os.SEEK_CUR)
+        return list(found.values())
 
-    def _check_in(self, chunk: int, keys: int) -> None:
-        if not 0 <= chunk < len(self._lengths):
-            raise RuntimeError(f"{self._name} got keys of an unknown chunk {chunk}. {_REMEDY}")
-        if chunk in self._arrived:
-            raise RuntimeError(f"{self._name} got the keys of chunk {chunk} twice. {_REMEDY}")
-        if keys != self._lengths[chunk]:
-            raise RuntimeError(
-                f"{self._name} got {keys} keys of chunk {chunk}, where the cuts say {self._lengths[chunk]}. {_REMEDY}"
-            )
-        self._arrived.add(chunk)
+    def pieces(self, heads: Sequence[_Head]) -> list[Piece]:
+        """Read the records, each to its place in chunk order."""
+        ordered = sorted(heads)
+        ends = accumulate((head.keys for head in ordered), initial=0)
+        rooms = {head: slice(*end) for head, end in zip(ordered, pairwise(ends), strict=True)}
+        layout = self._read(heads[0].place, heads[0].layout)
+        whole = _empty_run(layout, sum(head.keys for head in heads))
+        columns = _fixed_bytes(whole)
+        runs: dict[_Head, Run] = {}
+        # In the order of the file, which is then read from its beginning to its end.
+        for head in heads:
+            room = rooms[head]
+            own = self._read(head.place, head.layout)
+            if own == layout and not head.pickled:
+                self._fill(columns, room)
+                runs[head] = whole[room]
+            else:
+                runs[head] = self._read_apart(own, head)
+        return [(head.start, runs[head]) for head in ordered if head.keys] or [(0, whole)]
 
-    def _fill(self, file: BinaryIO, columns: list[tuple[memoryview, int]], start: int, stop: int) -> None:
+    def _read_apart(self, layout: bytes, head: _Head) -> Run:
+        """A piece that cannot lie with the others: a pickled one, or that of a chunk with strings of another width."""
+        room = _empty_run(layout, head.keys)
+        self._fill(_fixed_bytes(room), slice(0, head.keys))
+        objects = self._read(head.place + head.layout + head.fixed, head.pickled)
+        return _with_objects(room, objects) if objects else room
+
+    def _read(self, place: int, size: int) -> bytes:
+        self._file.seek(place)
+        data = self._file.read(size)
+        self._check_read(len(data), size)
+        return data
+
+    def _fill(self, columns: list[tuple[memoryview, int]], rows: slice) -> None:
         for data, width in columns:
-            room = data[start * width : stop * width]
-            self._check_read(file.readinto(room), len(room))  # type: ignore[attr-defined]
+            room = data[rows.start * width : rows.stop * width]
+            self._check_read(self._file.readinto(room), len(room))  # type: ignore[attr-defined]
 
     def _check_read(self, got: int, wanted: int) -> None:
         if got != wanted:
             raise RuntimeError(f"a file of {self._name} ends inside a record. {_REMEDY}")
-
-    def pieces(self) -> list[Run]:
-        """Give the pieces in chunk order, once all records are read."""
-        expected = [chunk for chunk, keys in enumerate(self._lengths) if keys]
-        missing = [chunk for chunk in expected if chunk not in self._arrived]
-        if missing or self._whole is None:
-            raise RuntimeError(
-                f"{self._name} has lost the keys of {len(missing)} of {len(expected)} chunks, "
-                f"the first being {(missing or [0])[:8]}. {_REMEDY}"
-            )
-        whole, starts = self._whole, self._starts
-        found = [self._apart.get(chunk) or whole[starts[chunk] : starts[chunk + 1]] for chunk in expected]
-        return found or [whole[:0]]
 
 
 def _with_objects(room: Run, pickled: bytes) -> Run:

@@ -23,6 +23,7 @@ from ..chunk import complete, ops_for
 from ..order import Order
 from .global_sort import Request, global_sort
 from .several import Keys
+from .sources import wrong_size
 
 #: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
 ONE_STEP = 1 << 40
@@ -31,10 +32,7 @@ ONE_STEP = 1 << 40
 def check_length(block: Any, axis: int, length: float) -> None:
     """Refuse a chunk whose rows are not as long as the array says, where it says so."""
     if block.shape[axis] != length and not math.isnan(length):
-        raise ValueError(
-            f"a chunk of the input has rows of {block.shape[axis]} keys where its chunk size says {length}: "
-            "call compute_chunk_sizes() on it before sorting"
-        )
+        raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
 
 
 def sort_block(block: Any, order: Order, axis: int, length: float) -> Any:

@@ -44,6 +44,8 @@ from .bounds import Bounds, bound_cuts, fingerprint
 from .cuts import boundary_ranks, checked_sizes
 from .finish import Finish
 from .local_sort import check_chunk, sort_chunk
+from .pieces import Piece
+from .sources import changed_chunk
 
 #: What tasks know of the cuts: their bounds, or the answers of each bundle, from which they follow.
 Told: TypeAlias = Bounds | list[list[tuple[int, Entries]]]
@@ -120,7 +122,7 @@ def scan(told: list[list[tuple[int, Entries]]], plan: Plan) -> Bounds:
     """Task: bounds of all cuts, from the answers of all chunks."""
     numbered = dict(pair for answers in told for pair in answers)
     answers = [numbered[chunk] for chunk in range(len(plan.sizes))]
-    sizes = checked_sizes(plan, answers)
+    sizes = checked_sizes(plan, np.array([answer.size for answer in answers], np.int64))
     return bound_cuts(answers, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order))
 
 
@@ -156,10 +158,7 @@ def cut_slab(bundle: Bundle, told: Told, group: int, plan: Plan) -> Run:
     for chunk, run, answer in zip(bundle.chunks, bundle.runs, bundle.answers, strict=True):
         # A chunk that was lost and computed again must be what it was.
         if len(run) != bounds.starts[chunk + 1] - bounds.starts[chunk] or fingerprint(answer) != bounds.prints[chunk]:
-            raise RuntimeError(
-                f"chunk {chunk} is not what it was when it was counted: the input changes when it is computed again; "
-                "persist it, or give its random numbers a seed"
-            )
+            raise changed_chunk(chunk, plan.order)
     pieces = [run[bounds.piece(chunk, group)] for chunk, run in zip(bundle.chunks, bundle.runs, strict=True)]
     slab = Run.concat(pieces)
     complete(slab.keys)
@@ -175,41 +174,26 @@ def merge_slabs(slabs: list[Run], told: Told, group: int, plan: Plan, finish: Fi
         Of equal length: the sorted keys if wanted, then the values; positions are global.
     """
     bounds = bounds_of(told, plan)
-    pieces = _pieces_in_order(slabs, bounds, group, plan)
-    if finish.with_positions:
-        pieces = [(start, _place(piece, start)) for start, piece in pieces]
-    merged = ops_for(slabs[0].keys).merge([piece for _, piece in pieces], plan.order)
-    kept = bounds.kept(group)
-    if kept != slice(0, len(merged)):
-        merged = merged[kept]
-    keys = (ops_for(merged.keys).decode(merged.keys, plan.order),) if finish.with_keys else ()
-    complete(merged.keys)
-    return keys + merged.values
+    found = finish(_pieces_in_order(slabs, bounds, group, plan), bounds.kept(group))
+    complete(found[0])
+    return found
 
 
-def _pieces_in_order(slabs: list[Run], bounds: Bounds, group: int, plan: Plan) -> list[tuple[int, Run]]:
-    """Global start of the chunk, and the piece, of each chunk that has keys for the group; one if none has."""
+def _pieces_in_order(slabs: list[Run], bounds: Bounds, group: int, plan: Plan) -> list[Piece]:
+    """The piece of each chunk that has keys for the group; one if none has."""
     lengths = bounds.lengths(group)
     found: dict[int, Run] = {}
+    held = sum(len(slab) > 0 for slab in slabs)
     for chunks, slab in zip(plan.sources, slabs, strict=True):
         ends = list(accumulate((int(lengths[chunk]) for chunk in chunks), initial=0))
         if len(slab) != ends[-1]:
             raise RuntimeError(f"group {group} received {len(slab)} keys where the cuts say {ends[-1]}")
+        # The finish may write to its pieces; of those of several slabs it makes a copy anyway.
+        own = slab.copy() if held == 1 else slab
         for chunk, (start, stop) in zip(chunks, pairwise(ends), strict=True):
             if start < stop:
-                found[chunk] = slab[start:stop]
-    if not found:
-        return [(0, slabs[0])]
-    if len(found) == 1:
-        # The finish may write to its pieces; of several it makes a copy anyway.
-        found = {chunk: piece.copy() for chunk, piece in found.items()}
-    return [(int(bounds.starts[chunk]), found[chunk]) for chunk in sorted(found)]
-
-
-def _place(piece: Run, start: int) -> Run:
-    """A piece with its last value, positions in the chunk, made global."""
-    *values, positions = piece.values
-    return Run(piece.keys, (*values, positions.astype(np.int64) + start))
+                found[chunk] = own[start:stop]
+    return [(int(bounds.starts[chunk]), found[chunk]) for chunk in sorted(found)] or [(0, slabs[0])]
 
 
 def merge_chunk(slabs: list[Run], told: Told, group: int, plan: Plan, finish: Finish) -> Any:

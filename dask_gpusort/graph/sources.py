@@ -1,0 +1,30 @@
+"""Errors of inputs that are not what they were said to be, or what they were when they were counted."""
+
+from __future__ import annotations
+
+from ..order import Order
+
+#: What helps where an input changes.
+REMEDY = "persist it, or give its random numbers a seed"
+
+
+def wrong_size(what: str, expected: float) -> ValueError:
+    """The error of a chunk that is not as long as its array says.
+
+    A lost chunk that changed when it was computed again, together with all that was counted of it, looks no different.
+    """
+    return ValueError(
+        f"{what} where its chunk size says {expected:.0f}: call compute_chunk_sizes() on it before sorting, "
+        f"or if it is not the same each time it is computed, {REMEDY}"
+    )
+
+
+def changed_source(what: str, order: Order) -> RuntimeError:
+    """The error of an input that is not the same each time it is computed."""
+    less = "" if order.less is None else ". If it does not change, less= is no strict weak order"
+    return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}{less}")
+
+
+def changed_chunk(chunk: int, order: Order) -> RuntimeError:
+    """The error of a chunk that is not the same each time it is computed."""
+    return changed_source(f"chunk {chunk} is not what it was when it was counted", order)

@@ -1,0 +1,223 @@
+"""Cuts: where every sorted chunk is cut between groups, once the keys at the boundaries are bracketed.
+
+Each chunk counts its keys up to both ends of each bracket. The sums over all chunks say in which of three steps the
+boundary's rank falls::
+
+    keys           ... | = low |   between the ends   | = high | ...
+    counts             0       1                      2        3
+    boundary            tied            open             tied
+
+*Tied*: the boundary's key is an end of the bracket. How many of the keys equal to it come before the boundary is known,
+and they are shared out in chunk order, down the tree of chunks: the cut of each chunk is exact, however many keys tie.
+
+*Open*: the keys between the ends are few, as many as the plan allows. They go to both groups, and each group, once it
+is sorted, cuts its end off: what comes before them is counted, so the rank of the first key that a group receives is
+known. So every group is exact, and no task ever sees the keys in question of all chunks.
+
+References
+----------
+Satish, Harris, Garland, IPDPS 2009, section 4 (one scan of all blocks' counts).
+Sengupta, Harris, Zhang, Owens, Scan primitives for GPU computing, 2007 (up the tree for sums, down it for offsets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .brackets import Brackets
+from .scan import IntArray, exclusive_scan, share_out
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Keys up to the ends of the brackets, in a sorted chunk or in several together.
+
+    Attributes
+    ----------
+    sizes : int64 array, shape (chunks,)
+        Keys in each chunk.
+    ends : int64 array, shape (4, brackets)
+        Keys less than the low end, up to it, less than the high end (no fewer), and up to it.
+    """
+
+    sizes: IntArray
+    ends: IntArray
+
+
+def add_counts(counts: Sequence[Counts]) -> Counts:
+    """Counts of several chunks together."""
+    return Counts(np.concatenate([c.sizes for c in counts]), np.sum([c.ends for c in counts], axis=0))
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """What all chunks together say about the cuts.
+
+    Attributes
+    ----------
+    brackets : Brackets
+    step : int64 array, shape (boundaries,)
+        Between which of the four ends each searched boundary's rank falls: 1 is open, 0 and 2 are tied.
+    ties : int64 array, shape (boundaries,)
+        How many keys equal to a tied boundary's come before it.
+    ranks, first, last : int64 array, shape (groups + 1,)
+        Global rank at which each group begins; of the first key that it receives; and behind the last one that the
+        group before it receives. The number of keys at the end.
+    starts : int64 array, shape (chunks + 1,)
+        Global position of each chunk's first key in the input.
+    """
+
+    brackets: Brackets
+    step: IntArray
+    ties: IntArray
+    ranks: IntArray
+    first: IntArray
+    last: IntArray
+    starts: IntArray
+
+    def received(self, group: int) -> int:
+        """Keys that a group receives."""
+        return int(self.last[group + 1] - self.first[group])
+
+    def kept(self, group: int) -> slice:
+        """What a group keeps of the keys that it received, once they are sorted."""
+        start = int(self.ranks[group] - self.first[group])
+        return slice(start, start + int(self.ranks[group + 1] - self.ranks[group]))
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Cuts of some neighbouring chunks.
+
+    Attributes
+    ----------
+    chunk : int
+        Number of the first of them.
+    starts : int64 array, shape (chunks + 1,)
+        Global position of each one's first key in the input.
+    first, last : int64 array, shape (chunks, groups + 1)
+        Group g receives keys ``first[c, g]`` to ``last[c, g + 1]`` of the c-th of them.
+    """
+
+    chunk: int
+    starts: IntArray
+    first: IntArray
+    last: IntArray
+
+
+def find_boundaries(brackets: Brackets, counts: Counts) -> Boundaries:
+    """Between which keys the boundaries lie, from the counts of all chunks.
+
+    Raises
+    ------
+    ValueError
+        If the counts contradict the brackets, which no true order makes them do.
+    """
+    ranks, bracket = brackets.ranks, brackets.bracket
+    searched = np.flatnonzero(bracket >= 0)
+    ends = counts.ends[:, bracket[searched]]
+    rank = ranks[searched]
+    _check_order(bool((ends[0] <= rank).all() and (rank < ends[3]).all()))
+    between = (ends[1:3] <= rank).sum(axis=0)
+    step, ties = np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
+    step[searched] = between
+    is_open = between == 1
+    ties[searched] = np.where(is_open, 0, rank - np.take_along_axis(ends, between[None], axis=0)[0])
+    first, last = ranks.copy(), ranks.copy()
+    first[searched] = np.where(is_open, ends[1], rank)
+    last[searched] = np.where(is_open, ends[2], rank)
+    starts = exclusive_scan(counts.sizes)
+    ranks, first, last = (np.concatenate([[0], inner, starts[-1:]]) for inner in (ranks, first, last))
+    return Boundaries(brackets, step, ties, ranks, first, last, starts)
+
+
+def _check_order(fits: bool) -> None:
+    if not fits:
+        raise ValueError(
+            "the keys' comparison contradicts itself: no cuts between chunks fit it; "
+            "less= must be a strict weak order, and so must the comparison of Python objects"
+        )
+
+
+def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) -> IntArray:
+    """Share out the ties of some chunks between the parts that they are in.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    ties : int64 array, shape (boundaries,)
+        How many of the chunks' keys that equal a tied boundary's come before it.
+    parts : sequence of Counts
+        Of the parts, in the order of the chunks.
+
+    Returns
+    -------
+    int64 array, shape (parts, boundaries)
+        The same of each part.
+    """
+    tied = np.flatnonzero((boundaries.step != 1) & (boundaries.brackets.bracket >= 0))
+    bracket, step = boundaries.brackets.bracket[tied], boundaries.step[tied]
+    available = np.array([part.ends[step + 1, bracket] - part.ends[step, bracket] for part in parts], np.int64)
+    shared = np.zeros((len(parts), len(ties)), np.int64)
+    shared[:, tied] = share_out(ties[tied], available)
+    return shared
+
+
+def cut(boundaries: Boundaries, ties: IntArray, chunk: int, chunks: Sequence[Counts]) -> Cuts:
+    """Cut neighbouring chunks.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    ties : int64 array, shape (boundaries,)
+        As for `share_ties`, of these chunks.
+    chunk : int
+        Number of the first of them.
+    chunks : sequence of Counts, one a chunk
+
+    Raises
+    ------
+    ValueError
+        If the cuts contradict each other, which no true order makes them do.
+    """
+    bracket, step, ranks = boundaries.brackets.bracket, boundaries.step, boundaries.brackets.ranks
+    sizes = np.concatenate([counts.sizes for counts in chunks])
+    first = np.where(ranks > 0, sizes[:, None], 0)
+    last = first.copy()
+    searched = np.flatnonzero(bracket >= 0)
+    shared = share_ties(boundaries, ties, chunks)[:, searched]
+    ends = np.array([counts.ends[:, bracket[searched]] for counts in chunks])
+    _check_order(bool((np.diff(ends, axis=1) >= 0).all()))
+    row = step[searched]
+    below = ends[:, row, np.arange(len(searched))]
+    first[:, searched] = below + shared
+    last[:, searched] = np.where(row == 1, ends[:, 2], below + shared)
+    none = np.zeros((len(sizes), 1), np.int64)
+    first, last = (np.concatenate([none, inner, sizes[:, None]], axis=1) for inner in (first, last))
+    _check_order(bool((first <= last).all() and (np.diff(first) >= 0).all() and (np.diff(last) >= 0).all()))
+    return Cuts(chunk, boundaries.starts[chunk : chunk + len(sizes) + 1], first, last)
+
+
+def still_fits(counts: Counts, number: int, cuts: Cuts, boundaries: Boundaries) -> bool:
+    """Whether a chunk that is counted again is cut where its cuts say.
+
+    Parameters
+    ----------
+    counts : Counts
+        Of the chunk.
+    number : int
+        Its number among those of the cuts.
+    cuts : Cuts
+    boundaries : Boundaries
+    """
+    if counts.sizes[0] != cuts.first[number, -1]:
+        return False
+    searched = np.flatnonzero(boundaries.brackets.bracket >= 0)
+    bracket, step = boundaries.brackets.bracket[searched], boundaries.step[searched]
+    least, most = counts.ends[step, bracket], counts.ends[step + 1, bracket]
+    first, last = cuts.first[number, searched + 1], cuts.last[number, searched + 1]
+    exact = (step != 1) | ((first == least) & (last == most))
+    return bool((exact & (least <= first) & (last <= most)).all())

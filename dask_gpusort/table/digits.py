@@ -1,0 +1,78 @@
+"""Digit histograms of sorted chunks, the table that they make, and what it says about ranks.
+
+References
+----------
+Satish, Harris, Garland, IPDPS 2009, section 4 (column-major table, one scan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .scan import IntArray, scan_table
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Digit histogram of sorted codes: ``counts[j]`` codes have ``code >> shift == first + j``."""
+
+    shift: int
+    first: int
+    counts: IntArray
+
+
+def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, int, IntArray]:
+    """Bring histograms onto one grid.
+
+    Every histogram counts ``code >> shift`` with a shift of its chunk's own; a finer grid coarsens exactly onto a
+    coarser one, because both are aligned to powers of two.
+
+    Parameters
+    ----------
+    digits : sequence of Digits or None
+        One histogram a chunk; None for a chunk without keys.
+    radix_bits : int
+        The common grid has at most ``2**radix_bits`` digits.
+
+    Returns
+    -------
+    shift : int
+    first : int
+        ``code >> shift`` of the first row.
+    counts : int64 array, shape (radix, num_chunks)
+    """
+    known = [d for d in digits if d is not None]
+    lowest = min(d.first << d.shift for d in known)
+    highest = max((d.first + len(d.counts)) << d.shift for d in known) - 1
+    shift = max(max(d.shift for d in known), (lowest ^ highest).bit_length() - radix_bits)
+    first = lowest >> shift
+    counts = np.zeros(((highest >> shift) - first + 1, len(digits)), np.int64)
+    for column, histogram in enumerate(digits):
+        if histogram is not None:
+            finer = shift - histogram.shift
+            # The chunk's first digit may stand in the middle of a common one.
+            lead = histogram.first & ((1 << finer) - 1)
+            rows = (np.arange(len(histogram.counts)) + lead) >> finer
+            np.add.at(counts[:, column], rows + ((histogram.first >> finer) - first), histogram.counts)
+    return shift, first, counts
+
+
+def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | None:
+    """One histogram of all chunks' keys, None if there is none."""
+    if all(histogram is None for histogram in digits):
+        return None
+    shift, first, counts = digit_table(digits, radix_bits)
+    return Digits(shift, first, counts.sum(axis=1))
+
+
+def digit_brackets(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[list[int], list[int]]:
+    """First and last code of the digit in which each rank falls."""
+    shift, first, counts = digit_table(digits, radix_bits)
+    row_starts = scan_table(counts)[:, 0]
+    # The last of several equal starts is the digit that is not empty.
+    rows = np.searchsorted(row_starts, ranks, side="right") - 1
+    low = [(first + int(row)) << shift for row in rows]
+    return low, [code + (1 << shift) - 1 for code in low]
