@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import dask.threaded
@@ -25,11 +24,13 @@ from rich.console import Console
 
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.cost import Rates, cost_of, predict
+from dask_gpusort.cost import Rates, predict
+from dask_gpusort.graph import p2p_engine
 from dask_gpusort.graph.cuts import first_scan
-from dask_gpusort.graph.p2p import p2p_exchange
+from dask_gpusort.graph.p2p_records import read_group
+from dask_gpusort.graph.pieces import CutRun
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Exchange, Plan, Workers, make_plan
+from dask_gpusort.plan import ENTRY_BYTES, FAN_IN, Exchange, Plan, Workers, make_plan
 
 from .core.cluster import two_workers
 from .measured import describe_machine
@@ -84,14 +85,15 @@ def merge_seconds(runs: int, n: int) -> float:
     return quickest(lambda: on_threads(lambda i: numpy_ops.merge([Run(run.keys.copy()) for run in pieces[i]], ORDER)))
 
 
-def scan_rate(chunks: int, n: int) -> float:
-    """Bytes a second of the answers that a scan task takes in."""
+def scan_rate(n: int) -> float:
+    """Bytes a second of the answers, of as many chunks as one task hears of, that it takes in."""
+    chunks = FAN_IN
     plan = plan_of(chunks, chunks * n, "gather")
     answers = [
         numpy_ops.probe(sorted_run(n, chunk), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
         for chunk in range(chunks)
     ]
-    received = cost_of(plan).counted_bytes / (1 + plan.rounds)
+    received = sum(len(answer.keys) for answer in answers) * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
     return received / quickest(lambda: first_scan([answers], plan))
 
 
@@ -110,28 +112,40 @@ def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> floa
     return (time.perf_counter() - start) / len(graph)
 
 
-def make_run(n: int, seed: int) -> Run:
-    """Task: keys to exchange."""
-    return Run(np.full(n, seed, np.uint64))
+def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
+    """Task: hand a chunk to the engine."""
+    run = Run(np.full(bounds[-1], chunk, np.uint64))
+    return p2p_engine.send_run(shuffle_id, chunk, CutRun(run, 0, bounds, bounds))
 
 
-def count_keys(pieces: Iterable[Run], cuts: Any, group: int) -> int:
-    """What finishes a group of an exchange that is measured alone."""
-    return sum(map(len, pieces))
+def count_received(shuffle_id: str, group: int, run_id: int, expected: int) -> int:
+    """Task: keys that the engine has for a group."""
+    with p2p_engine.receive_group(shuffle_id, group, run_id) as file:
+        return sum(len(run) for _, run in read_group(file, group, expected))
 
 
 def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float:
     """Seconds of the engine for pieces of so many keys, from each chunk to each group."""
-    token = f"cost-{time.perf_counter_ns()}"
-    runs = [Task((f"run-{token}", chunk), make_run, piece * groups, chunk) for chunk in range(chunks)]
-    offsets = np.arange(groups + 1) * piece + np.zeros((chunks, 1), np.int64)
-    cuts = Task(f"cuts-{token}", SimpleNamespace, offsets=offsets)
-    graph = {task.key: task for task in (*runs, cuts)}
-    graph |= p2p_exchange(token, [task.key for task in runs], cuts.key, groups, count_keys)
+    name = f"cost-{time.perf_counter_ns()}"
+    shuffle_id = p2p_engine.ShuffleId(name)
+    bounds = np.arange(groups + 1) * piece
+    sends = [Task((f"send-{name}", chunk), send_pieces, shuffle_id, chunk, bounds) for chunk in range(chunks)]
+    barrier = p2p_engine.P2PBarrierTask(
+        p2p_engine.barrier_key(shuffle_id),
+        p2p_engine.p2p_barrier,
+        shuffle_id,
+        *(task.ref() for task in sends),
+        spec=p2p_engine.SortSpec(id=shuffle_id, disk=True, num_groups=groups),
+    )
+    expected = piece * chunks
+    takes = [
+        Task((f"take-{name}", group), count_received, shuffle_id, group, barrier.ref(), expected)
+        for group in range(groups)
+    ]
     start = time.perf_counter()
-    found = client.get(graph, [(f"sort-merge-{token}", group) for group in range(groups)])
+    found = client.get({task.key: task for task in (*sends, barrier, *takes)}, [task.key for task in takes])
     took = time.perf_counter() - start
-    if found != [piece * chunks] * groups:
+    if found != [expected] * groups:
         raise AssertionError("the exchange lost keys")
     return took
 
@@ -153,7 +167,7 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
         "threads": THREADS,
         "sort_keys": sort_rate(1 << log2),
         "merge_keys": merged / merge_seconds(16, merged // 16),
-        "scan_bytes": scan_rate(16 if quick else 256, 1 << (10 if quick else 15)),
+        "scan_bytes": scan_rate(1 << (15 if quick else 20)),
         "piece_seconds": piece_seconds,
     }
     tasks = 200 if quick else 10_000
@@ -166,9 +180,9 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
         small = min(exchange_seconds(client, many, many, 8) for _ in range(3))
         piece = 1 << (10 if quick else 16)
         large = min(exchange_seconds(client, few, few, piece) for _ in range(3))
-    message = max(0.0, small - (3 * many + 2) * task) * THREADS / many**2
+    message = max(0.0, small - (2 * many + 1) * task) * THREADS / many**2
     leaving = few * few * piece * 8 / 2
-    wire = leaving / max(large - (3 * few + 2) * task - few**2 * message / THREADS, 1e-3) / 2
+    wire = leaving / max(large - (2 * few + 1) * task - few**2 * message / THREADS, 1e-3) / 2
     workers = Rates(workers=2, exchange_bytes=wire, task_seconds=task, message_seconds=message, **common)
     return {"threads": threads, "two workers": workers}
 

@@ -219,12 +219,13 @@ def main() -> None:
     options = parse()
     console = Console()
     effort = Effort(options.quick, 1 if options.quick else options.repeat)
-    record = Record(describe_machine("polars"), {"quick": effort.quick, "repeat": effort.repeat})
+    record = Record(describe_machine("polars"), {"quick": effort.quick, "repeat": effort.repeat, "commits": {}})
     path = options.output / FILE
     if path.exists():
         before = read(path)
         check_one_machine(before.machine, record.machine)
         record.points.extend(before.points)
+        record.settings["commits"] |= before.settings["commits"]
     for name in options.sections or SECTIONS:
         record.points[:] = [point for point in record.points if point.figure.split()[0] != name]
         console.rule(name)
@@ -232,6 +233,7 @@ def main() -> None:
             record.points.append(point)
             text = f"{point.figure:16} {point.series:28} {point.x:13,.1f} {point.median:12.5g} {point.unit}"
             console.print(text, markup=False, highlight=False, soft_wrap=True)
+        record.settings["commits"][name] = record.machine["commit"]
         record.write(path)
 
 

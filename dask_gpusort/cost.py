@@ -1,15 +1,16 @@
 """What a plan costs: tasks, rounds, messages and bytes from the plan alone, and seconds on a machine that was measured.
 
-With n keys of w bytes (companions included) in P chunks, G groups, R rounds, s samples a chunk and b-bit digits::
+With n keys of w bytes (companions included) in P chunks, G groups, R rounds and s samples a chunk, e bytes an entry::
 
     stage      bytes read and written           beside the keys
     sort       2 n w                            P tasks
-    count      P (R s (k + 24) + 8 2^b)         R rounds; the answers of all chunks go to one task
+    count      R P (s + 3 G) e, and less above  R + 1 trees of tasks over the chunks' answers
     exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds on a machine, whose rates are measured (`benchmarks.cost`) or assumed.
+`predict` turns this into seconds on a machine, whose rates are measured (`benchmarks.cost`) or assumed. Keys that are
+still in question after the rounds are sent to two groups (`Plan.in_question`, at most); they are counted once here.
 """
 
 from __future__ import annotations
@@ -20,12 +21,8 @@ from dataclasses import dataclass
 from dask.utils import format_bytes
 
 from . import plan as plans
-from .plan import Exchange, Plan
+from .plan import ENDS_PER_GROUP, ENTRY_BYTES, Exchange, Plan
 
-#: Bytes that go with each sampled key of an answer: its bracket, and the keys below it and up to it.
-ENTRY_BYTES = 24
-#: Bytes of one count in a digit histogram.
-COUNT_BYTES = 8
 #: How often every key is read and written between the sort of its chunk and the merge of its group: views of the sorted
 #: chunks, shards to disk and back, or slabs.
 CROSSINGS: dict[Exchange, int] = {"gather": 0, "p2p": 4, "tasks": 2, "device": 2}
@@ -40,7 +37,7 @@ class Cost:
     tasks : int
         Without those that make the input.
     rounds : int
-        Of counting.
+        Of counting, the last one included.
     messages : int
         What the exchange moves one by one, from a task to another.
     pieces : int
@@ -50,7 +47,7 @@ class Cost:
     exchanged_bytes : float
         What the exchange hands on. Of W workers the share 1 - 1/W leaves its worker.
     counted_bytes : float
-        What the scan tasks receive, in all rounds, at most.
+        What the tasks of the counting receive, in all rounds, at most.
     """
 
     tasks: int
@@ -73,7 +70,7 @@ class Rates:
     sort_keys, merge_keys : float
         Keys a second that one thread sorts in a chunk, and merges in a group.
     scan_bytes : float
-        Bytes of answers a second that the scan task takes in.
+        Bytes of answers a second that a task of the counting takes in.
     exchange_bytes : float
         Bytes a second that each worker sends.
     task_seconds : float
@@ -95,20 +92,26 @@ class Rates:
 
 def cost_of(plan: Plan) -> Cost:
     """What a plan costs, counted from shapes, dtypes and the number of groups."""
-    chunks, groups, rounds = len(plan.sizes), len(plan.groups), 1 + plan.rounds
+    chunks, groups = len(plan.sizes), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    digits = COUNT_BYTES << plan.radix_bits if plan.radix_bits else 0
-    entry = plan.order.transit_dtype.itemsize + ENTRY_BYTES
     senders = {"gather": 0, "p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}[plan.exchange]
     return Cost(
         tasks=plan.num_tasks,
-        rounds=rounds,
+        rounds=1 + plan.rounds,
         messages=senders * groups,
         pieces=chunks * groups,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
         exchanged_bytes=all_bytes if senders else 0,
-        counted_bytes=chunks * (rounds * plan.samples * entry + digits),
+        counted_bytes=_counted_bytes(plan),
     )
+
+
+def _counted_bytes(plan: Plan) -> float:
+    if plan.exchange == "device":
+        return plan.table_bytes
+    entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
+    summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)
+    return plan.rounds * entry * (len(plan.sizes) * (plan.samples + ends) + summed)
 
 
 def predict(plan: Plan, rates: Rates) -> dict[str, float]:
@@ -129,7 +132,8 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
     leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
     return {
         "sort": keys / (rates.sort_keys * rates.threads),
-        "count": cost.counted_bytes / rates.scan_bytes,
+        # The top of the tree is one task; those below it run at once.
+        "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
         "exchange": leaving / (rates.exchange_bytes * rates.workers)
         + cost.messages * rates.message_seconds / rates.threads,
         "merge": (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dask_gpusort.cost import ENTRY_BYTES, Rates, cost_of, describe, predict
+from dask_gpusort.cost import Rates, cost_of, describe, predict
 from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import ENTRY_BYTES, Workers, make_plan
 
 MIB = 1 << 20
 RATES = Rates(
@@ -45,8 +45,9 @@ def test_counts_of_an_exchange(exchange, crossings, messages):
     assert cost.pieces == 40 * 8
     assert cost.exchanged_bytes == (40 * 1_000 * 12 if messages else 0)
     assert cost.rounds == 1 + made.rounds
-    answers = made.samples * (8 + ENTRY_BYTES) * cost.rounds + (8 << made.radix_bits)
-    assert cost.counted_bytes == 40 * answers
+    # Two tasks add up the answers of 32 and of 8 chunks, and one theirs.
+    entries = 40 * (made.samples + 3 * 8) + 2 * (made.kept_samples + 3 * 8)
+    assert cost.counted_bytes == made.rounds * entries * (8 + ENTRY_BYTES)
 
 
 def test_counts_between_devices():
@@ -69,7 +70,7 @@ def test_seconds_follow_from_the_rates():
     cost = cost_of(made)
     assert predict(made, RATES) == {
         "sort": pytest.approx(40_000 / 8e8),
-        "count": pytest.approx(cost.counted_bytes / 1e9),
+        "count": pytest.approx((cost.counted_bytes / 8 + made.rounds * made.table_bytes) / 1e9),
         "exchange": pytest.approx(40_000 * 8 * 3 / 4 / 4e9 + 320 * 1e-4 / 8),
         "merge": pytest.approx((40_000 / 2e8 + 320 * 1e-5) / 8),
         "tasks": pytest.approx(cost.tasks * 1e-3),

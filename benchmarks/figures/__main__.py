@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure as Drawing
 
+from ..measured import QUIET
 from ..points import RESULTS, ROOT, Record, read
 from . import cpu, gpu
 from .style import save
@@ -82,12 +82,18 @@ FIGURES = {
 }
 
 
-def source_of(machine: dict[str, Any], command: str) -> str:
-    """What stands below a figure."""
+def source_of(record: Record, figure: Figure) -> str:
+    """What stands below a figure: machine, commit, command, and how much of the machine others took."""
+    machine = record.machine
     where = machine.get("device") or f"{machine.get('cpu')}, {machine.get('cores')} cores"
-    commit = machine.get("commit", "unknown")
+    # Sections of one record may be of several commits.
+    commits = record.settings.get("commits", {})
+    commit = commits.get(figure.parts[0].split()[0], machine.get("commit", "unknown"))
     told = "" if commit == "unknown" else f" · commit {commit[:10]}"
-    return f"{where}{told} · {command}"
+    shares = [point.others for point in record.points if point.figure in figure.parts and point.others is not None]
+    if shares and max(shares) > QUIET:
+        told += f" · other processes took up to {100 * max(shares):.0f} % of the processors"
+    return f"{where}{told} · {figure.command}"
 
 
 def main() -> None:
@@ -111,7 +117,7 @@ def main() -> None:
             print(f"{name}: not drawn, nothing is stored of it: measure it by `{figure.command}`")
             continue
         path = (options.output or options.results) / f"{name}.svg"
-        save(figure.draw(record), path, source_of(record.machine, figure.command))
+        save(figure.draw(record), path, source_of(record, figure))
         print(f"{name}: {path}")
 
 
