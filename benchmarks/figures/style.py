@@ -56,12 +56,17 @@ SETTINGS = {
 
 @contextmanager
 def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, list[Axes]]]:
-    """An empty figure of one row of axes under a title."""
+    """An empty figure of one row of axes under a title; when it is full, lines that are named get their names."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
         axes = figure.subplots(1, columns, squeeze=False, **options)
         yield figure, list(axes[0])
+        for one in axes[0]:
+            if one.lines and one.get_yscale() == "linear":
+                one.set_ylim(bottom=0)
+        for one in axes[0]:
+            label_ends(one)
 
 
 def save(figure: Figure, path: Path, source: str) -> None:
@@ -111,7 +116,7 @@ def draw_lines(
     *,
     labelled: bool = True,
 ) -> None:
-    """Lines with markers, their names at their right ends. Scales and limits are to be set before.
+    """Lines with markers; their names come to their right ends when the page is full.
 
     Parameters
     ----------
@@ -124,27 +129,29 @@ def draw_lines(
     labelled : bool
         Not where axes beside these tell the same colours already.
     """
-    ends = []
     for number, (series, places) in enumerate(lines.items()):
-        colour = (colours or {}).get(series, CYCLE[number % len(CYCLE)])
-        x, y = zip(*places, strict=True)
-        line = "--" if series in dashed else "-"
-        axes.plot(x, y, line, color=colour, marker=MARKERS[number % len(MARKERS)], clip_on=False, zorder=3)
-        ends.append((x[-1], y[-1], series, colour))
-    if axes.get_yscale() == "linear":
-        axes.set_ylim(bottom=0)
-    if labelled:
-        label_ends(axes, ends)
+        axes.plot(
+            *zip(*places, strict=True),
+            "--" if series in dashed else "-",
+            color=(colours or {}).get(series, CYCLE[number % len(CYCLE)]),
+            marker=MARKERS[number % len(MARKERS)],
+            clip_on=False,
+            zorder=3,
+            label=series if labelled else f"_{series}",
+        )
 
 
-def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the right of the axes, each as near its line's end as the others let it."""
+def label_ends(axes: Axes) -> None:
+    """Names of lines at the right of the axes, each as near its line's end as the others let it."""
     axes.figure.draw_without_rendering()  # positions are known once the figure is laid out
     points_per_pixel = 72 / axes.figure.dpi
     placed = []
-    for x, y, series, colour in sorted(ends, key=lambda end: end[1]):
-        height = axes.transData.transform((x, y))[1] * points_per_pixel
-        placed.append([height, height, x, y, series, colour])
+    for line in axes.lines:
+        if not str(line.get_label()).startswith("_"):
+            x, y = line.get_xdata()[-1], line.get_ydata()[-1]
+            height = axes.transData.transform((x, y))[1] * points_per_pixel
+            placed.append([height, height, x, y, line.get_label(), line.get_color()])
+    placed.sort(key=lambda label: label[0])
     # Upwards each label leaves room for the one below; what that adds is shared between up and down.
     for below, above in itertools.pairwise(placed):
         above[0] = max(above[0], below[0] + LABEL_STEP)
