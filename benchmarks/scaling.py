@@ -47,8 +47,8 @@ MANY_CHUNKS_KEYS = 20_480_000
 CLUSTER_CHUNKS = 1_024
 #: Random words that are and-ed together, as Thearling and Smith proposed: each bit is set once in 2**k.
 WORDS = (1, 2, 3, 4, 6, 8, 12)
-#: Keys up to which the network is asked to sort: it has some (log2 n)**2 / 2 layers.
-NETWORK_KEYS = 1 << 22
+#: Keys that the network is asked to sort, as powers of two: it has some (log2 n)**2 / 2 layers.
+NETWORK_LOG2 = (10, 13, 16, 19)
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def by_network(n: int) -> Iterator[Any]:
 
 def network_points(effort: Effort) -> Iterator[Point]:
     """The network of the whole array beside our sort and NumPy's."""
-    for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in (10, 13, 16, 19, 22)]:
+    for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in NETWORK_LOG2]:
         jobs = {
             "network, a layer at a time": (by_network, n),
             "ours": (sort_by, "sort", THREADS[-1], n),
