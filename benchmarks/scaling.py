@@ -47,6 +47,14 @@ MANY_CHUNKS_KEYS = 20_480_000
 CLUSTER_CHUNKS = 1_024
 #: Random words that are and-ed together, as Thearling and Smith proposed: each bit is set once in 2**k.
 WORDS = (1, 2, 3, 4, 6, 8, 12)
+#: Prefixes of the tasks of each phase.
+PHASES = {
+    "sort": ("sort-local",),
+    "count": ("sort-count", "sort-sum"),
+    "find the cuts": ("sort-scan", "sort-cut"),
+    "scatter": ("sort-scatter",),
+    "merge": ("sort-merge",),
+}
 #: Keys that the network is asked to sort, as powers of two: it has some (log2 n)**2 / 2 layers.
 NETWORK_LOG2 = (10, 13, 16, 19)
 
@@ -126,13 +134,15 @@ def profiled_sort(method: str, n: int) -> Iterator[Any]:
         seconds: Counter[str] = Counter()
         for task in result[1].results:
             seconds[key_split(task.key)] += task.end_time - task.start_time
-        return {phase: seconds[phase] for phase in PHASES}
+        unknown = {name for name in seconds if name.startswith("sort-")} - {
+            name for names in PHASES.values() for name in names
+        }
+        if unknown:
+            raise AssertionError(f"tasks of no known phase: {unknown}")
+        return {phase: sum(seconds[name] for name in names) for phase, names in PHASES.items()}
 
     work()
     yield work, seconds_of_phases
-
-
-PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge")
 
 
 def phases_points(effort: Effort) -> Iterator[Point]:

@@ -50,33 +50,32 @@ def draw_threads(record: Record) -> Figure:
 
 def draw_phases(record: Record) -> Figure:
     """Where the time goes, as in the paper's figure 9."""
-    names = {
-        "sort-local": ("sort each chunk", BLUE),
-        "sort-count": ("count", ORANGE),
-        "sort-scan": ("scan", VERMILION),
-        "sort-scatter": ("scatter", GREEN),
-        "sort-merge": ("merge", SKY),
-    }
+    colours = dict(zip(PHASES, (BLUE, ORANGE, VERMILION, GREEN, SKY), strict=True))
     with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (
         figure,
         both,
     ):
         for axes, method in zip(both, ("radix", "merge"), strict=True):
             lines = record.lines(f"phases {method}")
-            sizes = [point.x for point in lines[PHASES[0]]]
+            sizes = [point.x for point in lines["sort"]]
             totals = [sum(lines[phase][place].median for phase in PHASES) for place in range(len(sizes))]
             left = [0.0] * len(sizes)
             for phase in PHASES:
-                label, colour = names[phase]
                 shares = [100 * lines[phase][place].median / totals[place] for place in range(len(sizes))]
-                axes.barh(range(len(sizes)), shares, left=left, color=colour, label=label, edgecolor="white")
+                axes.barh(range(len(sizes)), shares, left=left, color=colours[phase], label=phase, edgecolor="white")
                 left = [a + b for a, b in zip(left, shares, strict=True)]
             axes.set_title("cuts by digits and samples" if method == "radix" else "cuts by samples (merge path)")
             axes.set_yticks(range(len(sizes)), [f"$2^{{{int(n).bit_length() - 1}}}$ keys" for n in sizes])
             axes.set_xlabel("% of the time of all tasks")
             axes.grid(axis="y", visible=False)
             axes.set_xlim(0, 100)
-        figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PHASES), fontsize=9)
+        figure.legend(
+            *both[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=len(PHASES),
+            fontsize=9,
+            borderaxespad=2.2,
+        )
     return figure
 
 
@@ -141,5 +140,7 @@ def draw_cost(record: Record) -> Figure:
             axes.set_xlabel("chunks")
             axes.set_ylabel("seconds" if place == "threads" else "")
             axes.grid(axis="x", visible=False)
-        figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8.5)
+        figure.legend(
+            *both[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8.5, borderaxespad=2.2
+        )
     return figure

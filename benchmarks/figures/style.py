@@ -31,6 +31,8 @@ CYCLE = (BLUE, BLACK, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 #: Inches: 828 pixels of 96 to an inch, as wide as a README's column.
 WIDTH = 8.625
+#: Room below for where the data come from.
+SOURCE_INCHES = 0.2
 #: Least distance between two labels, in points.
 LABEL_STEP = 13.0
 
@@ -59,6 +61,8 @@ def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterato
     """An empty figure of one row of axes under a title; when it is full, lines that are named get their names."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        room = SOURCE_INCHES / height
+        figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
         axes = figure.subplots(1, columns, squeeze=False, **options)
         yield figure, list(axes[0])
@@ -80,7 +84,7 @@ def save(figure: Figure, path: Path, source: str) -> None:
         Machine, commit and command.
     """
     with mpl.rc_context(SETTINGS):
-        figure.supxlabel(source, x=0.01, ha="left", fontsize=8, color=GREY)
+        figure.text(0.01, 0.01, source, fontsize=8, color=GREY)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
 
