@@ -41,7 +41,7 @@ def draw_threads(record: Record) -> Figure:
             scale_axes(axes, KEYS, "times faster" if work == "sort" else "", log_y=False)
             axes.set_title(title)
             axes.axhline(1, color=BLACK, linewidth=1)
-            axes.annotate("NumPy", (0, 1), (4, 4), xycoords=("axes fraction", "data"), textcoords="offset points")
+            axes.annotate("NumPy", (0, 1), (4, -12), xycoords=("axes fraction", "data"), textcoords="offset points")
             ours = {series: points for series, points in lines.items() if series != "NumPy"}
             speed_ups = {name: [(p.x, base[p.x] / p.median) for p in points] for name, points in ours.items()}
             draw_lines(axes, speed_ups, COLOURS)
