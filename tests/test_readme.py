@@ -165,9 +165,33 @@ SENTENCES: dict[str, Numbers] = {
 }
 
 
+def errors(place: str) -> list[float]:
+    """Least and greatest error of the cost model, in percent."""
+    found = json.loads((RESULTS / "cost_cpu.json").read_text())["settings"][f"errors, {place}"].values()
+    return [100 * min(found), 100 * max(found)]
+
+
+def projected(chunks: int, exchange: str) -> dict[str, Any]:
+    rows = json.loads((RESULTS / "projection.json").read_text())["rows"]
+    return next(row for row in rows if (row["chunks"], row["exchange"]) == (chunks, exchange))
+
+
 def tasks(exchange: str, chunks: int) -> float:
     """Tasks of a graph that was built."""
     return float(one(rows_of("core_cpu"), f"graph of {chunks:,} chunks, `{exchange}`")["samples"]["tasks"][0])
+
+
+def of_projection() -> list[float]:
+    """Numbers of the table of 100 TB, row by row."""
+    found = []
+    for exchange in ("p2p", "device"):
+        for chunks in (10_000, 100_000):
+            row = projected(chunks, exchange)
+            cost, seconds = row["cost"], row["seconds"]
+            assert row["built_tasks"] in (cost["tasks"], None)
+            found += [row["groups"], cost["tasks"], cost["messages"]]
+            found += [seconds["sort"] + seconds["merge"], seconds["exchange"], seconds["tasks"]]
+    return found
 
 
 def table_rows() -> Iterator[tuple[str, str]]:
@@ -215,6 +239,23 @@ def test_a_sentence_says_what_is_stored(sentence: str) -> None:
     found = re.search(sentence, " ".join(README.split()))
     assert found is not None, "no such sentence: say here how it reads now"
     check([group.strip("(),.;") for group in found.groups()], SENTENCES[sentence]())
+
+
+def test_the_benchmarks_own_page_says_what_is_stored() -> None:
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    text = " ".join(page.split())
+    found = re.search(r"off by (-?\d+) to (-?\d+) % on threads and by (-?\d+) to (-?\d+) % on two workers", text)
+    assert found is not None
+    assert [float(group) for group in found.groups()] == [
+        round(number) for place in ("threads", "two workers") for number in errors(place)
+    ]
+    rows = re.findall(r"^\| [\d,]+ \| `(?:p2p`, 9,600 cores|device`, 800 GPUs) \|(.*)$", page, re.MULTILINE)
+    quoted = [number for row in rows for number in NUMBER.findall(row)]
+    check(quoted, of_projection())
+    assumed = json.loads((RESULTS / "projection.json").read_text())["settings"]
+    found = re.search(r"a host needs (\S+) GB/s.*read and write storage takes (\S+) s", text)
+    assert found is not None
+    check(list(found.groups()), [assumed["network_bytes_a_host"] / 1e9, assumed["storage_seconds"]])
 
 
 @pytest.mark.parametrize(

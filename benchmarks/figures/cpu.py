@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from ..peers import OURS
 from ..points import Record
 from ..scaling import PHASES
-from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, page, rates, scale_axes, short
+from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, page, rates, scale_axes
 
 COLOURS = {
     OURS: BLUE,
@@ -124,19 +124,19 @@ def draw_network(record: Record) -> Figure:
 def draw_cost(record: Record) -> Figure:
     """What the cost model predicts, stage by stage, and what was measured."""
     stages = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks": PURPLE}
-    with page("Sorting 20M int64 keys: predicted by the cost model, and measured", 3.8, 2) as (figure, both):
+    with page("Sorting 20M int64 keys: predicted (bars) and measured", 3.8, 2) as (figure, both):
         for axes, place in zip(both, ("threads", "two workers"), strict=True):
             lines = record.lines(f"cost {place}")
             places = range(len(lines["measured"]))
             bottom = [0.0 for _ in places]
             for stage, colour in stages.items():
                 seconds = [point.median for point in lines[stage]]
-                axes.bar(places, seconds, 0.6, bottom, color=colour, edgecolor="white", label=f"predicted: {stage}")
+                axes.bar(places, seconds, 0.6, bottom, color=colour, edgecolor="white", label=stage)
                 bottom = [a + b for a, b in zip(bottom, seconds, strict=True)]
             measured = [point.median for point in lines["measured"]]
             axes.scatter(places, measured, marker="D", color=BLACK, label="measured", clip_on=False, zorder=3)
             axes.set_title(place)
-            axes.set_xticks(places, [short(point.x) for point in lines["measured"]])
+            axes.set_xticks(places, [f"{point.x:,.0f}" for point in lines["measured"]])
             axes.set_xlabel("chunks")
             axes.set_ylabel("seconds" if place == "threads" else "")
             axes.grid(axis="x", visible=False)
