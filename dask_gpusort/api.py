@@ -16,11 +16,11 @@ from .arguments import (
     one_behind_the_other,
     output_chunks,
 )
+from .cost import describe
 from .graph.global_sort import Want, global_sort, plan_for
 from .graph.ordered import is_ordered
 from .graph.rows import sort_rows, way_of
 from .graph.several import Keys
-from .plan import describe
 
 
 def sort(
@@ -219,7 +219,7 @@ def explain(
     Returns
     -------
     str
-        Path, rounds, groups, exchange, number of tasks and projected peak bytes, a line each.
+        Path, rounds, groups, exchange, number of tasks, projected peak bytes and what it costs, a line each.
     """
     options = Options(kind, order, stable, descending, method, exchange, key, less)
     array, axis = flattened(checked_array(a), axis)

@@ -38,9 +38,9 @@ def suites() -> Iterator[Any]:
     finally:
         sys.path.remove(str(ROOT))
     for module in modules:
-        for _, suite in inspect.getmembers(module, inspect.isclass):
-            if suite.__module__ == module.__name__ and hasattr(suite, "params"):
-                yield pytest.param(suite, id=f"{module.__name__}.{suite.__name__}")
+        for name, suite in inspect.getmembers(module, inspect.isclass):
+            if suite.__module__ == module.__name__ and not name.startswith("_"):
+                yield pytest.param(suite, id=f"{module.__name__}.{name}")
 
 
 @pytest.mark.parametrize("suite", list(suites()))
@@ -51,6 +51,11 @@ def test_suite(suite: Any) -> None:
     size = getattr(suite, "small", SMALL)
     for others in itertools.product(*suite.params[1:]):
         benchmark = suite()
+        if _impossible(dict(zip(suite.param_names[1:], others, strict=True))):
+            # So asv leaves it out.
+            with pytest.raises(NotImplementedError, match="CuPy"):
+                benchmark.setup(size, *others)
+            continue
         benchmark.setup(size, *others)
         try:
             for method in methods:
@@ -60,8 +65,44 @@ def test_suite(suite: Any) -> None:
                 benchmark.teardown(size, *others)
 
 
+def _impossible(parameters: dict[str, Any]) -> bool:
+    """Whether a benchmark asks for a device that is not there, or for keys that it does not have."""
+    clock = importlib.import_module("benchmarks.suites.clock")
+    on_device = parameters.get("backend") == "cupy"
+    return on_device and (not clock.has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
+
+
+def test_every_subject_is_measured_on_both_sides() -> None:
+    measured = {suite.values[0] for suite in suites()}
+    by_subject = {name: [suite for suite in measured if suite.__module__.endswith(name)] for name in SUITES}
+    for name in ("keys", "pairs", "rows", "merge", "exchange"):
+        assert any(["numpy", "cupy"] in suite.params for suite in by_subject[name]), name
+    methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
+    assert {"track_rate", "track_share_of_copy", "peakmem_work", "time_work", "track_tasks"} <= methods
+
+
+def test_rates_are_of_the_time_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = importlib.import_module("benchmarks.suites.clock")
+    base = importlib.import_module("benchmarks.suites.base")
+    ticks = itertools.count(step=2)
+    monkeypatch.setattr(clock, "seconds", lambda: float(next(ticks)))
+
+    class Doing(base._Sorting, base._WithBandwidth):
+        x = np.zeros(1, "i4")
+        done = 0
+
+        def work(self, *_: Any) -> None:
+            self.done += 1
+
+    doing = Doing()
+    assert doing.track_rate(1_000, "numpy") == 500
+    assert doing.done == 1 + clock.REPEATS
+    monkeypatch.setattr(base, "copy_bandwidth", lambda backend: 16_000.0)
+    assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
+
+
 def test_every_module_is_known() -> None:
-    others = {"__init__", "data"}
+    others = {"__init__", "base", "clock", "data"}
     assert {path.stem for path in (ROOT / "benchmarks" / "suites").glob("*.py")} - others == set(SUITES)
 
 

@@ -22,6 +22,7 @@ ROOMS = [
     "api",
     "arguments",
     "graph",
+    "cost",
     "plan",
     "chunk",
     "kernels",

@@ -173,7 +173,7 @@ def test_explain_says_everything():
     x = da.zeros(10**7, chunks=10**5, dtype="f4")
     text = dask_gpusort.explain(x, descending=True, stable=True)
     lines = {line.split()[0]: line for line in text.splitlines()}
-    assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "tasks", "peak"]
+    assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "tasks", "peak", "cost"]
     assert "float32, descending, stable" in lines["keys"]
     assert "radix" in lines["path"]
     assert "100 in, 100 out" in lines["chunks"]
@@ -181,6 +181,13 @@ def test_explain_says_everything():
     assert "tasks" in dask_gpusort.explain(x, exchange="tasks")
     assert "merge" in dask_gpusort.explain(x, method="merge")
     assert "1,000 out" in dask_gpusort.explain(x, chunks=10**4)
+
+
+def test_explain_says_what_it_costs():
+    x = da.zeros(1 << 20, chunks=1 << 16, dtype="i8")
+    (line,) = [line for line in dask_gpusort.explain(x, exchange="tasks").splitlines() if line.startswith("cost ")]
+    # 8 MiB, six times; one bundle of 16 chunks and two groups of 4 MiB.
+    assert "48.00 MiB read and written, 2 messages, " in line
 
 
 def test_explain_of_several_dimensions():

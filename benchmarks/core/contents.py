@@ -63,13 +63,18 @@ def expected(distribution: str, n: int, chunks: int) -> tuple[int, int, int]:
 
 
 def check_sorted(parts: Iterable[Any], distribution: str, n: int, chunks: int) -> list[int]:
-    """Raise unless the chunks are the sorted keys; gives their sizes."""
+    """Raise unless the chunks are the sorted keys of `benchmarks.suites.data.dask_keys`; gives their sizes."""
+    return check_parts(parts, expected(distribution, n, chunks))
+
+
+def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]:
+    """Raise unless the chunks are in order and have these checksums; gives their sizes."""
     held = list(parts)
     full = [part for part in held if part.keys]
     if not all(part.in_order for part in full):
         raise AssertionError("a chunk of the result is not in order")
     if any(after.first < before.last for before, after in pairwise(full)):
         raise AssertionError("a chunk of the result begins below the end of the one before")
-    if checksums(full) != expected(distribution, n, chunks):
+    if checksums(full) != wanted:
         raise AssertionError("the result does not hold the keys of the input")
     return [part.keys for part in held]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import dask.array as da
 from distributed import Client, LocalCluster
@@ -27,13 +28,19 @@ def build(chunks: int, exchange: str) -> tuple[float, int]:
     return time.perf_counter() - start, len(tasks) - chunks
 
 
-def rows(effort: Effort) -> Iterator[Row]:
-    """Measure the section."""
-    # The engine is only planned for where there is a cluster; it runs nothing here.
+@contextmanager
+def a_client() -> Iterator[Client]:
+    """A client of two workers that run nothing: the engine is only planned for where there is a cluster."""
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster),
+        Client(cluster) as client,
     ):
+        yield client
+
+
+def rows(effort: Effort) -> Iterator[Row]:
+    """Measure the section."""
+    with a_client():
         yield from _rows(effort, ("gather", "tasks", "p2p"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +13,9 @@ from typing import Any
 
 import psutil
 
+from ..points import ROOT, commit_of
+
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def machine() -> dict[str, Any]:
         "load_before": os.getloadavg()[0],
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
-        "commit": commit(),
+        "versions": {name: version_of(name) for name in PACKAGES},
+        "commit": commit_of(ROOT),
     }
 
 
@@ -71,24 +71,12 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Version of an installed package, or "none"."""
     try:
         return version(name)
     except PackageNotFoundError:
         return "none"
-
-
-def commit() -> str:
-    """The commit that was measured, with a plus if files differ from it."""
-
-    def git(*command: str) -> str:
-        done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    head = git("rev-parse", "HEAD")
-    # Results, this run's among them, do not change what is measured.
-    changed = git("status", "--porcelain", "--", ".", ":!benchmarks/results")
-    return f"{head or 'unknown'}{'+' if changed else ''}"
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
+
+from .clock import has_device
 
 #: Exponent of the Zipf distribution: the most frequent key makes up a good third.
 ZIPF = 1.5
 
+BACKENDS = ["numpy", "cupy"]
 DISTRIBUTIONS = ("uniform", "zipf", "mostly equal", "equal", "sorted", "reversed")
 
 
@@ -55,14 +59,69 @@ def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return np.char.mod("%x", keys).astype(dtype)
 
 
-def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8") -> da.Array:
-    """Keys in a number of equal chunks, each made when it is needed."""
+def and_of(words: int, n: int, dtype: str) -> np.ndarray:
+    """Keys of low entropy: so many random words and-ed together, as Thearling and Smith proposed (1992).
+
+    Parameters
+    ----------
+    words : int
+        Each bit is set once in ``2**words``.
+    n : int
+    dtype : str
+        Unsigned.
+
+    Returns
+    -------
+    array, shape (n,)
+    """
+    rng, dtype_ = np.random.default_rng(2), np.dtype(dtype)
+    keys = np.full(n, np.iinfo(dtype_).max, dtype_)
+    for _ in range(words):
+        keys &= rng.integers(0, np.iinfo(dtype_).max, n, dtype_, endpoint=True)
+    return keys
+
+
+def module_of(backend: str) -> Any:
+    """NumPy or CuPy.
+
+    Raises
+    ------
+    NotImplementedError
+        If CuPy is asked for where there is no GPU: asv then leaves the benchmark out.
+    """
+    if backend == "numpy":
+        return np
+    if not has_device():
+        raise NotImplementedError("needs CuPy and a GPU")
+    import cupy
+
+    return cupy
+
+
+def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8", backend: str = "numpy") -> da.Array:
+    """Keys in a number of equal chunks, each made when it is needed.
+
+    Raises
+    ------
+    NotImplementedError
+        As `module_of`, and if the backend has no such dtype.
+    """
+    module = module_of(backend)
+    if module is not np and np.dtype(dtype).kind not in "biufc":
+        raise NotImplementedError(f"CuPy has no {dtype}")
     size = n // chunks
     numbers = da.arange(chunks, chunks=1)
-    return numbers.map_blocks(
+    keys = numbers.map_blocks(
         _chunk_of, size, size * chunks, distribution, dtype, chunks=((size,) * chunks,), dtype=dtype
     )
+    return keys if module is np else keys.map_blocks(module.asarray, dtype=dtype, meta=module.empty(0, dtype))
 
 
 def _chunk_of(number: np.ndarray, *args: Any) -> np.ndarray:
     return make_chunk(int(number[0]) if number.size else 0, *args)
+
+
+def held(*arrays: Any) -> Any:
+    """Arrays, computed on the threads of this process and held in chunks."""
+    found = dask.persist(*arrays, scheduler="threads")
+    return found[0] if len(arrays) == 1 else found

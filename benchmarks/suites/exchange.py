@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import dask
+import logging
+from typing import Any
+
 from distributed import Client, LocalCluster, wait
 
 import dask_gpusort
 
-from .data import dask_keys
+from .base import _Sorting
+from .data import BACKENDS, dask_keys, held
 
 CHUNK_KEYS = 20_000
 
 
-class Threads:
-    params = ([64, 512], ["gather", "tasks"], ["uniform", "equal"])
-    param_names = ("chunks", "exchange", "distribution")
-    small = 8
+class Threads(_Sorting):
+    params = ([64 * CHUNK_KEYS, 512 * CHUNK_KEYS], ["gather", "tasks", "device"], ["uniform", "equal"], BACKENDS)
+    param_names = ("n", "exchange", "distribution", "backend")
+    small = 8 * CHUNK_KEYS
 
-    def setup(self, chunks: int, exchange: str, distribution: str) -> None:
-        self.x = dask_keys(distribution, chunks * CHUNK_KEYS, chunks).persist(scheduler="threads")
+    def setup(self, n: int, exchange: str, distribution: str, backend: str) -> None:
+        self.x = held(dask_keys(distribution, n, n // CHUNK_KEYS, "i8", backend))
 
-    def time_sort(self, chunks: int, exchange: str, distribution: str) -> None:
-        dask_gpusort.sort(self.x, exchange=exchange).compute(scheduler="threads")
+    def work(self, n: int, exchange: str, distribution: str, backend: str) -> None:
+        held(dask_gpusort.sort(self.x, exchange=exchange))
 
 
 class Cluster:
+    """On two processes of one thread, for NumPy chunks: a cluster of GPUs is `benchmarks.multi_gpu`'s subject."""
+
     params = ([64, 256], ["p2p", "tasks"])
     param_names = ("chunks", "exchange")
     small = 8
     timeout = 300
 
     def setup(self, chunks: int, exchange: str) -> None:
+        logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it reports each exchange as a warning
         self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
         self.client = Client(self.cluster)
         self.x = dask_keys("uniform", chunks * CHUNK_KEYS, chunks).persist()
@@ -41,6 +47,6 @@ class Cluster:
         self.client.close()
         self.cluster.close()
 
-    def time_sort(self, chunks: int, exchange: str) -> None:
+    def time_sort(self, chunks: int, exchange: str) -> Any:
         # Left on the workers: bringing the keys here is no part of the exchange.
-        wait(dask.persist(dask_gpusort.sort(self.x, exchange=exchange)))
+        wait(dask_gpusort.sort(self.x, exchange=exchange).persist())

@@ -9,48 +9,61 @@ import numpy as np
 import dask_gpusort
 from dask_gpusort import keys as key_codes
 
-from .data import DISTRIBUTIONS, dask_keys, make_chunk
+from .base import _Sorting, _WithBandwidth, _WithMemory
+from .clock import seconds
+from .data import BACKENDS, DISTRIBUTIONS, dask_keys, held, make_chunk
 
 N = 4_000_000
 
 
-class Dtypes:
-    params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [1, 16])
-    param_names = ("n", "dtype", "chunks")
+class Dtypes(_Sorting, _WithBandwidth):
+    params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [1, 16], BACKENDS)
+    param_names = ("n", "dtype", "chunks", "backend")
 
-    def setup(self, n: int, dtype: str, chunks: int) -> None:
-        self.x = dask_keys("uniform", n, chunks, dtype).persist(scheduler="threads")
+    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
 
-    def time_sort(self, n: int, dtype: str, chunks: int) -> None:
-        dask_gpusort.sort(self.x).compute(scheduler="threads")
-
-
-class Distributions:
-    params = ([N], ["i8", "f8"], list(DISTRIBUTIONS), [16])
-    param_names = ("n", "dtype", "distribution", "chunks")
-
-    def setup(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        self.x = dask_keys(distribution, n, chunks, dtype).persist(scheduler="threads")
-
-    def time_sort(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        dask_gpusort.sort(self.x).compute(scheduler="threads")
-
-    def peakmem_sort(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        dask_gpusort.sort(self.x).compute(scheduler="threads")
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.sort(self.x))
 
 
-class Options:
-    params = ([N], [{"descending": True}, {"stable": True}, {"method": "merge"}], [16])
-    param_names = ("n", "options", "chunks")
+class Distributions(_Sorting, _WithMemory):
+    params = ([N], ["i8", "f8"], list(DISTRIBUTIONS), [16], BACKENDS)
+    param_names = ("n", "dtype", "distribution", "chunks", "backend")
 
-    def setup(self, n: int, options: dict[str, Any], chunks: int) -> None:
-        self.x = dask_keys("uniform", n, chunks, "f8").persist(scheduler="threads")
+    def setup(self, n: int, dtype: str, distribution: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys(distribution, n, chunks, dtype, backend))
 
-    def time_sort(self, n: int, options: dict[str, Any], chunks: int) -> None:
-        dask_gpusort.sort(self.x, **options).compute(scheduler="threads")
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.sort(self.x))
+
+
+class Sizes(_Sorting):
+    params = ([10_000, 1_000_000, 32_000_000], ["i4", "i8"], [1, 16], BACKENDS)
+    param_names = ("n", "dtype", "chunks", "backend")
+
+    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.sort(self.x))
+
+
+class Options(_Sorting):
+    params = ([N], [{"descending": True}, {"stable": True}, {"method": "merge"}], [16], BACKENDS)
+    param_names = ("n", "options", "chunks", "backend")
+
+    def setup(self, n: int, options: dict[str, Any], chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, "f8", backend))
+
+    def work(self, n: int, options: dict[str, Any], chunks: int, backend: str) -> None:
+        held(dask_gpusort.sort(self.x, **options))
 
 
 class Codes:
+    """The codes of keys, which are NumPy's business alone: on a device the kernels encode as they read."""
+
+    timer = staticmethod(seconds)
     params = ([N], ["i8", "f4", "f8", "M8[ns]", "c8"])
     param_names = ("n", "dtype")
 

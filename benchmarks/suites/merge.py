@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk import ops_for
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order
 
-from .data import make_chunk
+from .clock import seconds
+from .data import BACKENDS, make_chunk, module_of
 
 N = 1 << 22
 
 
 class Merge:
-    params = ([N], ["i4", "i8"], [2, 4, 16, 64, 1024])
-    param_names = ("n", "dtype", "runs")
+    timer = staticmethod(seconds)
+    params = ([N], ["i4", "i8"], [2, 4, 16, 64, 1024], BACKENDS)
+    param_names = ("n", "dtype", "runs", "backend")
     #: A set-up for each measurement: a merge may write to its runs.
     number = 1
 
-    def setup(self, n: int, dtype: str, runs: int) -> None:
+    def setup(self, n: int, dtype: str, runs: int, backend: str) -> None:
+        module = module_of(backend)
         self.order = Order(np.dtype(dtype))
-        self.blocks = [make_chunk(number, n // runs, n, "uniform", dtype) for number in range(runs)]
-        self.pieces = [numpy_ops.local_sort(block, (), self.order, positions=False) for block in self.blocks]
-        self.pairs = [Run(piece.keys, (np.arange(len(piece), dtype=np.uint32),)) for piece in self.pieces]
+        chunks = [make_chunk(number, n // runs, n, "uniform", dtype) for number in range(runs)]
+        self.blocks = [module.asarray(chunk) for chunk in chunks]
+        self.ops: Any = ops_for(self.blocks[0])
+        self.pieces = [self.ops.local_sort(block, (), self.order, positions=False) for block in self.blocks]
+        self.pairs = [Run(piece.keys, (module.arange(len(piece), dtype=np.uint32),)) for piece in self.pieces]
+        self.sort_again = lambda: module.sort(module.concatenate(self.blocks))
 
-    def time_keys(self, n: int, dtype: str, runs: int) -> None:
-        numpy_ops.merge(self.pieces, self.order)
+    def time_keys(self, n: int, dtype: str, runs: int, backend: str) -> None:
+        self.ops.merge(self.pieces, self.order)
 
-    def time_pairs(self, n: int, dtype: str, runs: int) -> None:
-        numpy_ops.merge(self.pairs, self.order)
+    def time_pairs(self, n: int, dtype: str, runs: int, backend: str) -> None:
+        self.ops.merge(self.pairs, self.order)
 
-    def time_numpy_sort(self, n: int, dtype: str, runs: int) -> None:
-        """What there would be without a merge."""
-        np.sort(np.concatenate(self.blocks))
+    def time_fresh_sort(self, n: int, dtype: str, runs: int, backend: str) -> None:
+        """What there would be without a merge: NumPy's sort, or CuPy's."""
+        self.sort_again()

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-import dask
+from typing import Any
+
 import dask.array as da
 
 import dask_gpusort
 
-from .data import dask_keys
+from .base import _Sorting, _WithMemory
+from .data import BACKENDS, dask_keys, held, module_of
 
 N = 2_000_000
 
 
-class Argsort:
-    params = ([N], ["i4", "i8", "f8"], ["uniform", "zipf", "sorted"], [1, 16])
-    param_names = ("n", "dtype", "distribution", "chunks")
+class Argsort(_Sorting, _WithMemory):
+    params = ([N], ["i4", "i8", "f8"], ["uniform", "zipf", "sorted"], [1, 16], BACKENDS)
+    param_names = ("n", "dtype", "distribution", "chunks", "backend")
 
-    def setup(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        self.x = dask_keys(distribution, n, chunks, dtype).persist(scheduler="threads")
+    def setup(self, n: int, dtype: str, distribution: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys(distribution, n, chunks, dtype, backend))
 
-    def time_argsort(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        dask_gpusort.argsort(self.x).compute(scheduler="threads")
-
-    def peakmem_argsort(self, n: int, dtype: str, distribution: str, chunks: int) -> None:
-        dask_gpusort.argsort(self.x).compute(scheduler="threads")
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.argsort(self.x))
 
 
-class Companions:
-    params = ([N], ["i4", "i8"], [0, 4], [16])
-    param_names = ("n", "dtype", "columns", "chunks")
+class Companions(_Sorting):
+    params = ([N], ["i4", "i8"], [0, 4], [16], BACKENDS)
+    param_names = ("n", "dtype", "columns", "chunks", "backend")
 
-    def setup(self, n: int, dtype: str, columns: int, chunks: int) -> None:
-        keys = dask_keys("uniform", n, chunks, dtype)
-        shape = (keys.size, columns) if columns else keys.shape
-        values = da.ones(shape, chunks=(keys.chunks[0], *shape[1:]), dtype="f4")
-        self.keys, self.values = dask.persist(keys, values, scheduler="threads")
+    def setup(self, n: int, dtype: str, columns: int, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+        shape = (self.x.size, columns) if columns else self.x.shape
+        like = module_of(backend).empty(0, "f4")
+        self.values = held(da.ones_like(like, shape=shape, chunks=(self.x.chunks[0], *shape[1:])))
 
-    def time_sort_by_key(self, n: int, dtype: str, columns: int, chunks: int) -> None:
-        dask.compute(*dask_gpusort.sort_by_key(self.keys, self.values), scheduler="threads")
+    def work(self, *_: Any) -> None:
+        held(*dask_gpusort.sort_by_key(self.x, self.values))
+
+
+class Several(_Sorting):
+    params = ([N], ["i4", "i8"], [16], BACKENDS)
+    param_names = ("n", "dtype", "chunks", "backend")
+
+    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+        self.ties = held(self.x % 16)
+
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.lexsort((self.x, self.ties)))

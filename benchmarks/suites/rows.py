@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dask_gpusort
 
-from .data import dask_keys
+from .base import _Sorting
+from .data import BACKENDS, dask_keys, held
 
 N = 1 << 22
 CHUNKS = 16
 
 
-class Rows:
+class Rows(_Sorting):
     #: Elements in a row, and in how many chunks each row lies.
-    params = ([N], ["f4", "i8"], [(1 << 6, 1), (1 << 10, 1), (1 << 10, 4)], [-1, 0])
-    param_names = ("n", "dtype", "row", "axis")
+    params = ([N], ["f4", "i8"], [(1 << 6, 1), (1 << 10, 1), (1 << 10, 4)], [-1, 0], ["sort", "argsort"], BACKENDS)
+    param_names = ("n", "dtype", "row", "axis", "function", "backend")
     small = 1 << 14
 
-    def setup(self, n: int, dtype: str, row: tuple[int, int], axis: int) -> None:
+    def setup(self, n: int, dtype: str, row: tuple[int, int], axis: int, function: str, backend: str) -> None:
         length, parts = row
-        x = dask_keys("uniform", n, CHUNKS, dtype).reshape(n // length, length)
+        x = dask_keys("uniform", n, CHUNKS, dtype, backend).reshape(n // length, length)
         x = x.rechunk((-(-n // length * parts // CHUNKS), length // parts))
-        self.x = (x if axis == -1 else x.T).persist(scheduler="threads")
+        self.x = held(x if axis == -1 else x.T)
 
-    def time_sort(self, n: int, dtype: str, row: tuple[int, int], axis: int) -> None:
-        dask_gpusort.sort(self.x, axis=axis).compute(scheduler="threads")
-
-    def time_argsort(self, n: int, dtype: str, row: tuple[int, int], axis: int) -> None:
-        dask_gpusort.argsort(self.x, axis=axis).compute(scheduler="threads")
+    def work(self, n: int, dtype: str, row: tuple[int, int], axis: int, function: str, backend: str) -> Any:
+        return held(getattr(dask_gpusort, function)(self.x, axis=axis))

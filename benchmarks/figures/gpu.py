@@ -1,0 +1,186 @@
+"""The figures of what was measured on GPUs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..points import Point, Record
+from .cpu import KEYS, RATE
+from .style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    draw_lines,
+    page,
+    rates,
+    scale_axes,
+)
+
+COLOURS = {"ours": BLUE, "CUB": BLACK, "cupy.sort": GREY}
+#: What the algorithms are called in figures, and their colours.
+ALGORITHMS = {
+    "auto": ("ours", BLUE),
+    "CUB": ("CUB", BLACK),
+    "cupy.sort": ("CuPy", GREY),
+    "lsd": ("ours, least digit first", SKY),
+    "merge": ("merge sort", GREEN),
+    "four_step": ("radix, four steps", VERMILION),
+    "count_scan_reorder": ("count, scan, reorder", ORANGE),
+    "split": ("1-bit split", PURPLE),
+    "odd_even_merge": ("Batcher's network", BLACK),
+    "odd_even_transposition": ("odd-even transposition", GREY),
+}
+BASELINE = "PyTorch + NCCL, "
+DASHED = ("Batcher's network", "odd-even transposition")
+#: Kernels of an algorithm that are drawn apart, and their colours; what takes less is drawn together.
+KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
+#: Least share, in percent, in which a kernel's name has room.
+NAMED_SHARE = 14
+#: Works of `multi_gpu` that are drawn, and what they are called; $2^{28}$ and the like are keys of each GPU.
+WORKS = {
+    "u32-28": "uint32, $2^{28}$ a GPU",
+    "u32-30": "uint32, $2^{30}$ a GPU",
+    "u64-29": "uint64, $2^{29}$ a GPU",
+    "pairs-29": "pairs, $2^{29}$ a GPU",
+    "argsort-28": "argsort, $2^{28}$ a GPU",
+}
+
+
+def read_table(path: Path) -> Record:
+    """The rows of `gpu_table` that show times against n, as a record."""
+    content = json.loads(path.read_text())
+    points = []
+    for row in content["rows"]:
+        dtype, _, size = row["work"].partition(" keys, 2^")
+        for series in ("ours", "cub") if size else ():
+            name = "CUB" if series == "cub" else series
+            points.append(Point(f"sizes {dtype}", name, row["keys"], [row[series] / 1e3]))
+    return Record(content["machine"], {}, points)
+
+
+def read_gpus(path: Path) -> Record:
+    """The rows of `multi_gpu` as a record: keys a second against the number of GPUs."""
+    content = json.loads(path.read_text())
+    points = []
+    for row in content["rows"]:
+        if row["seconds"]:
+            rates_of_runs = [row["keys"] / seconds for seconds in row["seconds"]]
+            points.append(Point("gpus", row["work"], row["gpus"], rates_of_runs, "keys/s"))
+        if row["baseline"]:
+            name = f"{BASELINE}{row['work']}"
+            points.append(Point("gpus", name, row["gpus"], [row["keys"] / row["baseline"]], "keys/s"))
+    device = content["machine"].get("GPUs", "no GPU").partition(";")[0]
+    return Record({"device": device, **content["machine"]}, {}, points)
+
+
+def named(lines: Mapping[str, Sequence[Point]]) -> dict[str, Sequence[Point]]:
+    """Lines by the names of the algorithms that figures use."""
+    return {ALGORITHMS[series][0]: lines[series] for series in ALGORITHMS if series in lines}
+
+
+def draw_sizes(record: Record) -> Figure:
+    """Keys a second against n, beside CUB."""
+    with page("Sorting random keys on one GPU, beside CUB", 3.8, 2, sharey=True) as (figure, both):
+        for axes, dtype in zip(both, ("uint32", "uint64"), strict=True):
+            scale_axes(axes, KEYS, RATE if dtype == "uint32" else "")
+            axes.set_title(dtype)
+            lines = {series: rates(points) for series, points in record.lines(f"sizes {dtype}").items()}
+            draw_lines(axes, lines, COLOURS)
+    return figure
+
+
+def draw_algorithms(record: Record) -> Figure:
+    """Keys a second against n for every algorithm: the paper's figure 8 on today's hardware."""
+    title = "Sorting random uint32 keys on one GPU: the algorithms of the papers, ours, CUB"
+    with page(title, 5.6) as (figure, (axes,)):
+        scale_axes(axes, KEYS, RATE)
+        lines = {name: rates(points) for name, points in named(record.lines("algorithms")).items()}
+        draw_lines(axes, lines, dict(ALGORITHMS.values()), DASHED)
+    return figure
+
+
+def draw_entropy(record: Record) -> Figure:
+    """Keys a second against the number of random words that are and-ed together."""
+    title = "Keys of low entropy on one GPU: random words and-ed together, $2^{28}$ keys"
+    with page(title, 3.8, 2, sharey=True) as (figure, both):
+        for axes, dtype in zip(both, ("uint32", "uint64"), strict=True):
+            axes.set_title(dtype)
+            axes.set_xlabel("random words and-ed: one is uniform")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.set_ylabel("billion keys a second" if dtype == "uint32" else "")
+            found = named(record.lines(f"entropy {dtype}"))
+            keys = 1 << 28
+            lines = {name: [(p.x, keys / p.median / 1e9) for p in points] for name, points in found.items()}
+            draw_lines(axes, lines, dict(ALGORITHMS.values()))
+    return figure
+
+
+def draw_phases(record: Record) -> Figure:
+    """Time of each kernel, for every algorithm: the paper's figure 9."""
+    found = [name for name in ALGORITHMS if record.lines(f"phases {name}")]
+    title = "Where the time goes on one GPU: kernels of each algorithm, $2^{28}$ uint32 keys"
+    with page(title, 1.4 + 0.55 * len(found)) as (figure, (axes,)):
+        for place, algorithm in enumerate(reversed(found)):
+            kernels = {name: 1e3 * points[0].median for name, points in record.lines(f"phases {algorithm}").items()}
+            order = sorted(kernels, key=lambda name: -kernels[name])
+            left, total = 0.0, sum(kernels.values())
+            for name, colour in zip(order, KERNEL_COLOURS, strict=False):
+                share = 100 * kernels[name] / total
+                axes.barh(place, share, left=left, color=colour, edgecolor="white")
+                if share > NAMED_SHARE:
+                    shown = name.replace("_", " ") + f"\n{kernels[name]:.2g} ms"
+                    ink = "white" if colour == BLUE else BLACK
+                    axes.text(left + share / 2, place, shown, ha="center", va="center", fontsize=8.5, color=ink)
+                left += share
+            axes.barh(place, 100 - left, left=left, color="#DDDDDD")
+            axes.text(101, place, f"{total:.3g} ms", va="center", fontsize=9)
+        axes.set_yticks(range(len(found)), [ALGORITHMS[name][0] for name in reversed(found)])
+        axes.set_xlabel("% of the time of all kernels")
+        axes.set_xlim(0, 100)
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def draw_network(record: Record) -> Figure:
+    """The blog post's run of 10^9 keys by a network, beside other sorts."""
+    lines = record.lines("network")
+    order = sorted(lines, key=lambda series: lines[series][0].median)
+    with page("A billion uint32 keys: a network of the whole array, and sorts of less work", 2.6) as (figure, (axes,)):
+        seconds = [lines[series][0].median for series in order]
+        colours = [ALGORITHMS.get(series, ("", GREY))[1] for series in order]
+        axes.barh(range(len(order)), seconds, color=colours)
+        for place, taken in enumerate(seconds):
+            axes.text(taken + max(seconds) / 100, place, f"{taken:.3g} s", va="center", fontsize=9.5)
+        axes.set_yticks(range(len(order)), [ALGORITHMS.get(series, (series, ""))[0] for series in order])
+        axes.set_xlim(0, 1.1 * max(seconds))
+        axes.set_xlabel("seconds")
+        axes.grid(axis="y", visible=False)
+        axes.invert_yaxis()
+    return figure
+
+
+def draw_gpus(record: Record) -> Figure:
+    """Keys a second against the number of GPUs."""
+    with page("Sorting over the GPUs of one host", 4.2) as (figure, (axes,)):
+        axes.set_xlabel("GPUs")
+        axes.set_ylabel("billion keys a second")
+        found = record.lines("gpus")
+        names = {f"{peer}{work}": f"{peer}{name}" for work, name in WORKS.items() for peer in ("", BASELINE)}
+        lines = {
+            name: [(point.x, point.median / 1e9) for point in found[series]]
+            for series, name in names.items()
+            if series in found
+        }
+        axes.set_xticks(sorted({x for places in lines.values() for x, _ in places}))
+        draw_lines(axes, lines, dashed=[name for name in lines if name.startswith(BASELINE)])
+    return figure

@@ -1,0 +1,178 @@
+"""How the figures look: one palette, one width, labels at the ends of lines, and a line that says what was measured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from ..points import Point
+
+#: Okabe and Ito's colours, which people of every kind of colour vision tell apart; without yellow, too pale for lines.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+    "#767676",
+)
+#: For lines that have no colour of their own, in order.
+CYCLE = (BLUE, BLACK, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
+#: Inches: 828 pixels of 96 to an inch, as wide as a README's column.
+WIDTH = 8.625
+#: Room below for where the data come from.
+SOURCE_INCHES = 0.2
+#: Least distance between two labels, in points.
+LABEL_STEP = 13.0
+
+SETTINGS = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.0,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "legend.frameon": False,
+    "figure.facecolor": "white",  # readable on a dark page too
+    "svg.fonttype": "path",  # the same letters everywhere
+    "svg.hashsalt": "dask_gpusort",  # the same bytes from the same data
+}
+
+
+@contextmanager
+def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, list[Axes]]]:
+    """An empty figure of one row of axes under a title; when it is full, lines that are named get their names."""
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        room = SOURCE_INCHES / height
+        figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        axes = figure.subplots(1, columns, squeeze=False, **options)
+        yield figure, list(axes[0])
+        for one in axes[0]:
+            if one.lines and one.get_yscale() == "linear":
+                one.set_ylim(bottom=0)
+        for one in axes[0]:
+            label_ends(one)
+
+
+def save(figure: Figure, path: Path, source: str) -> None:
+    """Write a figure as SVG with the source of its data below.
+
+    Parameters
+    ----------
+    figure : Figure
+    path : Path
+    source : str
+        Machine, commit and command.
+    """
+    with mpl.rc_context(SETTINGS):
+        figure.text(0.01, 0.01, source, fontsize=8, color=GREY)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def scale_axes(axes: Axes, x: str, y: str, *, log_y: bool = True) -> None:
+    """Logarithmic axes with labels that are numbers, not exponents; y from zero where it is linear."""
+    axes.set_xscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.xaxis.set_major_locator(LogLocator(10, numticks=12))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    if log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """A number in few letters: 20k, 3M, 0.01."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def draw_lines(
+    axes: Axes,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    colours: Mapping[str, str] | None = None,
+    dashed: Sequence[str] = (),
+    *,
+    labelled: bool = True,
+) -> None:
+    """Lines with markers; their names come to their right ends when the page is full.
+
+    Parameters
+    ----------
+    axes : Axes
+    lines : mapping of str to sequence of (x, y)
+    colours : mapping of str to str
+        Of series that always have the same colour.
+    dashed : sequence of str
+        Series that are drawn dashed.
+    labelled : bool
+        Not where axes beside these tell the same colours already.
+    """
+    for number, (series, places) in enumerate(lines.items()):
+        axes.plot(
+            *zip(*places, strict=True),
+            "--" if series in dashed else "-",
+            color=(colours or {}).get(series, CYCLE[number % len(CYCLE)]),
+            marker=MARKERS[number % len(MARKERS)],
+            clip_on=False,
+            zorder=3,
+            label=series if labelled else f"_{series}",
+        )
+
+
+def label_ends(axes: Axes) -> None:
+    """Names of lines at the right of the axes, each as near its line's end as the others let it."""
+    axes.figure.draw_without_rendering()  # positions are known once the figure is laid out
+    points_per_pixel = 72 / axes.figure.dpi
+    placed = []
+    for line in axes.lines:
+        if not str(line.get_label()).startswith("_"):
+            x, y = line.get_xdata()[-1], line.get_ydata()[-1]
+            height = axes.transData.transform((x, y))[1] * points_per_pixel
+            placed.append([height, height, x, y, line.get_label(), line.get_color()])
+    placed.sort(key=lambda label: label[0])
+    # Upwards each label leaves room for the one below; what that adds is shared between up and down.
+    for below, above in itertools.pairwise(placed):
+        above[0] = max(above[0], below[0] + LABEL_STEP)
+    shift = sum(label[0] - label[1] for label in placed) / max(len(placed), 1)
+    for height, wanted, x, y, series, colour in placed:
+        axes.annotate(
+            series,
+            (x, y),
+            (8, height - shift - wanted if len(placed) > 1 else 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9.5,
+            annotation_clip=False,
+        )
+
+
+def rates(points: Sequence[Point]) -> list[tuple[float, float]]:
+    """Keys a second, where x is the number of keys."""
+    return [(point.x, point.x / point.median) for point in points]

@@ -1,0 +1,220 @@
+"""Measure the points of the GPU figures on one GPU, in one run of about a minute; every result is verified.
+
+    python benchmarks/gpu_figures.py [--sections ...] [--cub libcub_baseline.so] [--output DIRECTORY] [--commit COMMIT]
+
+Needs CuPy alone (and nvcc where CUB's library is to be built). Times lie between CUDA events, medians of warm runs.
+`python -m benchmarks.figures` draws from the file it writes, ``results/figures_gpu.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import cupy as cp
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from benchmarks.gpu_table import HERE, Cub, copy_bandwidth, describe_machine, make_keys, random_keys
+from benchmarks.points import RESULTS, Point, Record, commit_of
+from dask_gpusort import kernels
+from dask_gpusort.kernels import loader
+from dask_gpusort.kernels.comparing import ALGORITHMS as COMPARISONS
+from dask_gpusort.kernels.sorting import ALGORITHMS, PAPER_SORTS
+
+FILE = "figures_gpu.json"
+REPEATS = 5
+SIZES_LOG2 = range(10, 30, 2)
+#: A series ends where one run takes longer than this; some algorithms here do work of n log^2 n, or of n^2.
+MOST_SECONDS = 0.25
+ENTROPY_LOG2 = 28
+PHASES_LOG2 = 28
+#: Keys of the blog post's run: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
+BLOG_KEYS = 1_000_000_000
+BLOG_FIGURE = "network"
+
+Sort = Callable[[Any, Any], Any]
+
+
+def sort_with(algorithm: str) -> Sort:
+    """One of our algorithms as a function of keys and where they go."""
+    if algorithm in COMPARISONS:
+        return lambda keys, out: kernels.sort_by_comparison(keys, out=out, algorithm=algorithm)
+    return lambda keys, out: kernels.sort_keys(keys, out=out, algorithm=algorithm)
+
+
+def by_cupy(keys: Any, out: Any) -> None:
+    """CuPy's sort, which takes memory for its result itself."""
+    cp.sort(keys)
+
+
+#: "auto" is what a user gets; for 32- and 64-bit keys it is "msd".
+SORTS: dict[str, Sort] = {
+    **{name: sort_with(name) for name in (*ALGORITHMS, *PAPER_SORTS, *COMPARISONS) if name != "msd"},
+    "cupy.sort": by_cupy,
+}
+
+
+def is_sorted_form(keys: Any, out: Any) -> bool:
+    """Whether `out` ascends and holds the keys, by their sum and the sum of their squares. Knows no kernel of ours."""
+    wide = [array.astype(np.uint64) for array in (keys, out)]
+    sums = [(int(array.sum()), int((array * array).sum())) for array in wide]
+    return sums[0] == sums[1] and bool((out[1:] >= out[:-1]).all())
+
+
+def timed(run: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
+    """Seconds of warm runs, between CUDA events; a run that is slow is not repeated."""
+    samples: list[float] = []
+    run()
+    while len(samples) < repeats and sum(samples) < MOST_SECONDS:
+        begin, end = cp.cuda.Event(), cp.cuda.Event()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        samples.append(cp.cuda.get_elapsed_time(begin, end) / 1e3)
+    return samples
+
+
+def checked(what: str, keys: Any, out: Any) -> None:
+    """Raise unless a result is right."""
+    if not is_sorted_form(keys, out):
+        raise AssertionError(f"{what}: the result is not the sorted keys")
+
+
+def measure(figure: str, series: str, x: float, keys: Any, sort: Sort) -> Point:
+    """Time one sort and check what it gave."""
+    out = cp.empty_like(keys)
+    out.view(np.uint8).fill(0x5A)
+    samples = timed(lambda: sort(keys, out))
+    checked(f"{series}, {x:g}", keys, cp.sort(keys) if sort is by_cupy else out)
+    return Point(figure, series, x, samples)
+
+
+def measure_cub(figure: str, x: float, keys: Any, cub: Cub) -> Point:
+    """CUB's radix sort, by its own events."""
+    return Point(figure, "CUB", x, [cub.keys(keys) / 1e3])
+
+
+def algorithm_points(cub: Cub) -> Iterator[Point]:
+    """Keys a second against n, for every algorithm."""
+    slow: set[str] = set()
+    for log2 in SIZES_LOG2:
+        keys = random_keys(np.uint32, 1 << log2)
+        for series, sort in SORTS.items():
+            if series not in slow:
+                point = measure("algorithms", series, keys.size, keys, sort)
+                yield point
+                # Four times the keys take at least four times as long.
+                slow |= {series} if 4 * point.median > MOST_SECONDS else set()
+        yield measure_cub("algorithms", keys.size, keys, cub)
+        cp.get_default_memory_pool().free_all_blocks()
+
+
+def entropy_points(cub: Cub) -> Iterator[Point]:
+    """Keys a second against the number of random words that are and-ed together."""
+    for dtype in ("uint32", "uint64"):
+        for words in (1, 2, 3, 4, 6, 8, 12):
+            n = 1 << ENTROPY_LOG2
+            keys = random_keys(dtype, n) if words == 1 else make_keys(f"and of {words}", dtype, n)
+            for algorithm in ("auto", "lsd"):
+                yield measure(f"entropy {dtype}", algorithm, words, keys, SORTS[algorithm])
+            yield measure_cub(f"entropy {dtype}", words, keys, cub)
+            del keys
+            cp.get_default_memory_pool().free_all_blocks()
+
+
+@contextmanager
+def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
+    """Events around every launch: name of the kernel, before, after."""
+    found: list[tuple[str, Any, Any]] = []
+    plain = loader.kernel
+
+    def kernel(source: str, name: str, shared_bytes: int = 0) -> Any:
+        function = plain(source, name, shared_bytes)
+
+        def launch(*args: Any, **options: Any) -> None:
+            begin, end = cp.cuda.Event(), cp.cuda.Event()
+            begin.record()
+            function(*args, **options)
+            end.record()
+            found.append((name.partition("<")[0], begin, end))
+
+        return launch
+
+    with patch.object(loader, "kernel", kernel):
+        yield found
+    cp.cuda.Device().synchronize()
+
+
+def phase_points(_: Cub) -> Iterator[Point]:
+    """Time of each kernel of an algorithm, all its launches together."""
+    keys = random_keys(np.uint32, 1 << PHASES_LOG2)
+    out = cp.empty_like(keys)
+    for algorithm in ("auto", "merge", *PAPER_SORTS):
+        SORTS[algorithm](keys, out)
+        samples: dict[str, list[float]] = {}
+        for _run in range(REPEATS):
+            with timed_kernels() as launches:
+                SORTS[algorithm](keys, out)
+            seconds: dict[str, float] = {}
+            for name, begin, end in launches:
+                seconds[name] = seconds.get(name, 0.0) + cp.cuda.get_elapsed_time(begin, end) / 1e3
+            for name, taken in seconds.items():
+                samples.setdefault(name, []).append(taken)
+        checked(algorithm, keys, out)
+        yield from (Point(f"phases {algorithm}", name, keys.size, taken) for name, taken in samples.items())
+
+
+def network_points(cub: Cub) -> Iterator[Point]:
+    """The blog post's run: 10^9 keys by a network, by CUB, by us, and on one thread of this host."""
+    keys = random_keys(np.uint32, BLOG_KEYS)
+    for algorithm in ("odd_even_merge", "auto"):
+        yield measure(BLOG_FIGURE, algorithm, BLOG_KEYS, keys, SORTS[algorithm])
+    yield measure_cub(BLOG_FIGURE, BLOG_KEYS, keys, cub)
+    on_host = cp.asnumpy(keys)
+    start = time.perf_counter()
+    on_host.sort()
+    yield Point(BLOG_FIGURE, "numpy.sort, one thread of the host", BLOG_KEYS, [time.perf_counter() - start])
+
+
+SECTIONS: dict[str, Callable[[Cub], Iterator[Point]]] = {
+    "algorithms": algorithm_points,
+    "entropy": entropy_points,
+    "phases": phase_points,
+    "network": network_points,
+}
+
+
+def main() -> None:
+    """Measure the sections that were asked for; a wrong result raises, and what was measured before it is kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--cub", type=pathlib.Path, default=HERE / "libcub_baseline.so", help="built if not there")
+    parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help="directory for the results")
+    parser.add_argument("--commit", default=commit_of(HERE), help="what is measured, where there is no git")
+    options = parser.parse_args()
+    machine = {**describe_machine(copy_bandwidth()), "commit": options.commit}
+    record = Record(machine, {"repeats": REPEATS, "sections": options.sections})
+    cub = Cub(options.cub)
+    start = time.perf_counter()
+    try:
+        for section in options.sections:
+            for point in SECTIONS[section](cub):
+                record.points.append(point)
+                rate = f"{point.x / point.median / 1e9:9.3f} Gkeys/s" if section in ("algorithms", "network") else ""
+                print(f"{point.figure:16} {point.series:36} {point.x:14,.0f} {1e3 * point.median:10.3f} ms {rate}")
+            print(f"{section}: done after {time.perf_counter() - start:.0f} s", flush=True)
+    finally:
+        record.write(options.output / FILE)
+
+
+if __name__ == "__main__":
+    main()

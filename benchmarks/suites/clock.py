@@ -1,0 +1,87 @@
+"""Time and rates on either side: CUDA events where there is a device, the wall clock where there is none."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: Runs of which a rate is the median.
+REPEATS = 3
+#: Bytes of the array that is copied to find the bandwidth, larger than the caches.
+COPY_BYTES = 1 << 28
+
+
+@functools.cache
+def has_device() -> bool:
+    """Whether CuPy is installed and finds a GPU."""
+    try:
+        import cupy
+
+        return bool(cupy.cuda.runtime.getDeviceCount())
+    except Exception:  # whatever CuPy says of a missing driver or library
+        return False
+
+
+class DeviceClock:
+    """Seconds by CUDA events on the default stream, since the clock was made."""
+
+    def __init__(self) -> None:
+        self._seconds, self._last = 0.0, self._event()
+
+    def _event(self) -> Any:
+        import cupy
+
+        event = cupy.cuda.Event()
+        event.record()
+        event.synchronize()  # what was launched is part of what is timed
+        return event
+
+    def __call__(self) -> float:
+        """Seconds until now, when the device has done all that it was given."""
+        import cupy
+
+        now = self._event()
+        # Event to event, summed here: over a long time the device's own 32-bit count of milliseconds is coarse.
+        self._seconds += cupy.cuda.get_elapsed_time(self._last, now) / 1e3
+        self._last = now
+        return self._seconds
+
+
+@functools.cache
+def clock() -> Callable[[], float]:
+    """The clock of this process."""
+    return DeviceClock() if has_device() else time.perf_counter
+
+
+def seconds() -> float:
+    """The time: what asv times by."""
+    return clock()()
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Median time of some runs after one that is not counted."""
+    work()
+    samples = []
+    for _ in range(REPEATS):
+        start = seconds()
+        work()
+        samples.append(seconds() - start)
+    return statistics.median(samples)
+
+
+@functools.cache
+def copy_bandwidth(backend: str) -> float:
+    """Bytes a second of a copy, reads and writes counted."""
+    module: Any = np
+    if backend == "cupy":
+        import cupy
+
+        module = cupy
+    source = module.ones(COPY_BYTES // 8)
+    target = module.empty_like(source)
+    return 2 * source.nbytes / seconds_of(lambda: module.copyto(target, source))

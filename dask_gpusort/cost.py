@@ -1,0 +1,149 @@
+"""What a plan costs: tasks, rounds, messages and bytes from the plan alone, and seconds on a machine that was measured.
+
+With n keys of w bytes (companions included) in P chunks, G groups, R rounds and s samples a chunk, e bytes an entry::
+
+    stage      bytes read and written           beside the keys
+    sort       2 n w                            P tasks
+    count      R P (s + 3 G) e, and less above  R + 1 trees of tasks over the chunks' answers
+    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device)
+    merge      2 n w                            P G pieces, G tasks
+    output     0, views of groups               output chunks
+
+`predict` turns this into seconds on a machine, whose rates are measured (`benchmarks.cost`) or assumed. Keys that are
+still in question after the rounds are sent to two groups (`Plan.in_question`, at most); they are counted once here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dask.utils import format_bytes
+
+from . import plan as plans
+from .plan import ENDS_PER_GROUP, ENTRY_BYTES, Exchange, Plan
+
+#: How often every key is read and written between the sort of its chunk and the merge of its group: views of the sorted
+#: chunks, shards to disk and back, or slabs.
+CROSSINGS: dict[Exchange, int] = {"gather": 0, "p2p": 4, "tasks": 2, "device": 2}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one sort takes, whoever runs it.
+
+    Attributes
+    ----------
+    tasks : int
+        Without those that make the input.
+    rounds : int
+        Of counting, the last one included.
+    messages : int
+        What the exchange moves one by one, from a task to another.
+    pieces : int
+        What is cut out of chunks and merged in groups.
+    moved_bytes : float
+        Read and written by all tasks, nan if sizes are unknown.
+    exchanged_bytes : float
+        What the exchange hands on. Of W workers the share 1 - 1/W leaves its worker.
+    counted_bytes : float
+        What the tasks of the counting receive, in all rounds, at most.
+    """
+
+    tasks: int
+    rounds: int
+    messages: int
+    pieces: int
+    moved_bytes: float
+    exchanged_bytes: float
+    counted_bytes: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a machine does, measured or assumed.
+
+    Attributes
+    ----------
+    workers, threads : int
+        Workers, and threads (or GPUs) of all workers together.
+    sort_keys, merge_keys : float
+        Keys a second that one thread sorts in a chunk, and merges in a group.
+    scan_bytes : float
+        Bytes of answers a second that a task of the counting takes in.
+    exchange_bytes : float
+        Bytes a second that each worker sends.
+    task_seconds : float
+        What the scheduler takes for each task.
+    message_seconds, piece_seconds : float
+        What a thread takes for each message, and to cut a piece out of a chunk and merge it.
+    """
+
+    workers: int
+    threads: int
+    sort_keys: float
+    merge_keys: float
+    scan_bytes: float
+    exchange_bytes: float
+    task_seconds: float
+    message_seconds: float
+    piece_seconds: float
+
+
+def cost_of(plan: Plan) -> Cost:
+    """What a plan costs, counted from shapes, dtypes and the number of groups."""
+    chunks, groups = len(plan.sizes), len(plan.groups)
+    all_bytes = sum(plan.sizes) * plan.row_bytes
+    senders = {"gather": 0, "p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}[plan.exchange]
+    return Cost(
+        tasks=plan.num_tasks,
+        rounds=1 + plan.rounds,
+        messages=senders * groups,
+        pieces=chunks * groups,
+        moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
+        exchanged_bytes=all_bytes if senders else 0,
+        counted_bytes=_counted_bytes(plan),
+    )
+
+
+def _counted_bytes(plan: Plan) -> float:
+    if plan.exchange == "device":
+        return plan.table_bytes
+    entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
+    summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)
+    return plan.rounds * entry * (len(plan.sizes) * (plan.samples + ends) + summed)
+
+
+def predict(plan: Plan, rates: Rates) -> dict[str, float]:
+    """Seconds of each stage; their sum is the sort's, since every stage waits for the one before.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of known sizes.
+    rates : Rates
+
+    Returns
+    -------
+    dict of str to float
+        ``sort``, ``count``, ``exchange``, ``merge``, and ``tasks``, the scheduler's own time for all of them.
+    """
+    cost, keys = cost_of(plan), sum(plan.sizes)
+    leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
+    return {
+        "sort": keys / (rates.sort_keys * rates.threads),
+        # The top of the tree is one task; those below it run at once.
+        "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
+        "exchange": leaving / (rates.exchange_bytes * rates.workers)
+        + cost.messages * rates.message_seconds / rates.threads,
+        "merge": (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
+        "tasks": cost.tasks * rates.task_seconds,
+    }
+
+
+def describe(plan: Plan) -> str:
+    """The plan and what it costs, as text."""
+    cost = cost_of(plan)
+    moved = "an unknown size" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
+    counted = format_bytes(int(cost.counted_bytes))
+    return f"{plans.describe(plan)}\ncost      {moved} read and written, {cost.messages:,} messages, {counted} counted"

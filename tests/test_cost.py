@@ -1,0 +1,89 @@
+"""What a plan costs: counted by hand, by building the graph, and in seconds that follow from the rates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dask_gpusort.cost import Rates, cost_of, describe, predict
+from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.order import Order
+from dask_gpusort.plan import ENTRY_BYTES, Workers, make_plan
+
+MIB = 1 << 20
+RATES = Rates(
+    workers=4,
+    threads=8,
+    sort_keys=1e8,
+    merge_keys=2e8,
+    scan_bytes=1e9,
+    exchange_bytes=1e9,
+    task_seconds=1e-3,
+    message_seconds=1e-4,
+    piece_seconds=1e-5,
+)
+
+
+def plan(chunks, size, exchange="gather", dtype="i8", **options):
+    given = {"method": "auto", "workers": Workers(2), "groups": None, "companion_bytes": 0}
+    return make_plan(
+        Order(np.dtype(dtype)), (size,) * chunks, (size,) * chunks, exchange=exchange, **{**given, **options}
+    )
+
+
+@pytest.mark.parametrize(
+    ("exchange", "crossings", "messages"),
+    [("gather", 4, 0), ("p2p", 8, 40 * 8), ("tasks", 6, 3 * 8)],
+)
+def test_counts_of_an_exchange(exchange, crossings, messages):
+    made = plan(40, 1_000, exchange, groups=8, companion_bytes=4)
+    cost = cost_of(made)
+    assert cost.moved_bytes == crossings * 40 * 1_000 * 12
+    assert cost.messages == messages
+    assert cost.pieces == 40 * 8
+    assert cost.exchanged_bytes == (40 * 1_000 * 12 if messages else 0)
+    assert cost.rounds == 1 + made.rounds
+    # Two tasks add up the answers of 32 and of 8 chunks, and one theirs.
+    entries = 40 * (made.samples + 3 * 8) + 2 * (made.kept_samples + 3 * 8)
+    assert cost.counted_bytes == made.rounds * entries * (8 + ENTRY_BYTES)
+
+
+def test_counts_between_devices():
+    made = plan(16, 1_000, "device", workers=Workers(4, devices=True))
+    assert cost_of(made).messages == len(made.sources) * len(made.groups) == 16
+
+
+@pytest.mark.parametrize("exchange", ["gather", "p2p", "tasks", "device"])
+@pytest.mark.parametrize("chunks", [1, 7, 64, 1_000])
+def test_tasks_are_those_of_the_graph(exchange, chunks):
+    if exchange == "p2p":
+        pytest.importorskip("distributed")
+    made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
+    recipe = Recipe(made, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
+    assert cost_of(made).tasks == len({**recipe.stages(), **recipe.output("sorted", 0, 0)})
+
+
+def test_seconds_follow_from_the_rates():
+    made = plan(40, 1_000, "p2p", groups=8)
+    cost = cost_of(made)
+    assert predict(made, RATES) == {
+        "sort": pytest.approx(40_000 / 8e8),
+        "count": pytest.approx((cost.counted_bytes / 8 + made.rounds * made.table_bytes) / 1e9),
+        "exchange": pytest.approx(40_000 * 8 * 3 / 4 / 4e9 + 320 * 1e-4 / 8),
+        "merge": pytest.approx((40_000 / 2e8 + 320 * 1e-5) / 8),
+        "tasks": pytest.approx(cost.tasks * 1e-3),
+    }
+
+
+def test_one_worker_sends_nothing():
+    rates = Rates(**{**vars(RATES), "workers": 1, "message_seconds": 0.0, "exchange_bytes": math.inf})
+    assert predict(plan(40, 1_000, "tasks", groups=8), rates)["exchange"] == 0
+
+
+def test_unknown_sizes():
+    cost = cost_of(plan(10, math.nan, "tasks"))
+    assert math.isnan(cost.moved_bytes)
+    assert cost.messages > 0
+    assert "an unknown size read and written" in describe(plan(10, math.nan, "tasks"))

@@ -1,0 +1,292 @@
+"""Peers, stored points and figures: results are verified, machines not mixed, what is not measured is not drawn."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+pytest.importorskip("psutil")
+
+ROOT = Path(__file__).parents[1]
+MACHINE = {"cpu": "EPYC", "cores": 2, "memory_bytes": 1 << 34}
+OTHERS = [{**MACHINE, "cpu": "Xeon"}, {**MACHINE, "cores": 4}, {**MACHINE, "device": "NVIDIA H200"}]
+
+
+@pytest.fixture(autouse=True)
+def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+
+
+@pytest.fixture
+def points() -> Any:
+    return importlib.import_module("benchmarks.points")
+
+
+def run(*command: str, code: int = 0) -> str:
+    """What a module of the benchmarks prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_record_is_kept_as_it_is(points: Any, tmp_path: Path) -> None:
+    kept = [points.Point("peers", "ours", 10, [3.0, 1.0, 2.0], others=0.1), points.Point("peers", "ours", 5, [1.0])]
+    record = points.Record(MACHINE, {"repeat": 3}, kept)
+    record.write(tmp_path / "some" / "record.json")
+    assert points.read(tmp_path / "some" / "record.json") == record
+    assert [point.x for point in record.lines("peers")["ours"]] == [5, 10]
+    assert kept[0].median == 2.0
+    assert record.lines("others") == {}
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["cpu", "cores", "device"])
+def test_no_ratio_of_two_machines(points: Any, other: dict[str, Any]) -> None:
+    ours, theirs = points.Point("peers", "ours", 10, [1.0]), points.Point("peers", "theirs", 10, [3.0])
+    assert points.times_faster((ours, MACHINE), (theirs, dict(MACHINE))) == 3.0
+    with pytest.raises(points.DifferentMachinesError, match="no ratio of two machines"):
+        points.times_faster((ours, MACHINE), (theirs, other))
+
+
+def test_no_ratio_where_the_machine_is_not_told(points: Any) -> None:
+    with pytest.raises(points.DifferentMachinesError, match="does not say"):
+        points.check_one_machine({"python": "3.11"}, {"python": "3.11"})
+
+
+def test_no_ratio_of_two_sizes(points: Any) -> None:
+    ours = points.Point("peers", "ours", 10, [1.0])
+    for other in (points.Point("peers", "theirs", 20, [1.0]), points.Point("peers", "theirs", 10, [1.0], "tasks")):
+        with pytest.raises(ValueError, match="no ratio of 10 s"):
+            points.times_faster((ours, MACHINE), (other, MACHINE))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of everything that a CPU measures, at small sizes."""
+    pytest.importorskip("pandas")
+    directory = tmp_path_factory.mktemp("results")
+    run("benchmarks.peers", "--quick", "--output", str(directory))
+    run("benchmarks.scaling", "--quick", "--output", str(directory))
+    run("benchmarks.cost", "--quick", "--output", str(directory))
+    return directory
+
+
+def test_peers_sort_the_same_keys(measured: Path, points: Any) -> None:
+    record = points.read(measured / "peers_cpu.json")
+    lines = record.lines("peers")
+    assert {"dask_gpusort", "numpy.sort", "dask.dataframe"} <= lines.keys()
+    assert all([point.x for point in line] == [1_000, 10_000] for line in lines.values())
+    assert all(point.median > 0 and 0 <= point.others <= 1 for line in lines.values() for point in line)
+    assert {"cpu", "cores", "memory_bytes", "versions", "commit", "load_before"} <= record.machine.keys()
+    assert {"numpy", "polars", "array-api-compat", "pandas"} <= record.machine["versions"].keys()
+
+
+def test_records_of_one_machine_are_compared(measured: Path, points: Any, tmp_path: Path) -> None:
+    stored = measured / "peers_cpu.json"
+    told = run("benchmarks.peers", "--compare", str(stored), str(stored))
+    assert "| numpy.sort | 1,000 | 1.00 |" in told
+    content = json.loads(stored.read_text())
+    content["machine"]["cpu"] = "another"
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(content))
+    told = run("benchmarks.peers", "--compare", str(stored), str(other), code=1)
+    assert "no ratio of two machines" in told
+    assert "1.00" not in told
+
+
+def test_points_of_two_machines_are_not_put_together(measured: Path, tmp_path: Path) -> None:
+    content = json.loads((measured / "scaling_cpu.json").read_text())
+    content["machine"]["cpu"] = "another"
+    (tmp_path / "scaling_cpu.json").write_text(json.dumps(content))
+    told = run("benchmarks.scaling", "network", "--quick", "--output", str(tmp_path), code=1)
+    assert "no ratio of two machines" in told
+
+
+def test_a_section_takes_the_place_of_its_points(measured: Path, points: Any, tmp_path: Path) -> None:
+    before = points.read(measured / "scaling_cpu.json")
+    before.write(tmp_path / "scaling_cpu.json")
+    run("benchmarks.scaling", "network", "--quick", "--output", str(tmp_path))
+    after = points.read(tmp_path / "scaling_cpu.json")
+    places = [sorted((p.figure, p.series, p.x) for p in record.points) for record in (before, after)]
+    assert places[0] == places[1]
+    assert {p.series for p in after.points if p.figure == "network"} == {"network, a layer at a time", "ours", "NumPy"}
+
+
+def test_small_sizes_do_not_take_the_place_of_results() -> None:
+    assert "elsewhere" in run("benchmarks.scaling", "--quick", code=2)
+
+
+@pytest.mark.parametrize("spoil", [lambda found: found[::-1], lambda found: found + 1, lambda found: found[1:]])
+def test_a_wrong_result_of_a_peer_is_seen(spoil: Any) -> None:
+    peers = importlib.import_module("benchmarks.peers")
+    for dtype in ("i8", "u4"):
+        keys = np.random.default_rng(0).integers(0, 1 << 31, 100).astype(dtype)
+        check = peers.checked(keys)
+        check(np.sort(keys))
+        with pytest.raises(AssertionError):
+            check(spoil(np.sort(keys)))
+
+
+def test_entropy_is_that_of_the_keys() -> None:
+    scaling, data = (importlib.import_module(f"benchmarks.{name}") for name in ("scaling", "suites.data"))
+    assert scaling.entropy_bits(1, 32) == 32
+    for words in (2, 3):
+        keys = data.and_of(words, 100_000, "u4")
+        ones = np.unpackbits(keys.view("u1")).mean()
+        assert ones == pytest.approx(2.0**-words, rel=0.02)
+        told = 32 * -(ones * np.log2(ones) + (1 - ones) * np.log2(1 - ones))
+        assert scaling.entropy_bits(words, 32) == pytest.approx(told, rel=0.02)
+
+
+def test_the_cost_model_is_compared_with_what_was_measured(measured: Path, points: Any) -> None:
+    record, wall = (points.read(measured / f"{name}_cpu.json") for name in ("cost", "scaling"))
+    for place in ("threads", "two workers"):
+        lines = record.lines(f"cost {place}")
+        assert [p.samples for p in lines["measured"]] == [p.samples for p in wall.lines("chunks wall")[place]]
+        stages = ("sort", "count", "exchange", "merge", "tasks")
+        for number, point in enumerate(lines["predicted"]):
+            assert point.median == pytest.approx(sum(lines[stage][number].median for stage in stages))
+            error = record.settings[f"errors, {place}"][f"{point.x:.0f}"]
+            assert error == pytest.approx(point.median / lines["measured"][number].median - 1)
+
+
+def test_graphs_of_the_projection_have_the_tasks_that_the_plan_says(measured: Path, tmp_path: Path) -> None:
+    options = ["--chunks", "100", "--results", str(measured), "--output", str(tmp_path)]
+    (measured / "gpu_table.json").write_text((ROOT / "benchmarks" / "results" / "gpu_table.json").read_text())
+    run("benchmarks.projection", *options)
+    found = json.loads((tmp_path / "projection.json").read_text())
+    assert {row["exchange"] for row in found["rows"]} == {"p2p", "device"}
+    assert all(row["built_tasks"] == row["cost"]["tasks"] for row in found["rows"])
+    assert found["settings"]["assumed"]
+
+
+DRAWN_ON_CPU = {"peers", "threads", "phases", "chunks", "entropy", "network", "cost"}
+
+
+def test_figures_are_drawn_of_what_is_stored(measured: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told = run("benchmarks.figures", "--results", str(measured), "--output", str(tmp_path))
+    assert {path.stem for path in tmp_path.glob("*.svg")} >= DRAWN_ON_CPU
+    for path in tmp_path.glob("*.svg"):
+        assert ElementTree.parse(path).getroot().get("width") == "621pt"  # 828 pixels
+    assert "gpu_algorithms: not drawn" in told
+    assert "measure it by `python benchmarks/gpu_figures.py" in told
+    assert not (tmp_path / "gpu_algorithms.svg").exists()
+
+
+def test_the_same_data_give_the_same_figure(measured: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    texts = []
+    for name in ("one", "two"):
+        run("benchmarks.figures", "peers", "--results", str(measured), "--output", str(tmp_path / name))
+        texts.append((tmp_path / name / "peers.svg").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_no_figure_of_that_name() -> None:
+    pytest.importorskip("matplotlib")
+    assert "choose from" in run("benchmarks.figures", "unheard-of", code=2)
+
+
+class FakeCupy:
+    """As much of CuPy as the measuring script uses, on NumPy arrays; its events count milliseconds up."""
+
+    def __init__(self) -> None:
+        ticks = itertools.count(1)
+        event = type(
+            "Event", (), {"record": lambda self: setattr(self, "at", next(ticks)), "synchronize": lambda _: None}
+        )
+        device = SimpleNamespace(synchronize=lambda: None)
+        self.cuda = SimpleNamespace(
+            Event=event, get_elapsed_time=lambda begin, end: float(end.at - begin.at), Device=lambda: device
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def get_default_memory_pool(self) -> Any:
+        return SimpleNamespace(free_all_blocks=lambda: None)
+
+    def asnumpy(self, array: np.ndarray) -> np.ndarray:
+        return array.copy()
+
+
+@pytest.fixture
+def gpu_figures(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The measuring script at small sizes, on NumPy's sort."""
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
+    for name in ("benchmarks.gpu_table", "benchmarks.gpu_figures"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    script = importlib.import_module("benchmarks.gpu_figures")
+    monkeypatch.setattr(script.loader, "kernel", lambda source, name, shared_bytes=0: lambda *_, **__: None)
+
+    def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
+        for name in ("count_digits<u32>", "finish<u32, 8>", "finish<u32, 16>"):
+            script.loader.launch("some.cu", name, 1, 1, ())
+        out[:] = np.sort(keys)
+
+    monkeypatch.setattr(script.kernels, "sort_keys", sort)
+    monkeypatch.setattr(script.kernels, "sort_by_comparison", sort)
+    keys = {}
+    for name in ("random_keys", "make_keys"):
+        keys[name] = lambda *args: np.random.default_rng(0).integers(0, 1 << 32, args[-1]).astype(args[-2])
+        monkeypatch.setattr(script, name, keys[name])
+    monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
+    for name in ("ENTROPY_LOG2", "PHASES_LOG2"):
+        monkeypatch.setattr(script, name, 6)
+    monkeypatch.setattr(script, "BLOG_KEYS", 100)
+    return script
+
+
+def test_what_a_gpu_measures_is_drawn(gpu_figures: Any, points: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    cub = SimpleNamespace(keys=lambda keys: 2.0)
+    record = points.Record({"device": "a GPU"}, {})
+    for section in gpu_figures.SECTIONS.values():
+        record.points.extend(section(cub))
+    lines = record.lines("algorithms")
+    papers = {"four_step", "count_scan_reorder", "split", "merge", "odd_even_merge", "odd_even_transposition"}
+    assert lines.keys() == {"auto", "lsd", "cupy.sort", "CUB"} | papers
+    assert [point.x for point in lines["auto"]] == [16, 64]
+    assert {point.figure for point in record.points} >= {f"phases {name}" for name in ("auto", "merge", "split")}
+    # Launches of one kernel are taken together, whatever its template's arguments.
+    assert record.lines("phases auto").keys() == {"count_digits", "finish"}
+    assert record.lines("phases auto")["finish"][0].median == pytest.approx(2e-3)
+    record.write(tmp_path / gpu_figures.FILE)
+    run("benchmarks.figures", "--results", str(tmp_path))
+    drawn = {path.stem for path in tmp_path.glob("*.svg")}
+    assert drawn == {"gpu_algorithms", "gpu_entropy", "gpu_phases", "gpu_network"}
+
+
+def test_a_wrong_result_of_a_gpu_is_seen(gpu_figures: Any) -> None:
+    keys = np.array([3, 1, 2], np.uint32)
+    gpu_figures.checked("ours", keys, np.array([1, 2, 3], np.uint32))
+    for wrong in ([1, 2, 2], [3, 2, 1], [2, 2, 2]):
+        with pytest.raises(AssertionError, match="ours"):
+            gpu_figures.checked("ours", keys, np.array(wrong, np.uint32))
+
+
+def test_slow_algorithms_end_early(gpu_figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_figures, "MOST_SECONDS", 1e-3)
+    found = list(gpu_figures.algorithm_points(SimpleNamespace(keys=lambda keys: 2.0)))
+    assert {point.x for point in found if point.series != "CUB"} == {16}
+    assert all(len(point.samples) == 1 for point in found)
