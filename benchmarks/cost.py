@@ -30,7 +30,8 @@ from dask_gpusort.graph.cuts import first_scan
 from dask_gpusort.graph.p2p_records import read_group
 from dask_gpusort.graph.pieces import CutRun
 from dask_gpusort.order import Order
-from dask_gpusort.plan import ENTRY_BYTES, FAN_IN, Exchange, Plan, Workers, make_plan
+from dask_gpusort.plan import Exchange, Plan, Workers, make_plan
+from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
 
 from .core.cluster import two_workers
 from .measured import describe_machine

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from dask.utils import format_bytes
 
 from . import plan as plans
-from .plan import ENDS_PER_GROUP, ENTRY_BYTES, Exchange, Plan
+from .plan import Exchange, Plan
+from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
 
 #: How often every key is read and written between the sort of its chunk and the merge of its group: views of the sorted
 #: chunks, shards to disk and back, or slabs.

@@ -10,7 +10,8 @@ import pytest
 from dask_gpusort.cost import Rates, cost_of, describe, predict
 from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.order import Order
-from dask_gpusort.plan import ENTRY_BYTES, Workers, make_plan
+from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan.counting import ENTRY_BYTES
 
 MIB = 1 << 20
 RATES = Rates(
