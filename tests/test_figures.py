@@ -290,3 +290,11 @@ def test_slow_algorithms_end_early(gpu_figures: Any, monkeypatch: pytest.MonkeyP
     found = list(gpu_figures.algorithm_points(SimpleNamespace(keys=lambda keys: 2.0)))
     assert {point.x for point in found if point.series != "CUB"} == {16}
     assert all(len(point.samples) == 1 for point in found)
+
+
+@pytest.mark.parametrize("numbers", [(2,), (2, 4)])
+def test_gpus_are_drawn_where_there_are_several_numbers_of_them(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    figures = importlib.import_module("benchmarks.figures.__main__").FIGURES
+    rows = [{"work": "u32-28", "gpus": gpus, "keys": 1 << 29, "seconds": [0.1], "baseline": None} for gpus in numbers]
+    (tmp_path / "multi_gpu.json").write_text(json.dumps({"machine": {}, "rows": rows}))
+    assert (figures["gpus"].record(tmp_path) is None) == (len(numbers) == 1)

@@ -86,8 +86,40 @@ def gpu(*works: str, columns: tuple[str, ...] = ("ours", "cub", "cupy", "ratio")
     return lambda: [one(rows, work)[column] for column in columns for work in works]
 
 
+def gpu_comparison(*works: str) -> Numbers:
+    rows = rows_of("gpu_comparison")
+    return lambda: [one(rows, work)[column] for column in ("ours", "theirs", "ratio") for work in works]
+
+
+def gpus(*works: str, rate: bool = False, beside: bool = False) -> Numbers:
+    """Milliseconds of works on two GPUs, and for the first one Gkeys a second, NCCL's milliseconds and the ratio."""
+    rows = {row["work"]: row for row in rows_of("multi_gpu")}
+
+    def numbers() -> list[float]:
+        ours = [1e3 * statistics.median(rows[work]["seconds"]) for work in works]
+        first = rows[works[0]]
+        rates = [first["keys"] / ours[0] / 1e6] if rate else []
+        theirs = 1e3 * (first["baseline"] or 0)
+        return [*ours, *rates, *([theirs, theirs / ours[0]] if beside else [])]
+
+    return numbers
+
+
+def span_of_gpus(phase: str) -> list[float]:
+    """Least and greatest milliseconds of a phase."""
+    found = [1e3 * row["phases"][phase]["compute"] for row in rows_of("multi_gpu")]
+    return [min(found), max(found)]
+
+
+def peaks_of_gpus() -> list[float]:
+    found = [row["peak_bytes"] * row["gpus"] / row["data_bytes"] for row in rows_of("multi_gpu")]
+    return [min(found), max(found)]
+
+
 BESIDE_CUPY = ("ours", "cupy", "ratio")
 BESIDE_CUB = ("ours", "cub", "ratio")
+CROWDING = ("Zipf", "and of 2", "and of 4")
+SIZES = (16, 20, 24, 30)
 MANY = "1,024 chunks of 50,000 int64"
 ARGSORT = "stable `argsort` of 2^24"
 #: Numbers of each row of the README's tables, by its first cell.
@@ -126,7 +158,30 @@ TABLES: dict[str, Numbers] = {
     "uint8 / uint16": gpu("uint8 keys", "uint16 keys"),
     "float16, complex64": gpu("float16 keys", "complex64 keys", columns=BESIDE_CUPY),
     "`argsort` uint32 / uint64, stable": gpu("argsort uint32, CUB uint32/uint32", "argsort uint64, CUB uint64/uint32"),
-    "pairs uint64/uint64, stable": gpu("pairs uint64/uint64", columns=BESIDE_CUB),
+    "float32 uniform / normal": gpu("float32 keys, uniform", "float32 keys, normal"),
+    "pairs uint32/uint64, uint64/uint64, stable": gpu("pairs uint32/uint64", "pairs uint64/uint64", columns=BESIDE_CUB),
+    "uint32 of Zipf / and of 2 / and of 4 random words": gpu(
+        *(f"uint32 keys, {name}" for name in CROWDING), columns=BESIDE_CUB
+    ),
+    "uint64 of the same": gpu(*(f"uint64 keys, {name}" for name in CROWDING), columns=BESIDE_CUB),
+    "2^16, 2^20, 2^24, 2^30 uint32 keys": gpu(*(f"uint32 keys, 2^{log2}" for log2 in SIZES), columns=BESIDE_CUB),
+    "2^16, 2^20, 2^24, 2^30 uint64 keys": gpu(*(f"uint64 keys, 2^{log2}" for log2 in SIZES), columns=BESIDE_CUB),
+    "merge sort of 2^28 uint32 / uint64, any `less`": gpu_comparison(
+        *(f"merge sort {dtype}, less='a < b'" for dtype in ("uint32", "uint64"))
+    ),
+    "`sort` of 2^24 complex128: normal / 16 distinct real parts": gpu_comparison(
+        "complex128, normal", "complex128, 16 distinct"
+    ),
+    "`lexsort` of 2^24, two uint32 / of 16 distinct / three float64": gpu_comparison(
+        "lexsort two uint32", "lexsort two uint32 of 16", "lexsort three float64"
+    ),
+    "merge of two runs of 2^27 uint64 / uint32": gpu_comparison("merge 2 runs uint64", "merge 2 runs uint32"),
+    "2^30 uint32": gpus("u32-30", rate=True, beside=True),
+    "2^29 uint64": gpus("u64-29", rate=True, beside=True),
+    "2^28 uint32 / Zipf / all equal / sorted": gpus("u32-28", "zipf-28", "equal-28", "sorted-28", beside=True),
+    "2^28 uint32 in four chunks": gpus("u32-28-x4"),
+    "2^29 uint32, a companion each": gpus("pairs-29", beside=True),
+    "`argsort` of 2^28 uint32": gpus("argsort-28"),
     "rows 16384 x 16384, 2^20 x 256, 256 x 2^20, float32": gpu(
         "rows 16384", "rows 1048576", "rows 256 ", columns=BESIDE_CUPY
     ),
@@ -135,7 +190,6 @@ TABLES: dict[str, Numbers] = {
 #: added here.
 NOT_STORED = {"4 GiB on two workers of 1 GiB, Zarr to Zarr": 2}
 
-LOWEST, HIGHEST = (f"uint32 keys, 2^{log2}" for log2 in (16, 20))
 #: Sentences with numbers in place of groups, and what is stored of each.
 SENTENCES: dict[str, Numbers] = {
     r"holds the data (\S+) times.*?\((\S+) times with `MALLOC": core_alone(
@@ -144,17 +198,8 @@ SENTENCES: dict[str, Numbers] = {
     r"In 16 chunks .* (\S+) times for complex128, (\S+) for S20, (\S+) and (\S+) for `lexsort`": lambda: [
         row["ratio"] for row in rows_of("comparison_cpu") if row["section"] == "threads"
     ],
-    r"random words: (\S+), (\S+)\), uint32 Zipf \((\S+)\), uint64 and of four \((\S+)\), 2\^16 to 2\^20 uint32 keys \("
-    r"(\S+) to (\S+), launches\), uint32/uint64 pairs \((\S+)\)": gpu(
-        "uint32 keys, and of 2",
-        "uint32 keys, and of 4",
-        "uint32 keys, Zipf",
-        "uint64 keys, and of 4",
-        LOWEST,
-        HIGHEST,
-        "pairs uint32/uint64",
-        columns=("ratio",),
-    ),
+    r"the steps from task to task, (\S+) to (\S+) ms whatever the size": lambda: span_of_gpus("scheduler"),
+    r"Beside the input a GPU holds (\S+) to (\S+) times its share": peaks_of_gpus,
     r"(\S+) tasks on threads and (\S+) on a cluster at 1,024 chunks \((\S+) s to build\), (\S+) and (\S+) at 10,000": (
         lambda: [
             *(tasks("gather", 1_024), tasks("p2p", 1_024)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -69,10 +70,15 @@ def read_table(path: Path) -> Record:
 
 
 def read_gpus(path: Path) -> Record:
-    """The rows of `multi_gpu` as a record: keys a second against the number of GPUs."""
+    """The rows of `multi_gpu` as a record: keys a second against the number of GPUs, of works that ran on several."""
     content = json.loads(path.read_text())
     points = []
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
     for row in content["rows"]:
+        numbers[row["work"]].add(row["gpus"])
+    for row in content["rows"]:
+        if len(numbers[row["work"]]) == 1:
+            continue
         if row["seconds"]:
             rates_of_runs = [row["keys"] / seconds for seconds in row["seconds"]]
             points.append(Point("gpus", row["work"], row["gpus"], rates_of_runs, "keys/s"))
