@@ -145,7 +145,7 @@ TABLES: dict[str, Numbers] = {
         "`sort` of 2^22 complex128,", "`sort` of 2^22 complex128 of few"
     ),
     "`sort` of 2^20 S20 / U12": comparison("`sort` of 2^20 S20", "`sort` of 2^20 U12"),
-    "`lexsort` of 2^22, two int32 / two int64 / three float64": comparison(
+    "`lexsort` of 2^22, two int32 / two int64 / three float64, two of few values": comparison(
         *(f"`lexsort` of 2^22 {keys}" for keys in ("two int32", "two int64", "three float64"))
     ),
     "`argsort` of 2^20 int64 by `less=numpy.less`": comparison("argsort by `less=numpy.less`"),
