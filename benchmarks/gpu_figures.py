@@ -137,8 +137,8 @@ def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
     found: list[tuple[str, Any, Any]] = []
     plain = loader.kernel
 
-    def kernel(source: str, name: str, shared_bytes: int = 0) -> Any:
-        function = plain(source, name, shared_bytes)
+    def kernel(source: str, name: str, *options: Any) -> Any:
+        function = plain(source, name, *options)
 
         def launch(*args: Any, **options: Any) -> None:
             begin, end = cp.cuda.Event(), cp.cuda.Event()

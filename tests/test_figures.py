@@ -237,7 +237,7 @@ def gpu_figures(monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("benchmarks.gpu_table", "benchmarks.gpu_figures"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     script = importlib.import_module("benchmarks.gpu_figures")
-    monkeypatch.setattr(script.loader, "kernel", lambda source, name, shared_bytes=0: lambda *_, **__: None)
+    monkeypatch.setattr(script.loader, "kernel", lambda source, name, *_: lambda *_, **__: None)
 
     def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
         for name in ("count_digits<u32>", "finish<u32, 8>", "finish<u32, 16>"):
