@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+NARROW_BITS = 32
 WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
 
 
@@ -18,12 +19,21 @@ class Elements:
         How an element is read in the first pass, and written in the last.
     code_type, payload_type : str
         What travels in between; ``"NoPayload"`` for keys alone.
+    scale : str
+        Where codes stand on the line that digits are cut from, for sorts that sample them.
+    narrow : Elements, optional
+        The same by codes of 32 bits, where those of all keys lie within 2^32.
+    base : int
+        What narrow codes count from.
     """
 
     source: str
     sink: str
     code_type: str
     payload_type: str = "NoPayload"
+    scale: str = ""
+    narrow: Elements | None = None
+    base: int = 0
 
     @property
     def code_bytes(self) -> int:
@@ -41,6 +51,16 @@ class Elements:
         return f"Codes<{self.code_type}>"
 
     @property
+    def code_scale(self) -> str:
+        """C++ name of the codes' own places."""
+        return f"CodeScale<{self.code_type}>"
+
+    @property
+    def narrow_scale(self) -> str:
+        """C++ name of where narrow codes stand on the line of wide ones: if packed with positions, by the high word."""
+        return f"CodeScale<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Key of the tuning tables."""
         return self.code_bytes, self.payload_bytes
@@ -54,3 +74,12 @@ class Arrays:
     payloads: list[Any]
     keys_out: Any
     positions_out: Any
+
+    def hold(self, elements: Elements, n: int) -> Arrays:
+        """The same memory, for elements whose codes are as wide and have no payload, or half as wide."""
+        codes = self.codes
+        if codes[0].itemsize > elements.code_bytes:
+            # Both in the first one: the last pass then reads no output that it writes.
+            halves = codes[0].view(f"u{elements.code_bytes}")
+            codes = [halves[:n], halves[n : 2 * n]]
+        return Arrays(codes, [None, None], self.keys_out, self.positions_out)

@@ -23,9 +23,10 @@ CODE_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 ALGORITHMS = ("auto", "msd", "lsd")
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 TRANSFORM_THREADS = 256
-NARROW_BYTES = 4
+NARROW_BYTES, WIDE_BYTES = 4, 8
 COUNTED_BYTES = 2
-INDEX_LIMIT = 1 << 32  # positions inside the kernels are 32 bits wide below this many keys
+POSITION_BITS = 32  # kPositionBits in elements.cuh
+INDEX_LIMIT = 1 << POSITION_BITS  # positions inside the kernels are 32 bits wide below this many keys
 
 
 def check_array(array: Any, name: str, ndim: int = 1) -> None:
@@ -202,9 +203,7 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
-    n, elements, free = keys.size, plain_elements(key), algorithm == "auto"
-    if as_codes:
-        elements = replace(elements, sink=elements.codes)
+    n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
     small = free and lsd.is_small(key, n)
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
@@ -227,16 +226,19 @@ def sort_code_rows(keys: Any, key: DeviceKey, out: Any) -> None:
     refine.sort_rows(elements, keys, num_rows, length, Arrays([spare, second], [None, None], out, None))
 
 
-def plain_elements(key: DeviceKey) -> Elements:
-    """Keys alone, by their one-to-one codes."""
-    name = f"Keys<{key.order}>"
-    return Elements(name, name, CODE_TYPES[key.itemsize])
+def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
+    """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
+    code_type, order = CODE_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
+    narrow = None
+    if key.itemsize == WIDE_BYTES and not key.has_ties:
+        narrow = Elements(f"Narrowed<{key.order}>", f"Narrowed<{order}>", "u32")
+    return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, scale=key.scale(code_type), narrow=narrow)
 
 
 def narrow_elements(key: DeviceKey) -> Elements:
     """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
     name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32")
+    return Elements(name, name, "u32", scale=key.scale("u32"))
 
 
 def needs_spare(elements: Elements, n: int) -> bool:
@@ -334,14 +336,18 @@ def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
     """Keys with their positions: one code up to 32 bits, two words beyond."""
     if key.itemsize < 8:
         name = f"Packed<{key.order}, {position_type}>"
-        return Elements(name, name, "u64")
-    return tied_elements(key, position_type, "u32")
+        return Elements(name, name, "u64", scale=key.scale("u64", POSITION_BITS))
+    elements = tied_elements(key, position_type, "u32")
+    if key.has_ties:
+        return elements
+    name = f"PackedNarrowed<{key.order}, {position_type}>"
+    return replace(elements, narrow=Elements(name, name, "u64"))
 
 
 def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
     """Keys by their canonical codes, with a value beside each."""
-    name = f"TiedKeys<{key.order}, {value_type}>"
-    return Elements(name, name, CODE_TYPES[key.itemsize], payload_type)
+    name, code_type = f"TiedKeys<{key.order}, {value_type}>", CODE_TYPES[key.itemsize]
+    return Elements(name, name, code_type, payload_type, key.scale(code_type))
 
 
 def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
