@@ -38,11 +38,6 @@ struct QuantileBuckets {
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
 
-template <class Raw>
-struct alignas(kVectorBytes) KeyVector {
-    Raw keys[kVectorBytes / sizeof(Raw)];
-};
-
 template <class Source, class Buckets, class Vector>
 __device__ __forceinline__ void count_vector(PackedCounters counters, const Buckets& buckets, const Vector& vector,
                                              Offset first) {
