@@ -6,7 +6,8 @@
     unlike rows    `refine`: every row by digits of its own
     longest rows   each as an array of its own
 
-One map does for rows of one distribution, and for a matrix of random order; the sample tells, before keys are moved.
+One map does where the rows are of one distribution: the sample tells before keys are moved. Buckets are counted and
+claimed row by row, so a row costs no launch of its own.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ def floor_power(n: int) -> int:
 def sort_each(
     elements: Elements, keys: Any, keys_out: Any, positions_out: Any, partition: RowPartition | None = None
 ) -> None:
-    """Sort each row of a matrix into the outputs, of which one has the width of a code or none has.
+    """Sort each row of a matrix into keys, or into positions.
 
-    Positions count from the start of the row where a block holds one, otherwise from that of a row before it.
+    Positions count from the start of the row where a block holds one, otherwise from the start of a row before it.
     """
     cupy = require_cupy()
     num_rows, length = keys.shape
@@ -105,7 +106,7 @@ def sort_each(
     size = at_once * length if partition or needs_spare(elements, length) else 0
     out = positions_out if keys_out is None else keys_out
     in_place = out.itemsize == elements.code_bytes
-    spare = cupy.empty((1 if in_place else 2, size), f"u{elements.code_bytes}")
+    spare = cupy.empty((1 if in_place else 2, size), f"u{elements.code_bytes}")  # all batches share it
     payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
     for first in range(0, num_rows, at_once):
         batch = slice(first, first + at_once)

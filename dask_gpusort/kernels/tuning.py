@@ -137,11 +137,10 @@ PARTITION: dict[tuple[int, int], Tile] = {
 # which one launch takes less time than one a step.
 BLOCK_ROW = 12_288
 PARTITIONED_ROWS = 1 << 25
-# As many at a time: the sample has four keys of every bucket then.
-ROW_KEYS = 1 << 28
-ROW_FILL = 0.667  # as FILL; the sample makes little noise, and blocks of `even_items` hold buckets of this mean
-ROW_DIGITS = 64  # of a row at least: lanes of a warp that share a digit wait for each other
-# Tiles for rows, the first one with digits enough, and threads of a finishing block: more would want for registers.
+ROW_KEYS = 1 << 28  # as many at a time: the sample has four keys of every bucket then
+ROW_FILL = 0.667  # as FILL; few buckets make less noise, and blocks of `even_items` hold those of this mean
+ROW_DIGITS = 64  # of a row, or nearly: lanes of a warp that share a digit wait for each other
+# Tiles for rows: the first one with digits enough. Finishing blocks of more threads want for registers.
 ROW_PARTITION: dict[tuple[int, int], tuple[Tile, ...]] = {
     (4, 0): (PARTITION[4, 0], Tile(512, 16)),
     (8, 0): (PARTITION[8, 0],),
