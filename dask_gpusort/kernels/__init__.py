@@ -6,16 +6,15 @@ Importing it needs neither CuPy nor a GPU; the first call of a function does.
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
 from .merging import merge_runs
+from .rows import argsort_rows, sort_rows
 from .sorting import (
     argsort,
-    argsort_rows,
     decode,
     encode,
     gather,
     search_sorted,
     sort_keys,
     sort_pairs,
-    sort_rows,
     sort_with_positions,
     sorted_codes,
     top_histogram,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import count_scan_reorder, four_step, lsd, msd, refine, split, split_launch, tuning
+from . import count_scan_reorder, four_step, lsd, msd, split, split_launch, tuning
 from .dtypes import DeviceKey, device_key
 from .elements import Arrays, Elements
 from .histogram import count_fine
@@ -215,17 +215,6 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
         lsd.sort(elements, keys, n, arrays)
 
 
-def sort_code_rows(keys: Any, key: DeviceKey, out: Any) -> None:
-    """Sort each row by the one-to-one codes of its keys."""
-    cupy = require_cupy()
-    num_rows, length = keys.shape
-    width = max(key.itemsize, 4)
-    elements = plain_elements(key) if width == key.itemsize else narrow_elements(key)
-    spare = cupy.empty(keys.size if needs_spare(elements, length) else 0, f"u{width}")
-    second = out if width == key.itemsize else cupy.empty(spare.size, f"u{width}")
-    refine.sort_rows(elements, keys, num_rows, length, Arrays([spare, second], [None, None], out, None))
-
-
 def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
     code_type, order = CODE_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
@@ -235,14 +224,8 @@ def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, scale=key.scale(code_type), narrow=narrow)
 
 
-def narrow_elements(key: DeviceKey) -> Elements:
-    """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
-    name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32", scale=key.scale("u32"))
-
-
 def needs_spare(elements: Elements, n: int) -> bool:
-    """Whether a sort of n elements, or of rows of n, leaves shared memory."""
+    """Whether a sort of n elements leaves shared memory."""
     return n > finish_shapes(elements)[-1].capacity
 
 
@@ -358,14 +341,7 @@ def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions
     lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
 
 
-def sort_indexed(
-    keys: Any,
-    key: DeviceKey,
-    position_type: str,
-    positions_out: Any,
-    keys_out: Any,
-    rows: tuple[int, int] | None = None,
-) -> None:
+def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
     """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
 
     `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
@@ -374,13 +350,10 @@ def sort_indexed(
     n = keys.size
     in_place = positions_out.itemsize == 8
     elements = indexed_elements(key, position_type)
-    size = n if rows is None or needs_spare(elements, rows[1]) else 0
-    codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
-    payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
+    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
+    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
     arrays = Arrays(codes, payloads, keys_out, positions_out)
-    if rows is not None:
-        refine.sort_rows(elements, keys, *rows, arrays)
-    elif not msd.sort(elements, keys, n, arrays, may_decline=True):
+    if not msd.sort(elements, keys, n, arrays, may_decline=True):
         del codes, payloads, arrays
         sort_indexed_passes(keys, key, position_type, positions_out, keys_out)
 
@@ -520,52 +493,6 @@ def sort_valued(keys: Any, key: DeviceKey, values: Any, keys_out: Any, values_ou
     payloads = [cupy.empty(keys.size, f"u{values.itemsize}"), values_out]
     elements = tied_elements(key, value_type, value_type)
     lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, values_out), values)
-
-
-def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:
-    """Sort each row of a matrix.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (rows, length)
-        C-contiguous.
-    out : cupy.ndarray, optional
-        Receives the result; may be `keys`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length)
-    """
-    check_array(keys, "keys", 2)
-    key = device_key(keys.dtype, descending)
-    out = prepare_out(out, keys.shape, keys.dtype)
-    if keys.size == 0:
-        return out
-    if stable and key.has_ties:
-        positions = argsort_rows(keys, descending=descending)
-        out[...] = require_cupy().take_along_axis(keys, positions, axis=1)
-    else:
-        sort_code_rows(keys, key, out)
-    return out
-
-
-def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Positions within each row that sort the row, stable.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length), int64
-    """
-    check_array(keys, "keys", 2)
-    check_indexable(keys.size)
-    key = device_key(keys.dtype, descending)
-    out = prepare_out(out, keys.shape, np.int64)
-    if keys.size == 0:
-        return out
-    sort_indexed(keys, key, "long long", out, None, keys.shape)
-    if needs_spare(indexed_elements(key, "long long"), keys.shape[1]):
-        out %= keys.shape[1]  # long rows are sorted along positions in the whole matrix
-    return out
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:

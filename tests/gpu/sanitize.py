@@ -51,8 +51,10 @@ def main() -> None:
             check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
     values = np.arange(TWO_LEVELS, dtype=np.uint64)
     check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
-    rows = make_keys("u4", 3 * 30_000, "zipf").reshape(3, -1)
-    check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
+    for distribution in ("random", "zipf"):
+        rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
+        check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
+        check(kernels.argsort_rows(cp.asarray(rows)), np.argsort(rows, axis=1, kind="stable"))
     print("all results right")
 
 
