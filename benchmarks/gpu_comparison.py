@@ -1,6 +1,6 @@
 """The table of the comparison sorts: merge sort, wide keys and merging, every result verified.
 
-    python benchmarks/gpu_comparison.py [--keys-log2 28] [--cub LIBRARY] [--out PATH] [--sections sort ...] [--commit COMMIT]
+    python benchmarks/gpu_comparison.py [--keys-log2 28] [--cub LIBRARY] [--out PATH] [--sections ...] [--commit COMMIT]
 
 Measured as `gpu_table` does: medians of runs between CUDA events, yardsticks in the same run. "share" is the bytes that
 a perfect run of the algorithm moves, over its time, as a share of the measured device-to-device copy. The section

@@ -210,11 +210,10 @@ def test_a_long_run_on_many_gpus_says_where_it_is(monkeypatch: pytest.MonkeyPatc
     measure = importlib.import_module("benchmarks.multi_gpu.measure")
     monkeypatch.setattr(measure, "TELL", 0.1)
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        measure.wait_and_tell(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),))
+        measure.wait_and_tell(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),), 60)
         assert "sort-merge 1 processing" in capsys.readouterr().out
-        monkeypatch.setattr(measure, "PATIENCE", 0.2)
         with pytest.raises(TimeoutError):
-            measure.wait_and_tell(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),))
+            measure.wait_and_tell(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),), 0.2)
     assert "0 paused" in capsys.readouterr().out
 
 

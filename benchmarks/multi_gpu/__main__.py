@@ -31,25 +31,24 @@ import dask_gpusort
 from dask_gpusort.gpu_cluster import make_prompt
 
 from ..points import RESULTS, ROOT, commit_of
-from .data import PATIENCE
 from .measure import Row, measure
 from .report import earlier_rows, machine, report_row, write_results
-from .works import DEFAULT, WORKS
+from .works import DEFAULT, PATIENCE, WORKS
 
 BASELINE = ROOT / "benchmarks" / "nccl_baseline.py"
-#: Host memory of a worker.
+#: Host memory of a worker, of which it spills to disk from seven tenths on and stops from eight. Some hosts grow their
+#: memory as it is used, so what they say at first is too little.
 HOST_MEMORY = "90GB"
 
 
 @contextlib.contextmanager
-def started(gpus: int, library: str, protocol: str | None) -> Iterator[Any]:
+def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> Iterator[Any]:
     """A client of a warm cluster."""
     if library == "numpy":
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
         make_prompt(cluster)
     else:
-        # Some hosts grow their memory as it is used, so what they say at first is too little.
-        cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=HOST_MEMORY)
+        cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
     # What CuPy chunks get by themselves.
     forced = dask.config.set({"gpusort.exchange": "device"})
     with forced, cluster, distributed.Client(cluster) as client:
@@ -89,7 +88,7 @@ def measure_all(
     left = list(options.works)
     while left:
         try:
-            with started(gpus, options.library, options.protocol) as client:
+            with started(gpus, options.library, options.protocol, options.host_memory) as client:
                 while left:
                     name = left.pop(0)
                     work = WORKS[name]
@@ -125,6 +124,7 @@ def main() -> int:
     parser.add_argument("--keys-log2", type=int, help="keys of each GPU, for all works")
     parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy")
     parser.add_argument("--protocol", choices=("ucx", "tcp"))
+    parser.add_argument("--host-memory", default=HOST_MEMORY, help="of each worker (default: %(default)s)")
     parser.add_argument("--no-baseline", dest="baseline", action="store_false", help="without PyTorch and NCCL")
     parser.add_argument("--out", type=Path, default=RESULTS / "multi_gpu")
     parser.add_argument("--commit", default=commit_of(ROOT), help="what is measured, where there is no git")

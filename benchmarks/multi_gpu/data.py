@@ -12,10 +12,8 @@ import numpy as np
 
 import dask_gpusort
 
-from .works import Work
+from .works import PATIENCE, Work
 
-#: Seconds after which something has failed.
-PATIENCE = 150
 #: Keys that are generated or checked at a time, so that neither takes much memory beside the keys.
 PIECE = 1 << 26
 GOLDEN = 0x9E3779B97F4A7C15

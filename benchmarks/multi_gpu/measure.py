@@ -11,7 +11,7 @@ from typing import Any
 
 import distributed
 
-from .data import PATIENCE, Data
+from .data import Data
 from .works import Work
 
 #: Seconds in which workers drop a result before the next run begins.
@@ -77,7 +77,7 @@ def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
     """One sort: the result, held by the workers, and its seconds."""
     start = time.perf_counter()
     found = tuple(data.client.persist(list(data.sort())))
-    wait_and_tell(data.client, found)
+    wait_and_tell(data.client, found, data.work.patience)
     seconds = time.perf_counter() - start
     for future in distributed.futures_of(found):
         if future.status == "error":
@@ -85,11 +85,11 @@ def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
     return found, seconds
 
 
-def wait_and_tell(client: Any, found: tuple[Any, ...]) -> None:
+def wait_and_tell(client: Any, found: tuple[Any, ...], patience: float) -> None:
     """Wait for a result; where that takes long, say again and again what is done and what the workers hold."""
     start = time.perf_counter()
     while True:
-        left = PATIENCE - (time.perf_counter() - start)
+        left = patience - (time.perf_counter() - start)
         try:
             distributed.wait(found, timeout=min(TELL, left))
             return

@@ -8,6 +8,9 @@ REPEATS = 5
 #: A quarter to a half of an H200's memory and more: 34, 48, 60 and 75 GB on each GPU, by the logarithm of the keys. The
 #: input is made by the tasks that sort it, and not kept.
 LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-60": 32.8, "large-u64": 33.13}
+#: Seconds after which a run has failed; of large works, which may go through the host's memory.
+PATIENCE = 150
+LARGE_PATIENCE = 400
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Work:
     placed: bool = True
     kept: bool = True
     repeats: int = REPEATS
+    patience: float = PATIENCE
 
 
 WORKS = {
@@ -42,6 +46,8 @@ WORKS = {
     "sorted-30": Work("u4", 30, keys="sorted"),
     "argsort-28": Work("u4", 28, want="positions"),
     "f64-29": Work("f8", 29),
-    **{name: Work("u8", log2, chunks=8, repeats=1, kept=False) for name, log2 in LARGE.items()},
+    **{
+        name: Work("u8", log2, chunks=8, repeats=1, kept=False, patience=LARGE_PATIENCE) for name, log2 in LARGE.items()
+    },
 }
 DEFAULT = [name for name in WORKS if name not in (*LARGE, "zipf-30", "equal-30", "sorted-30", "f64-29")]

@@ -24,8 +24,9 @@ four GPUs of less than a GiB of keys each: 28 tasks and four steps for 4 chunks,
 Slabs are copies, so a sorted bundle is free as soon as its slabs are cut, and each slab once its group is finished.
 Left alone, Dask finishes group after group and cuts a slab off every bundle for each: in the end all bundles are held
 beside nearly all groups. Where that is more than a GPU holds, all bundles are cut up first, bundle by bundle, and the
-keys are held once at any time. (Counted for 75 GB of keys on each of two GPUs of 141 GB, by the bytes of results in
-Dask's order of tasks, without time: 203 GB spilled and 100 GB read back group by group, none bundle by bundle.)
+keys are held once at any time. (Counted for 55 GB of keys on each of two GPUs of 141 GB, by the bytes of results in
+Dask's order of tasks, without time: 35 GB spilled group by group, none bundle by bundle.) Still more keys are finished
+group by group, and spilled.
 
 Every array is complete when its task ends (`complete`): the wire knows nothing of streams.
 """
