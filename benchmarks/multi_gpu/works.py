@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 REPEATS = 5
-#: A quarter to a half of an H200's memory and more: 34, 48, 60 and 75 GB on each GPU, by the logarithm of the keys. The
+#: A quarter to a half of an H200's memory and more: 34, 48, 55 and 75 GB on each GPU, by the logarithm of the keys. The
 #: input is made by the tasks that sort it, and not kept.
-LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-60": 32.8, "large-u64": 33.13}
+LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-55": 32.68, "large-u64": 33.13}
 #: Seconds after which a run has failed; of large works, which may go through the host's memory.
 PATIENCE = 150
 LARGE_PATIENCE = 400
