@@ -150,7 +150,7 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes that one thread holds: three times a group with what it cuts off, or what is sorted and its copy."""
+        """Peak bytes that one thread holds: three times a group with what it cuts off, or a run and its copy."""
         runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
         longest = max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
         return max(3 * (1 + self.in_question) * self.group_bytes, 2 * longest * self.row_bytes)
