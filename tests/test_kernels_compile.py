@@ -26,6 +26,7 @@ from dask_gpusort.kernels import (
     loader,
     lsd,
     merging,
+    ranks,
     rows,
     sorting,
     split,
@@ -166,6 +167,9 @@ def record_wide_keys(recorder):
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
             recorder.record(words.floor_codes, codes, dtype, descending)
+            recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
+    for width in (1, 2, 4, 8):
+        recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
     recorder.record(words.sort_wide, recorder.empty(1000, "c16"))
     rows = recorder.empty((1000, 3), np.uint64)
     recorder.record(words.argsort_words, rows)

@@ -6,6 +6,7 @@ Importing it needs neither CuPy nor a GPU; the first call of a function does.
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
 from .merging import merge_runs
+from .ranks import rank_samples
 from .rows import argsort_rows, sort_rows
 from .sorting import (
     argsort,
@@ -47,6 +48,7 @@ __all__ = [
     "gather_wide",
     "lexsort",
     "merge_runs",
+    "rank_samples",
     "search_by_comparison",
     "search_sorted",
     "search_wide",

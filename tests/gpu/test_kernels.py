@@ -312,6 +312,27 @@ def test_search_sorted(cp: Any, dtype: str) -> None:
             assert_bits(got, np.searchsorted(*floors, side=side))
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rank_samples(cp: Any, dtype: str, distribution: str) -> None:
+    for n in (0, 1, 2, 65, 4097, LARGE):
+        keys = make_keys(dtype, n, distribution)
+        for descending in (False, True):
+            codes = np.sort(expected_codes(keys, descending))
+            floors = codes_of.tie_floor(codes, keys.dtype, descending=descending)
+            listed = np.random.default_rng(n).integers(0, n, 33) if n else np.empty(0, np.int64)
+            every = np.minimum(np.arange(-(-n // 97) + 1) * 97, n - 1) if n else listed
+            for ties_of, classes in ((None, codes), (keys.dtype, floors)):
+                for positions, places in ((97, every), (listed, listed)):
+                    least, less, at_most = kernels.rank_samples(
+                        cp.asarray(codes), positions, ties_of=ties_of, descending=descending
+                    )
+                    assert least.dtype == codes.dtype
+                    np.testing.assert_array_equal(least, classes[places])
+                    np.testing.assert_array_equal(less, np.searchsorted(classes, least, "left"))
+                    np.testing.assert_array_equal(at_most, np.searchsorted(classes, least, "right"))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_top_histogram(cp: Any, dtype: str) -> None:
     for distribution in ("random", "equal"):
