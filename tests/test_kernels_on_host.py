@@ -16,6 +16,7 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels import count_scan_reorder, four_step, scan, sorting, split, tuning
+from dask_gpusort.kernels.elements import Arrays
 from dask_gpusort.kernels.loader import SOURCES
 from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
 
@@ -270,6 +271,65 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     if "keys" in case:
         place = device.array(keys)
         np.testing.assert_array_equal(sorting.sort_keys(place, out=place), twin(keys))
+
+
+#: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
+CLOSE = {
+    "in the middle": (0, 1 << 24),
+    "no power of two": (0, 3_000_000_000),
+    "at the end": ((1 << 63) - (1 << 31), 1 << 31),
+    "nearly all": (-(1 << 31), (1 << 32) - (1 << 28)),
+}
+
+
+@pytest.mark.parametrize("stray", [False, True])
+@pytest.mark.parametrize("place", CLOSE)
+@pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
+def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
+    """They travel by 32 bits, unless one that no sample has seen lies elsewhere."""
+    use_small_blocks(monkeypatch)
+    least, count = CLOSE[place]
+    keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)
+    if stray:
+        keys[1234] = -(1 << 62)
+    keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8")
+    taken = []
+    monkeypatch.setattr(Arrays, "hold", lambda *of, hold=Arrays.hold: taken.append(of) or hold(*of))
+    source = device.array(keys)
+    np.testing.assert_array_equal(sorting.sort_keys(source), np.sort(keys))
+    np.testing.assert_array_equal(sorting.argsort(source), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(sorting.sorted_codes(source), sorting.encode(device.array(np.sort(keys))))
+    np.testing.assert_array_equal(sorting.sort_keys(source, out=source), np.sort(keys))
+    assert len(taken) == (0 if stray else 4)
+
+
+FLOATS = {
+    "uniform": lambda rng: rng.random(TWO_LEVELS),
+    "on both sides": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,
+    "normal": lambda rng: rng.standard_normal(TWO_LEVELS),
+    "far from zero": lambda rng: 1000 + rng.random(TWO_LEVELS),
+    "tiny": lambda rng: rng.random(TWO_LEVELS) * 1e-40,
+    "huge": lambda rng: (rng.random(TWO_LEVELS) - 0.5) * 6e38,
+    "some no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, np.nan, rng.random(TWO_LEVELS)),
+    "many no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.2, np.nan, rng.random(TWO_LEVELS)),
+    "infinities": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, -np.inf, rng.random(TWO_LEVELS)),
+    "zeros": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.1, -0.0, rng.random(TWO_LEVELS) - 0.5),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending):
+    use_small_blocks(monkeypatch)
+    keys = FLOATS[kind](np.random.default_rng(14)).astype(dtype)
+    source = device.array(keys)
+    wanted = np.sort(keys)
+    if descending:
+        number = wanted[wanted == wanted]
+        wanted = np.concatenate([number[::-1], wanted[number.size :]])
+    np.testing.assert_array_equal(sorting.sort_keys(source, descending=descending), wanted)
+    np.testing.assert_array_equal(keys[sorting.argsort(source, descending=descending)], wanted)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])

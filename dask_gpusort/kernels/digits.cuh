@@ -101,7 +101,7 @@ struct FineMap {
           step(map->step),
           sub_bits(map->sub_bits),
           intervals(intervals_) {
-        bounded = range < Place(~Place(0));
+        bounded = least > 0 || range < Place(~Place(0));
     }
     // Distance from the least place, as a fraction of the range of all intervals, of 2^32.
     __device__ __forceinline__ u32 position(Place distance) const {
