@@ -7,7 +7,6 @@ import pytest
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import sorting
 
 #: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
@@ -23,17 +22,18 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
     recorder.take_place(kernels, monkeypatch)
     for n in SIZES:
         keys = recorder.empty(n, dtype)
-        recorder.record(sorting.sort_keys, keys)
-        recorder.record(sorting.argsort, keys)
-        recorder.record(sorting.sort_pairs, keys, recorder.empty(n, np.uint64))
+        recorder.record(kernels.sort_keys, keys)
+        recorder.record(kernels.argsort, keys)
+        for values in (np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(n, values))
         rows = recorder.empty((1, min(n, LONGEST_ROW)), dtype)
-        recorder.record(sorting.sort_rows, rows)
-        recorder.record(sorting.argsort_rows, rows)
+        recorder.record(kernels.sort_rows, rows)
+        recorder.record(kernels.argsort_rows, rows)
     assert 0 < recorder.most_shared <= LIMITS[capability]
 
 
 def test_a_large_device_is_used(monkeypatch):
     recorder = Recorder(LIMITS["9.0"])
     recorder.take_place(kernels, monkeypatch)
-    recorder.record(sorting.sort_keys, recorder.empty(1 << 28, "u4"))
+    recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))
     assert recorder.most_shared > LIMITS["8.6"]

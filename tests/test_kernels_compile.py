@@ -12,6 +12,7 @@ import os
 import re
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels import (
+    arguments,
     comparing,
     count_scan_reorder,
     four_step,
@@ -26,7 +28,7 @@ from dask_gpusort.kernels import (
     loader,
     lsd,
     merging,
-    sorting,
+    msd,
     split,
     tuning,
     words,
@@ -71,13 +73,13 @@ def record_papers_sorts(recorder):
 
 def record_whole_arrays(recorder, keys, order):
     """Every sort of one array."""
-    recorder.record(sorting.sorted_codes, keys, **order)
-    recorder.record(sorting.sort_with_positions, keys, **order)
-    for algorithm in sorting.ALGORITHMS:
-        recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
-        recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
-        for values in (np.uint32, np.uint64):
-            recorder.record(sorting.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
+    recorder.record(kernels.sorted_codes, keys, **order)
+    recorder.record(kernels.sort_with_positions, keys, **order)
+    for algorithm in arguments.ALGORITHMS:
+        recorder.record(kernels.sort_keys, keys, algorithm=algorithm, **order)
+        recorder.record(kernels.argsort, keys, algorithm=algorithm, **order)
+        for values in (np.uint8, np.uint16, np.uint32, np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
 
 
 def record_sorts(recorder, dtype, descending):
@@ -86,22 +88,27 @@ def record_sorts(recorder, dtype, descending):
     for n in SIZES:
         record_whole_arrays(recorder, recorder.empty(n, dtype), order)
     with pytest.MonkeyPatch.context() as patch:
+        # What is read back says that keys are uniform, or are not, and never that they crowd.
+        accept = partial(msd.map_buckets, may_decline=False)
+        patch.setattr(msd, "map_buckets", lambda *arguments, may_decline: accept(*arguments))
+        record_whole_arrays(recorder, recorder.empty(SIZES[-1], dtype), order)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "MOST_TWO_LEVELS", LARGE // 2)
         patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, LARGE // 2)})
         patch.setattr(lsd, "NARROW_KEYS", LARGE // 2)
         record_whole_arrays(recorder, recorder.empty(LARGE, dtype), order)
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
-        recorder.record(sorting.sort_rows, keys, **order)
-        recorder.record(sorting.argsort_rows, keys, **order)
+        recorder.record(kernels.sort_rows, keys, **order)
+        recorder.record(kernels.argsort_rows, keys, **order)
     keys = recorder.empty(1000, dtype)
-    recorder.record(sorting.decode, recorder.record(sorting.encode, keys, **order), dtype, **order)
+    recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
     for side in ("left", "right"):
-        recorder.record(sorting.search_sorted, keys, keys, side, **order)
+        recorder.record(kernels.search_sorted, keys, keys, side, **order)
     for bits in (1, 8, 16)[: 1 + keys.itemsize]:
-        recorder.record(sorting.top_histogram, keys, bits, **order)
+        recorder.record(kernels.top_histogram, keys, bits, **order)
     for positions in (np.uint32, np.int64):
-        recorder.record(sorting.gather, keys, recorder.empty(1000, positions))
+        recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
 
 EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")

@@ -15,7 +15,7 @@ from host_cuda import HostDevice
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import count_scan_reorder, four_step, scan, sorting, split, tuning
+from dask_gpusort.kernels import count_scan_reorder, four_step, moving, scan, split, tuning
 from dask_gpusort.kernels.loader import SOURCES
 from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
 
@@ -204,6 +204,7 @@ def use_small_blocks(patch):
     segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4, 2, 64)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
+    patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
     patch.setattr(tuning, "LSD_SMALL", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_SMALL})
     patch.setattr(tuning, "LSD_SMALL_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
@@ -230,7 +231,7 @@ SORTS = {
 def sorts_calls():
     for function, _, dtype, shapes, options in SORTS.values():
         for shape in shapes:
-            yield lambda empty, f=function, s=shape, d=dtype, o=options: getattr(sorting, f)(empty(s, d), **o)
+            yield lambda empty, f=function, s=shape, d=dtype, o=options: getattr(kernels, f)(empty(s, d), **o)
 
 
 @pytest.fixture(scope="module")
@@ -268,10 +269,10 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
     function, twin = SORTED if "keys" in case else POSITIONS
     keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
-    np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys)), twin(keys))
+    np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))
     if "keys" in case:
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), twin(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), twin(keys))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])
@@ -282,7 +283,7 @@ def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
         keys.view("u1").reshape(n, -1)[:, :shared] = 3
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
 
 
 @pytest.mark.parametrize("values_dtype", ["u4", "f8"])
@@ -291,10 +292,98 @@ def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
     monkeypatch.setattr(tuning, "LSD_PAIRS", 1)
     n = 3 * LSD_TILE + 5
     keys, values = bits_of_keys(np.random.default_rng(3), "i4", n, "few"), np.arange(n).astype(values_dtype)
-    keys_out, values_out = sorting.sort_pairs(device.array(keys), device.array(values))
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values))
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(keys_out, keys[order])
     np.testing.assert_array_equal(values_out, values[order])
+
+
+#: By width: one value, and a row of values.
+VALUES = {1: [("u1", ())], 2: [("u2", ())], 4: [("f4", ())], 8: [("i8", ()), ("u2", (4,))], 16: [("c16", ())]}
+
+
+def special_keys(dtype):
+    parts = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0, np.inf])
+    if np.dtype(dtype).kind == "c":
+        return (parts[:, None] + 1j * parts).ravel().astype(dtype)
+    return parts.astype(dtype)
+
+
+def assert_pairs(device, keys, values, **options):
+    """Sort and compare bit by bit; equal keys keep their order."""
+    order = stable_order(keys, **options)
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values), **options)
+    assert np.asarray(keys_out).tobytes() == keys[order].tobytes()
+    assert np.asarray(values_out).tobytes() == values[order].tobytes()
+
+
+def stable_order(keys, descending=False):
+    """Stable positions, the NaNs last in both directions."""
+    if not descending:
+        return np.argsort(keys, kind="stable")
+    numbers = np.flatnonzero(keys == keys)
+    backwards = np.argsort(keys[numbers][::-1], kind="stable")[::-1]
+    return np.concatenate([numbers[numbers.size - 1 - backwards], np.flatnonzero(keys != keys)])
+
+
+@pytest.fixture
+def moved(device, monkeypatch):
+    """Small blocks, and values that move at the first level whatever their number; how often they did."""
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    original, answers = moving.sort_moved, []
+
+    def sort_moved(*arguments):
+        answers.append(original(*arguments))
+        return answers[-1]
+
+    monkeypatch.setattr(moving, "sort_moved", sort_moved)
+    return answers
+
+
+@pytest.mark.parametrize("width", VALUES)
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_values_of_any_width_move_once(device, moved, dtype, width):
+    rng = np.random.default_rng(width)
+    for value_dtype, row in VALUES[width]:
+        keys = bits_of_keys(rng, dtype, TWO_LEVELS, "random")
+        values = bits_of_keys(rng, value_dtype, (TWO_LEVELS, *row), "random")
+        assert_pairs(device, keys, values)
+    assert moved == [True] * len(VALUES[width])
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "equal", "sorted", "clustered", "zipf"])
+@pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
+def test_values_move_once_whatever_the_keys(device, moved, dtype, kind):
+    rng = np.random.default_rng(12)
+    for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):
+        if kind == "equal":
+            keys = np.full(n, 3, dtype)
+        elif kind == "zipf":
+            keys = np.minimum(rng.zipf(1.3, n), 10**6).astype(dtype)
+        else:
+            keys = bits_of_keys(rng, dtype, n, kind)
+        assert_pairs(device, keys, np.arange(n, dtype="u8"))
+    assert len(moved) == 3
+    assert all(moved) or kind != "random"
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
+def test_tied_keys_of_moved_values_keep_their_bits(device, moved, dtype, descending):
+    rng = np.random.default_rng(13)
+    keys = bits_of_keys(rng, "f4" if dtype == "c8" else "i8" if dtype == "M8[ns]" else dtype, TWO_LEVELS, "random")
+    keys = keys.astype(dtype)
+    if dtype != "M8[ns]":
+        keys[rng.integers(0, keys.size, 900)] = rng.choice(special_keys(dtype), 900)
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"), descending=descending)
+    assert moved == [True]
+
+
+def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved):
+    keys = np.repeat(np.arange(5, dtype="u4"), TWO_LEVELS // 5)[::-1].copy()
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"))
+    assert moved == [False]
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
@@ -306,9 +395,9 @@ def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
         if kind == "bytes":  # all passes but one have nothing to do
             keys.view("u1").reshape(n, -1)[:, :-1] = 1
-        np.testing.assert_array_equal(sorting.sort_keys(device.array(keys)), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), np.sort(keys))
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
@@ -319,4 +408,4 @@ def test_the_packages_sorts(built_small, device, monkeypatch, case, kind):
     rng = np.random.default_rng(8)
     for shape in shapes:
         keys = bits_of_keys(rng, dtype, shape, kind)
-        np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys), **options), twin(keys))
+        np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys), **options), twin(keys))

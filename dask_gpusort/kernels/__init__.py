@@ -6,26 +6,14 @@ Importing it needs neither CuPy nor a GPU; the first call of a function does.
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
 from .merging import merge_runs
-from .sorting import (
-    argsort,
-    argsort_rows,
-    decode,
-    encode,
-    gather,
-    search_sorted,
-    sort_keys,
-    sort_pairs,
-    sort_rows,
-    sort_with_positions,
-    sorted_codes,
-    top_histogram,
-)
+from .pairs import argsort, sort_pairs, sort_with_positions
+from .sorting import argsort_rows, sort_keys, sort_rows, sorted_codes, top_histogram
+from .transform import decode, encode, gather, search_sorted
 from .words import (
     argsort_wide,
     argsort_words,
     encode_words,
     floor_codes,
-    gather_wide,
     lexsort,
     search_wide,
     search_words,
@@ -45,7 +33,6 @@ __all__ = [
     "encode_words",
     "floor_codes",
     "gather",
-    "gather_wide",
     "lexsort",
     "merge_runs",
     "search_by_comparison",

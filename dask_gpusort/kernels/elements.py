@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
+from .dtypes import RAW_TYPES, DeviceKey
+
+WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
+WIDE_CODE = 8  # bytes; a position fits no code beside such a one
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,17 @@ class Arrays:
     payloads: list[Any]
     keys_out: Any
     positions_out: Any
+
+
+def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
+    """Keys with their positions: one code up to 32 bits, two words beyond."""
+    if key.itemsize < WIDE_CODE:
+        name = f"Packed<{key.order}, {position_type}>"
+        return Elements(name, name, "u64")
+    return tied_elements(key, position_type, "u32")
+
+
+def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
+    """Keys by their canonical codes, with a value beside each."""
+    name = f"TiedKeys<{key.order}, {value_type}>"
+    return Elements(name, name, RAW_TYPES[key.itemsize], payload_type)

@@ -201,32 +201,50 @@ def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
 
 @dataclass
 class Coarse:
-    """Elements in the buckets of the first level, and what tells the second from them.
+    """The buckets of both levels: how elements are told their own, and where each begins.
 
     Attributes
     ----------
     tile : tuning.Tile
+        Of the second level.
     quantiles : cupy.ndarray
-        The map of all levels.
-    maps : str
-        Its kind, as C++ has it.
+        The map of both levels.
+    code_type, maps : str
+        What it maps, and its kind, as C++ has them.
     fine_bits : int
         Of a fine bucket's number, those below the coarse bucket's.
-    num_coarse : int
-    cursors : cupy.ndarray, shape (num_coarse,)
-        Ends of the coarse buckets.
+    num_coarse, num_fine : int
     places : dict
         Addresses of the tables, in `memory`.
     """
 
     tile: tuning.Tile
     quantiles: Any
+    code_type: str
     maps: str
     fine_bits: int
     num_coarse: int
-    cursors: Any
+    num_fine: int
     places: dict[str, int]
     memory: Any
+
+    def digits(self, coarse: bool) -> str:
+        """The digits of a level, as C++ has them."""
+        return f"FineDigits<{self.code_type}, {str(coarse).lower()}, {self.maps}>"
+
+    def table(self, name: str, count: int) -> Any:
+        """A table of 64-bit words: shape (count,)."""
+        return self.memory[self.places[name] - self.memory.data.ptr :][: 8 * count].view(np.uint64)
+
+    @property
+    def cursors(self) -> Any:
+        """Starts of the coarse buckets, and once they are filled their ends: shape (num_coarse,)."""
+        return self.table("coarse_cursors", self.num_coarse)
+
+    @property
+    def starts(self) -> Any:
+        """Starts of the fine buckets, and the end of all: shape (num_fine + 1,)."""
+        return self.table("starts", self.num_fine + 1)
 
 
 def partition_coarse(
@@ -240,7 +258,37 @@ def partition_coarse(
     may_decline: bool,
 ) -> Coarse | None:
     """Sample, count, and one partition into `codes[0]`; `None` where the sort is declined."""
-    tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
+    coarse = map_buckets(elements, elements, keys, n, num_fine, fine_per_coarse, may_decline=may_decline)
+    if coarse is None:
+        return None
+    run_partition(
+        elements,
+        coarse.tile,
+        coarse.digits(True),
+        elements.source,
+        -(-n // coarse.tile.keys),
+        (keys, payload),
+        (arrays.codes[0], arrays.payloads[0]),
+        coarse.quantiles,
+        coarse.fine_bits,
+        (coarse.places["whole"], 1),
+        coarse.places["coarse_cursors"],
+    )
+    return coarse
+
+
+def map_buckets(
+    elements: Elements,
+    fine_elements: Elements,
+    keys: Any,
+    n: int,
+    num_fine: int,
+    fine_per_coarse: int,
+    *,
+    may_decline: bool,
+) -> Coarse | None:
+    """Sample and count `elements`, of which the second level partitions `fine_elements`; `None` where declined."""
+    tile = fit_tile(tuning.PARTITION[fine_elements.shape], fine_elements, tuning.MAP_WORDS)
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
     quantiles = sample_quantiles(elements, keys, n, num_fine, judged=may_decline)
@@ -274,21 +322,7 @@ def partition_coarse(
     if is_uneven and may_decline:
         return None
     maps = "Maps::kPlain" if is_plain else "Maps::kByShare"
-    run_partition(
-        elements,
-        tile,
-        f"FineDigits<{elements.code_type}, true, {maps}>",
-        elements.source,
-        -(-n // tile.keys),
-        (keys, payload),
-        (arrays.codes[0], arrays.payloads[0]),
-        quantiles,
-        fine_bits,
-        (places["whole"], 1),
-        places["coarse_cursors"],
-    )
-    cursors = memory[: 8 * num_coarse].view(np.uint64)
-    return Coarse(tile, quantiles, maps, fine_bits, num_coarse, cursors, places, memory)
+    return Coarse(tile, quantiles, elements.code_type, maps, fine_bits, num_coarse, num_fine, places, memory)
 
 
 def sort_two_levels(
@@ -302,24 +336,43 @@ def sort_two_levels(
     may_decline: bool,
 ) -> tuple[Any, Any] | None:
     """Two partitions and the finish; returns as `sort_one_level`, or `None` where it is declined."""
-    fine_per_coarse = 1 << num_fine.bit_length() // 2
-    coarse = partition_coarse(elements, keys, n, arrays, num_fine, fine_per_coarse, payload, may_decline)
+    coarse = partition_coarse(elements, keys, n, arrays, num_fine, split_fine(num_fine), payload, may_decline)
     if coarse is None:
         return None
-    codes, payloads, places = arrays.codes, arrays.payloads, coarse.places
+    first = arrays.codes[0], arrays.payloads[0]
+    return finish_coarse(elements, coarse, coarse.digits(False), elements.codes, first, n, arrays, shape)
+
+
+def split_fine(num_fine: int) -> int:
+    """Fine buckets of a coarse one: about as many as there are coarse ones."""
+    return 1 << num_fine.bit_length() // 2
+
+
+def finish_coarse(
+    elements: Elements,
+    coarse: Coarse,
+    digits: str,
+    source: str,
+    sources: tuple[Any, Any],
+    n: int,
+    arrays: Arrays,
+    shape: tuning.Finish,
+) -> tuple[Any, Any]:
+    """The second level, from coarse buckets into `codes[1]`, and the finish; returns as `sort_one_level`."""
+    target, places, num_fine = (arrays.codes[1], arrays.payloads[1]), coarse.places, coarse.num_fine
     run_partition(
         elements,
         coarse.tile,
-        f"FineDigits<{elements.code_type}, false, {coarse.maps}>",
-        elements.codes,
+        digits,
+        source,
         -(-n // coarse.tile.keys) + coarse.num_coarse,
-        (codes[0], payloads[0]),
-        (codes[1], payloads[1]),
+        sources,
+        target,
         coarse.quantiles,
         coarse.fine_bits,
         (places["coarse"], coarse.num_coarse),
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
-    run_finish_even(elements, shape, elements.codes, codes[1], payloads[1], arrays, buckets, n / num_fine)
+    run_finish_even(elements, shape, elements.codes, *target, arrays, buckets, n / num_fine)
     return buckets.overflow, buckets.segments

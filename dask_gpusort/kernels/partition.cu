@@ -10,11 +10,15 @@
 //   reserve   scan of counts -> place in the tile; cursors[digit] += counts[digit] -> place in the output
 //   scatter   codes to shared memory in digit order
 //   store     shared memory to the output, runs of one digit together
+//
+// `partition_stable` keeps the order inside a bucket, with values of any width beside the keys: from then on the place of
+// a key in the output tells ties apart as its position in the input did.
 #include "block.cuh"
 #include "crowding.cuh"
 #include "digits.cuh"
 #include "elements.cuh"
 #include "find_segment.cuh"
+#include "stable_tile.cuh"
 
 namespace gpusort {
 
@@ -31,6 +35,7 @@ enum class Maps { kPlain, kByShare, kEither };
 template <class Code, bool kCoarse, Maps kMaps>
 struct FineDigits {
     static constexpr int kSharedWords = kMaps == Maps::kPlain ? kWordsPerVector : kMapWords;
+    static constexpr bool kIsCheap = kMaps == Maps::kPlain;
     FineMap<Code> map;
     u32 fine_bits;
 
@@ -42,8 +47,30 @@ struct FineDigits {
         const u32 fine = plain ? map.fine_plain(code) : map.fine_by_share(code);
         return kCoarse ? fine >> fine_bits : fine & ((1u << fine_bits) - 1);
     }
-    __device__ __forceinline__ bool is_cheap() const { return kMaps == Maps::kPlain; }
+    __device__ __forceinline__ bool is_cheap() const { return kIsCheap; }
     __device__ __forceinline__ bool is_empty() const { return false; }
+};
+
+// The same of codes that have a place below them.
+template <class Digits>
+struct OfPacked : Digits {
+    using Digits::Digits;
+
+    template <class Value>
+    __device__ __forceinline__ u32 digit(u64 code, Value value) const {
+        return Digits::digit(u32(code >> kPositionBits), value);
+    }
+};
+
+// The same of one-to-one codes, for a tile of a stable pass: those that compare equal share a digit.
+template <class Order, class Digits>
+struct OfKeys : Digits {
+    static constexpr bool kKept = !Digits::kIsCheap;
+    using Digits::Digits;
+
+    __device__ __forceinline__ u32 digit(typename Order::Code code) const {
+        return Digits::digit(Order::canonical(code), NoPayload{});
+    }
 };
 
 // Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
@@ -159,6 +186,23 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
         codes_out[at] = code;
         if constexpr (kHasPayload<Value>) values_out[at] = value;
     }
+}
+
+// A whole array by its coarse digits (at most kRadix), stable: one-to-one codes and values. Tiles take their numbers from
+// a ticket, so that every tile a block waits for has begun.
+template <class Source, class Value, class Digits, int kThreads, int kItems, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+    partition_stable(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
+                     Offset n, const void* map, u32 fine_bits, const Offset* starts, u32* status, u32* tickets) {
+    using Code = typename Source::Code;
+    using Tile = StableTile<Code, Value, Digits, u32, kThreads, kItems>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
+    const Digits digits(map, nullptr, fine_bits, shared.map_words);
+    if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);
+    __syncthreads();  // the ticket is drawn and the map is copied before the tile is read
+    Tile::template pass<Source, Codes<Code>>(keys_in, values_in, codes_out, values_out, n, digits, starts, status,
+                                             shared.ticket, shared);
 }
 
 }  // namespace gpusort

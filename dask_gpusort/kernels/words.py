@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import check_array, check_indexable, prepare_out
 from .dtypes import DeviceKey, device_key
 from .loader import launch, require_cupy
-from .sorting import check_array, check_indexable, gather, prepare_out, sort_indexed
+from .pairs import sort_indexed
+from .transform import gather
 
 SOURCE = "words.cu"
 COLUMN_THREADS = 256  # kColumnThreads in words.cu
@@ -332,7 +334,7 @@ def encode_complex(keys: Any, high: Any, low: Any, stride: int, descending: bool
 
 
 def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
-    """Ranks of complex128 needles among sorted complex128 keys; parameters as `sorting.search_sorted`.
+    """Ranks of complex128 needles among sorted complex128 keys; parameters as `transform.search_sorted`.
 
     Returns
     -------
@@ -360,7 +362,7 @@ def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
     Parameters
     ----------
     codes : cupy.ndarray, shape (n,)
-        As `sorting.encode` gives them.
+        As `transform.encode` gives them.
     dtype : dtype
         Of the keys.
     descending : bool
@@ -410,14 +412,4 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     """
     check_complex(keys)
     out = prepare_out(out, keys.shape, np.complex128)
-    return gather_wide(keys, argsort_wide(keys, descending=descending), out)
-
-
-def gather_wide(values: Any, positions: Any, out: Any = None) -> Any:
-    """`values[positions]` for values of 16 bytes and int64 positions."""
-    out = require_cupy().empty(positions.size, values.dtype) if out is None else out
-    if out.data.ptr == values.data.ptr:
-        values = values.copy()
-    arguments = (values, positions, out, np.uint64(positions.size))
-    launch(SOURCE, "gather_wide<Words<2>>", blocks_of(positions.size), COLUMN_THREADS, arguments)
-    return out
+    return gather(keys, argsort_wide(keys, descending=descending), out)

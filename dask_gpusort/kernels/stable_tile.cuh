@@ -1,4 +1,4 @@
-// One tile of a stable least-significant-digit pass, with decoupled look-back.
+// One tile of a stable pass over one digit of the codes, with decoupled look-back.
 //
 // Satish, Harris and Garland (IPDPS 2009), section 4, with their steps 2 to 4 in one reading of the keys (Adinets and
 // Merrill, "Onesweep", 2022): a tile counts its digits, publishes the counts, and walks back over the tiles before it
@@ -11,7 +11,8 @@
 //   rank      lanes of one digit meet in a word: each sets its bit there, and counts the lower ones
 //   scatter   to shared memory in digit order, then out in runs
 //
-// A short tile is filled up with the greatest code: those stay behind all others, and are not written.
+// The slots of a short tile that hold no code count as the greatest digit: they stay behind all others, and are not
+// written.
 #pragma once
 #include "block.cuh"
 #include "crowding.cuh"
@@ -28,17 +29,16 @@ constexpr Count kPrefix = Count(1) << (sizeof(Count) * 8 - 1);
 template <class Count>
 constexpr Count kCountMask = kCounts<Count> - 1;
 
-constexpr int kRankBits = 16;  // a tile holds at most 2^16 keys
-constexpr u32 kRankMask = (1u << kRankBits) - 1;
 constexpr int kLookBack = 4;  // status words that are read at a time, so that their latencies overlap
-constexpr int kHotLanes = 4;  // lanes of one digit that make a ballot pay
-constexpr int kProbes = 2;    // lanes asked for a digit that many others share
 
 // Where the words of a digit lie. Each group of 32 begins four banks on: of keys with few bits set, most digits would
 // share the first banks.
 constexpr int kBankShift = 4;
 constexpr int kWords = kRadix + kRadix / kWarpThreads * kBankShift;
 __device__ __forceinline__ u32 word_of(u32 digit) { return digit + digit / kWarpThreads * kBankShift; }
+__device__ __forceinline__ u32 digit_of_word(u32 word) {
+    return word - word / (kWarpThreads + kBankShift) * kBankShift;
+}
 
 // One word holds flag and count, so no fence is needed.
 template <class Count>
@@ -72,20 +72,30 @@ __device__ __forceinline__ Count look_back(const Count* status, u32 tile, u32 di
     }
 }
 
-template <class Code, class Value, class Count, int kThreads, int kItems>
-struct LsdTile {
+// `Digits` has `digit(code)`, monotone or not, below kRadix; kKept where to compute it again costs more than to keep it;
+// and kSharedWords of shared memory for what it is computed by.
+template <class Code, class Value, class Digits, class Count, int kThreads, int kItems>
+struct StableTile {
     static constexpr int kTile = kThreads * kItems;
     static constexpr int kWarps = kThreads / kWarpThreads;
+    static constexpr int kRankBits = 16;  // a tile holds at most 2^16 keys
+    static constexpr u32 kRankMask = (1u << kRankBits) - 1;
+    static constexpr int kHotLanes = 4;  // lanes of one digit that make a ballot pay
+    static constexpr int kProbes = 2;    // lanes asked for a digit that many others share
     static_assert(kThreads >= kRadix, "one thread looks back for one digit");
 
     struct SharedStorage {
-        Code codes[kTile];
+        union {
+            alignas(16) u32 map_words[Digits::kSharedWords];  // until the digits are known
+            Code codes[kTile];
+        };
         Value values[kHasPayload<Value> ? kTile : 1];
         u32 peers[kWarps][kWords];   // a bit for each lane of the warp that holds the digit
         u32 counts[kWarps][kWords];  // of each warp; then the warp's first place in the tile
         Count moves[kRadix];         // place in the output minus place in the tile
         typename LeanScan<u32, kThreads>::SharedStorage scan;
         u32 ticket;
+        u8 digits[Digits::kKept ? kTile : 1];
     };
 
     // Clears what the ranks of the calling warp are found by.
@@ -95,15 +105,14 @@ struct LsdTile {
         __syncwarp();  // the words are zero before a bit is set
     }
 
-    // Word of the digit << 16 | stable rank within the warp; the warp's counts in shared memory. Where lanes crowd, those
-    // of the digit `hot` find each other by a ballot.
+    // Replaces each digit by its word << 16 | stable rank within the warp; the warp's counts in shared memory. Where lanes
+    // crowd, those of the digit `hot` find each other by a ballot.
     template <bool kCrowded>
-    static __device__ __forceinline__ void rank(const Code (&codes)[kItems], int shift, u32 hot, u32* peers_of,
-                                                u32* counts, u32 (&slots)[kItems]) {
+    static __device__ __forceinline__ void rank(u32 hot, u32* peers_of, u32* counts, u32 (&slots)[kItems]) {
         const u32 own = 1u << threadIdx.x % kWarpThreads;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 digit = digit_of(codes[k], shift), word = word_of(digit);
+            const u32 digit = slots[k], word = word_of(digit);
             const u32 hot_peers = kCrowded ? __ballot_sync(kWholeWarp, digit == hot) : 0;
             if (!kCrowded || digit != hot) atomicOr(&peers_of[word], own);
             __syncwarp();  // all lanes of a digit are there before any looks
@@ -120,9 +129,9 @@ struct LsdTile {
     }
 
     // Moves tile `tile` of the input to its places in the output.
-    template <class Source, class Sink>
+    template <class Source, class Sink, class Start>
     static __device__ __forceinline__ void pass(const void* keys_in, const Value* values_in, void* keys_out,
-                                                void* values_out, Offset n, int shift, const Count* starts,
+                                                void* values_out, Offset n, const Digits& digits, const Start* starts,
                                                 Count* status, u32 tile, SharedStorage& shared) {
         const int t = threadIdx.x, warp = t / kWarpThreads, lane = t % kWarpThreads;
         const Offset first = Offset(tile) * kTile;
@@ -133,14 +142,15 @@ struct LsdTile {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             const int i = warp_first + k * kWarpThreads;
-            codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : Code(~Code(0));
+            codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : Code(0);
+            slots[k] = i < valid ? digits.digit(codes[k]) : kRadix - 1;
         }
         clear(shared);
         u32 hot;
-        if (count_alike<kProbes>(digit_of(codes[0], shift), hot) >= kHotLanes) {
-            rank<true>(codes, shift, hot, shared.peers[warp], shared.counts[warp], slots);
+        if (count_alike<kProbes>(slots[0], hot) >= kHotLanes) {
+            rank<true>(hot, shared.peers[warp], shared.counts[warp], slots);
         } else {
-            rank<false>(codes, shift, hot, shared.peers[warp], shared.counts[warp], slots);
+            rank<false>(hot, shared.peers[warp], shared.counts[warp], slots);
         }
         __syncthreads();  // all warps are counted before their counts are added up
         u32 count = 0;
@@ -164,8 +174,10 @@ struct LsdTile {
         __syncthreads();  // places of all warps are known before codes are scattered
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            slots[k] = shared.counts[warp][slots[k] >> kRankBits] + (slots[k] & kRankMask);
+            const u32 word = slots[k] >> kRankBits;
+            slots[k] = shared.counts[warp][word] + (slots[k] & kRankMask);
             shared.codes[slots[k]] = codes[k];
+            if constexpr (Digits::kKept) shared.digits[slots[k]] = u8(digit_of_word(word));
         }
         if constexpr (kHasPayload<Value>) {
 #pragma unroll
@@ -178,7 +190,7 @@ struct LsdTile {
         if (t < kRadix) {
             const Count before = look_back(status, tile, t);
             if (tile > 0) write_status(published, kPrefix<Count> | Count(before + own));
-            shared.moves[t] = starts[t] + before - place;
+            shared.moves[t] = Count(starts[t]) + before - place;
         }
         __syncthreads();  // the tile is in digit order and knows its places before it is written out
 #pragma unroll
@@ -186,7 +198,10 @@ struct LsdTile {
             const int i = k * kThreads + t;
             if (i >= valid) break;
             const Code code = shared.codes[i];
-            const Count at = shared.moves[digit_of(code, shift)] + i;
+            u32 digit;
+            if constexpr (Digits::kKept) digit = shared.digits[i];
+            else digit = digits.digit(code);
+            const Count at = shared.moves[digit] + i;
             Sink::store(keys_out, values_out, at, code, shared.values[kHasPayload<Value> ? i : 0]);
         }
     }
