@@ -20,6 +20,7 @@ struct ByteDigits {
     int shift;
 
     __device__ __forceinline__ u32 digit(Code code) const { return digit_of(code, shift); }
+    __device__ __forceinline__ u32 greatest() const { return kRadix - 1; }
 };
 
 constexpr int kCountThreads = 512;

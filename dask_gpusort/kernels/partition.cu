@@ -71,6 +71,7 @@ struct OfKeys : Digits {
     __device__ __forceinline__ u32 digit(typename Order::Code code) const {
         return Digits::digit(Order::canonical(code), NoPayload{});
     }
+    __device__ __forceinline__ u32 greatest() const { return digit(typename Order::Code(~typename Order::Code(0))); }
 };
 
 // Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
@@ -139,20 +140,22 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     const Offset first = segment->start + tile_first;
 
     Code codes[kItems];
-    Value values[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + t;
         codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : Code(0);
-        values[k] = i < valid ? load_payload(values_in, first + i, 0) : Value{};
     }
+    // Read, or made, where it is needed: registers for all of a thread's would be those of a block.
+    const auto value_of = [&](int k) { return load_payload(values_in, first + k * kThreads + t, 0); };
     const Digits digits(map, segment, fine_bits, shared.map_words);
     if (digits.is_empty()) return;  // a segment of one code; the whole block leaves
     if (t < kMaxDigits) shared.counts[t] = 0;
     __syncthreads();  // counts are zero and the map is copied before digits are ranked
     u32 slots[kItems];
 #pragma unroll
-    for (int k = 0; k < kItems; ++k) slots[k] = k * kThreads + t < valid ? digits.digit(codes[k], values[k]) : kNoDigit;
+    for (int k = 0; k < kItems; ++k) {
+        slots[k] = k * kThreads + t < valid ? digits.digit(codes[k], value_of(k)) : kNoDigit;
+    }
     rank_tile(shared.counts, slots);
     __syncthreads();  // all ranks are claimed before the counts are scanned
     const u32 count = t < kMaxDigits ? shared.counts[t] : 0;
@@ -172,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
         const u32 at = shared.counts[digit] + (slots[k] & ((1u << kRankBits) - 1));
         shared.codes[at] = codes[k];
         if (!cheap) shared.digits[at] = u16(digit);
-        if constexpr (kHasPayload<Value>) shared.values[at] = values[k];
+        if constexpr (kHasPayload<Value>) shared.values[at] = value_of(k);
     }
     __syncthreads();  // the tile is in digit order before it is written out
 #pragma unroll

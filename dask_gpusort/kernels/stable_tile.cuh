@@ -11,8 +11,7 @@
 //   rank      lanes of one digit meet in a word: each sets its bit there, and counts the lower ones
 //   scatter   to shared memory in digit order, then out in runs
 //
-// The slots of a short tile that hold no code count as the greatest digit: they stay behind all others, and are not
-// written.
+// A short tile is filled up with the greatest code: those stay behind all others, and are not written.
 #pragma once
 #include "block.cuh"
 #include "crowding.cuh"
@@ -72,8 +71,8 @@ __device__ __forceinline__ Count look_back(const Count* status, u32 tile, u32 di
     }
 }
 
-// `Digits` has `digit(code)`, monotone or not, below kRadix; kKept where to compute it again costs more than to keep it;
-// and kSharedWords of shared memory for what it is computed by.
+// `Digits` has `digit(code)`, below kRadix, and `greatest()`, that of the greatest code; kKept where to keep digits costs
+// less than to compute them again; and kSharedWords of shared memory for what they are computed by.
 template <class Code, class Value, class Digits, class Count, int kThreads, int kItems>
 struct StableTile {
     static constexpr int kTile = kThreads * kItems;
@@ -82,6 +81,7 @@ struct StableTile {
     static constexpr u32 kRankMask = (1u << kRankBits) - 1;
     static constexpr int kHotLanes = 4;  // lanes of one digit that make a ballot pay
     static constexpr int kProbes = 2;    // lanes asked for a digit that many others share
+    static constexpr Code kGreatest = Code(~Code(0));
     static_assert(kThreads >= kRadix, "one thread looks back for one digit");
 
     struct SharedStorage {
@@ -105,14 +105,22 @@ struct StableTile {
         __syncwarp();  // the words are zero before a bit is set
     }
 
-    // Replaces each digit by its word << 16 | stable rank within the warp; the warp's counts in shared memory. Where lanes
-    // crowd, those of the digit `hot` find each other by a ballot.
+    // The digit of code k, which its slot holds if it is kept.
+    static __device__ __forceinline__ u32 digit_at(const Digits& digits, const Code (&codes)[kItems],
+                                                   const u32 (&slots)[kItems], int k) {
+        if constexpr (Digits::kKept) return slots[k];
+        else return digits.digit(codes[k]);
+    }
+
+    // Word of the digit << 16 | stable rank within the warp; the warp's counts in shared memory. Where lanes crowd, those
+    // of the digit `hot` find each other by a ballot.
     template <bool kCrowded>
-    static __device__ __forceinline__ void rank(u32 hot, u32* peers_of, u32* counts, u32 (&slots)[kItems]) {
+    static __device__ __forceinline__ void rank(const Digits& digits, const Code (&codes)[kItems], u32 hot,
+                                                u32* peers_of, u32* counts, u32 (&slots)[kItems]) {
         const u32 own = 1u << threadIdx.x % kWarpThreads;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 digit = slots[k], word = word_of(digit);
+            const u32 digit = digit_at(digits, codes, slots, k), word = word_of(digit);
             const u32 hot_peers = kCrowded ? __ballot_sync(kWholeWarp, digit == hot) : 0;
             if (!kCrowded || digit != hot) atomicOr(&peers_of[word], own);
             __syncwarp();  // all lanes of a digit are there before any looks
@@ -142,15 +150,18 @@ struct StableTile {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             const int i = warp_first + k * kWarpThreads;
-            codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : Code(0);
-            slots[k] = i < valid ? digits.digit(codes[k]) : kRadix - 1;
+            codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : kGreatest;
+        }
+        if constexpr (Digits::kKept) {
+#pragma unroll
+            for (int k = 0; k < kItems; ++k) slots[k] = digits.digit(codes[k]);
         }
         clear(shared);
         u32 hot;
-        if (count_alike<kProbes>(slots[0], hot) >= kHotLanes) {
-            rank<true>(hot, shared.peers[warp], shared.counts[warp], slots);
+        if (count_alike<kProbes>(digit_at(digits, codes, slots, 0), hot) >= kHotLanes) {
+            rank<true>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);
         } else {
-            rank<false>(hot, shared.peers[warp], shared.counts[warp], slots);
+            rank<false>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);
         }
         __syncthreads();  // all warps are counted before their counts are added up
         u32 count = 0;
@@ -158,7 +169,7 @@ struct StableTile {
 #pragma unroll
             for (int w = 0; w < kWarps; ++w) count += shared.counts[w][word_of(t)];
         }
-        const Count own = count - (t == kRadix - 1 ? kTile - valid : 0);
+        const Count own = count - (t == digits.greatest() ? kTile - valid : 0);
         Count* published = status + Offset(tile) * kRadix + t;
         if (t < kRadix) write_status(published, (tile == 0 ? kPrefix<Count> : kCounts<Count>) | own);
         const u32 place = LeanScan<u32, kThreads>::exclusive(count, shared.scan);

@@ -177,13 +177,13 @@ LSD: dict[tuple[int, int], Tile] = {
 
 # The stable first level of pairs, by code and value bytes: two blocks a multiprocessor, with a digit kept a code.
 STABLE: dict[tuple[int, int], Tile] = {
-    (4, 1): Tile(512, 20),
-    (4, 2): Tile(512, 18),
+    (4, 1): Tile(512, 16),
+    (4, 2): Tile(512, 16),
     (4, 4): Tile(512, 16),
     (4, 8): Tile(512, 11),
     (4, 16): Tile(512, 7),
-    (8, 1): Tile(512, 14),
-    (8, 2): Tile(512, 13),
+    (8, 1): Tile(512, 12),
+    (8, 2): Tile(512, 12),
     (8, 4): Tile(512, 11),
     (8, 8): Tile(512, 8),
     (8, 16): Tile(512, 5),
