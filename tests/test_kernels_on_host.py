@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import host_cuda
 import numpy as np
@@ -16,8 +17,12 @@ from host_cuda import HostDevice
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import count_scan_reorder, four_step, moving, scan, split, tuning
+from dask_gpusort.kernels.dtypes import device_key
+from dask_gpusort.kernels.elements import indexed_elements
 from dask_gpusort.kernels.loader import SOURCES
+from dask_gpusort.kernels.partition import run_partition_stable
 from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -334,6 +339,27 @@ def moved(device, monkeypatch):
 
     monkeypatch.setattr(moving, "sort_moved", sort_moved)
     return answers
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
+    use_small_blocks(monkeypatch)
+    rng, n = np.random.default_rng(11), TWO_LEVELS // LSD_TILE * LSD_TILE + extra
+    keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
+    key, source = device_key(keys.dtype), device.array(keys)
+    coarse = moving.map_pairs(source, key, indexed_elements(key, "u32"))
+    codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
+    inputs, starts = (source, None), coarse.places["coarse_cursors"]
+    where = coarse.quantiles, coarse.fine_bits, starts
+    run_partition_stable(key, "u32", coarse.digits(True), n, inputs, (codes, positions), *where)
+    np.testing.assert_array_equal(np.sort(positions), np.arange(n))
+    np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
+    greatest = 0
+    for begin, end in pairwise([*map(int, coarse.cursors), n]):
+        assert (np.diff(positions[begin:end].astype("i8")) > 0).all()
+        assert codes[begin:end].min(initial=greatest) == greatest
+        greatest = int(codes[begin:end].max(initial=greatest))
 
 
 @pytest.mark.parametrize("width", VALUES)

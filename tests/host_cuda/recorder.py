@@ -50,10 +50,15 @@ class Recorder:
         self.reads_of_ones = 0
         self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
+        self.cupy.zeros = self.zeros
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
         """Reserve addresses; memory that nobody touches takes no room."""
         return np.empty(shape, dtype).view(self.cupy.ndarray)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
+        """Reserve zeros, which take no room either until they are touched."""
+        return np.zeros(shape, dtype).view(self.cupy.ndarray)
 
     def launch(
         self,
