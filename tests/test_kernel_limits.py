@@ -7,6 +7,8 @@ import pytest
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
+from dask_gpusort.kernels import tuning
+from dask_gpusort.kernels.limits import RESERVED_SHARED_BYTES
 
 #: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
@@ -30,6 +32,28 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
         recorder.record(kernels.sort_rows, rows)
         recorder.record(kernels.argsort_rows, rows)
     assert 0 < recorder.most_shared <= LIMITS[capability]
+
+
+def blocks_of_tuning():
+    """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
+    for widths, shapes in tuning.FINISH.items():
+        for shape in shapes:
+            for block in (shape, shape.for_even(), shape.for_even(1)):
+                yield f"finish {widths} {block}", block.blocks, block.shared_bytes(*widths)
+    for widths, tile in tuning.PARTITION.items():
+        yield f"partition {widths} {tile}", tile.blocks, tile.shared_bytes(*widths, tile.digits, tuning.MAP_WORDS)
+    for widths, tile in tuning.LSD.items():
+        yield f"pass {widths} {tile}", tile.blocks, tuning.stable_shared_bytes(tile, *widths)
+    for widths, tile in tuning.STABLE.items():
+        shared = tuning.stable_shared_bytes(tile, *widths, tuning.MAP_WORDS, keeps_digits=True)
+        yield f"stable {widths} {tile}", tile.blocks, shared
+
+
+def test_registers_are_not_bound_for_blocks_that_do_not_fit():
+    """More blocks than the shared memory of a multiprocessor holds would cost registers for nothing."""
+    memory = LIMITS["9.0"] + RESERVED_SHARED_BYTES
+    for name, blocks, shared in blocks_of_tuning():
+        assert blocks == 1 or blocks * (shared + RESERVED_SHARED_BYTES) <= memory, name
 
 
 def test_a_large_device_is_used(monkeypatch):
