@@ -12,7 +12,6 @@ import os
 import re
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from dask_gpusort.kernels import (
     loader,
     lsd,
     merging,
-    msd,
     split,
     tuning,
     words,
@@ -87,11 +85,6 @@ def record_sorts(recorder, dtype, descending):
     order = {"descending": descending}
     for n in SIZES:
         record_whole_arrays(recorder, recorder.empty(n, dtype), order)
-    with pytest.MonkeyPatch.context() as patch:
-        # What is read back says that keys are uniform, or are not, and never that they crowd.
-        accept = partial(msd.map_buckets, may_decline=False)
-        patch.setattr(msd, "map_buckets", lambda *arguments, may_decline: accept(*arguments))
-        record_whole_arrays(recorder, recorder.empty(SIZES[-1], dtype), order)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "MOST_TWO_LEVELS", LARGE // 2)
         patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, LARGE // 2)})

@@ -18,7 +18,7 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import count_scan_reorder, four_step, moving, scan, split, tuning
+from dask_gpusort.kernels import count_scan_reorder, four_step, moving, msd, scan, split, tuning
 from dask_gpusort.kernels.dtypes import device_key
 from dask_gpusort.kernels.elements import indexed_elements
 from dask_gpusort.kernels.loader import SOURCES
@@ -348,15 +348,17 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
     rng, n = np.random.default_rng(11), TWO_LEVELS // LSD_TILE * LSD_TILE + extra
     keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
     key, source = device_key(keys.dtype), device.array(keys)
-    coarse = moving.map_pairs(source, key, indexed_elements(key, "u32"))
+    elements = indexed_elements(key, "u32")
+    buckets = moving.map_pairs(source, key, elements)
+    msd.describe_segments(elements, buckets)
     codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
-    inputs, starts = (source, None), coarse.places["coarse_cursors"]
-    where = coarse.quantiles, coarse.fine_bits, starts
-    run_partition_stable(key, "u32", coarse.digits(True), n, inputs, (codes, positions), *where)
+    inputs, starts = (source, None), buckets.places["coarse_cursors"]
+    where = buckets.quantiles, buckets.fine_bits, starts
+    run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
     np.testing.assert_array_equal(np.sort(positions), np.arange(n))
     np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
     greatest = 0
-    for begin, end in pairwise([*map(int, coarse.cursors), n]):
+    for begin, end in pairwise([*map(int, buckets.cursors), n]):
         assert (np.diff(positions[begin:end].astype("i8")) > 0).all()
         assert codes[begin:end].min(initial=greatest) == greatest
         greatest = int(codes[begin:end].max(initial=greatest))

@@ -21,18 +21,36 @@ struct TopBuckets {
     __device__ __forceinline__ u32 bucket(Code code) const {
         return u32(code >> kDropBits);
     }
+    __device__ __forceinline__ void report(QuantileMap*) const {}
 };
 
-template <class Code>
+template <class Scale>
 struct QuantileBuckets {
     static constexpr int kSharedWords = kMapWords;
-    FineMap<Code> map;
+    using Code = typename Scale::Code;
+    FineMap<CodeScale<Code>> by_code;
+    FineMap<Scale> by_value;
+    bool plain, values;
+    u64 base;
+    u32 strays = 0;
 
-    __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
-        : map(quantiles, shared_intervals) {}
-    static __device__ __forceinline__ bool is_useless(const QuantileMap* quantiles) { return quantiles->uneven; }
-    __device__ __forceinline__ u32 bucket(Code code) const {
-        return map.plain ? map.fine_plain(code) : map.fine_by_share(code);
+    __device__ __forceinline__ QuantileBuckets(const QuantileMap* map, u32* shared_intervals)
+        : by_code(map, shared_intervals),
+          by_value(map, shared_intervals),
+          plain(map->plain),
+          values(Scale::kHasValues && map->by_value),
+          base(map->base) {
+        copy_intervals(map, shared_intervals);
+    }
+    static __device__ __forceinline__ bool is_useless(const QuantileMap* map) { return map->uneven; }
+    __device__ __forceinline__ u32 bucket(Code code) {
+        if constexpr (sizeof(Code) == sizeof(u64)) strays |= u32((code - base) >> kPositionBits);
+        if (values) return plain ? by_value.fine_plain(code) : by_value.fine_by_share(code);
+        return plain ? by_code.fine_plain(code) : by_code.fine_by_share(code);
+    }
+    // Tells of codes too far from the base to be narrow.
+    __device__ __forceinline__ void report(QuantileMap* map) const {
+        if (strays) map->strayed = 1;
     }
 };
 
@@ -44,7 +62,7 @@ struct alignas(kVectorBytes) KeyVector {
 };
 
 template <class Source, class Buckets, class Vector>
-__device__ __forceinline__ void count_vector(PackedCounters counters, const Buckets& buckets, const Vector& vector,
+__device__ __forceinline__ void count_vector(PackedCounters counters, Buckets& buckets, const Vector& vector,
                                              Offset first) {
     constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
     u32 fine[kKeys];
@@ -53,18 +71,18 @@ __device__ __forceinline__ void count_vector(PackedCounters counters, const Buck
     count_buckets(counters, fine);
 }
 
-// A persistent grid: every block reads vectors a grid apart. `first_vector` keys precede the first aligned vector.
+// A persistent grid: every block reads vectors a grid apart. `head` keys precede the first aligned vector.
 // Nothing is counted where the map is of no use: the host learns so later.
 template <class Source, class Buckets>
 __global__ void __launch_bounds__(kCountThreads)
-    count_fine(const void* keys, Offset n, const QuantileMap* map, u64* counts, u32 wide, u32 num_buckets) {
+    count_fine(const void* keys, Offset n, QuantileMap* map, u64* counts, u32 wide, u32 num_buckets) {
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
     constexpr int kKeys = kVectorBytes / sizeof(Raw);
     extern __shared__ __align__(16) u32 shared_words[];
     if (Buckets::is_useless(map)) return;
     PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
-    const Buckets buckets(map, shared_words);
+    Buckets buckets(map, shared_words);
     for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;
     __syncthreads();  // counters are zero and the map is copied before keys are counted
     const Offset address = reinterpret_cast<Offset>(keys);
@@ -93,6 +111,7 @@ __global__ void __launch_bounds__(kCountThreads)
             counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
         }
     }
+    buckets.report(map);
     __syncthreads();  // all keys of the block are counted before the counters are added to the table
     counters.flush(num_buckets, kCountThreads);
 }

@@ -6,12 +6,15 @@
 //   QuantileMap   fine bucket                     2^11 equal intervals of the sampled range, each cut into as many
 //                 |        .----                  fine buckets as its share of the sample asks for; linear inside
 //                 |   .---'                       an interval, clamped outside of the range. Intervals that hold a
-//                 |--'________ code               large share are cut into intervals once more
+//                 |--'________ place              large share are cut into intervals once more
+//   scales        where a code stands before it is mapped: at its own place, or a float at that of its value, since
+//                 floats that are uniform or normal are uneven as codes and even as values
 //   CoarseMap     two intervals a digit of one segment, or its digits; cut no further
 //   LinearMap     digits of equal width over a range [least, greatest]; one code a digit (`exact`) when the range has
 //                 no more codes than digits
 #pragma once
 #include "order.cuh"
+#include "scale.cuh"
 #include "scan.cuh"
 
 namespace gpusort {
@@ -27,16 +30,24 @@ constexpr u32 kSubdivided = kHalfMask;  // in place of a number of buckets; the 
 __device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((long long)value); }
 
 struct QuantileMap {
-    u64 least;                 // code at which interval 0 begins
-    int width_bits;            // an interval covers 1 << width_bits codes
-    u32 num_fine;              // fine buckets, at most 2^16
-    u32 plain;                 // the sample is uniform: equal buckets, found without the intervals
-    int sub_bits;              // a subdivided interval has 1 << sub_bits of its own
-    u32 num_words;             // of `intervals` that are in use
-    u32 uneven;                // so many samples share so few buckets that partitions would gain nothing
+    u64 least;       // place at which interval 0 begins
+    u64 range;       // distance of the last place from it
+    ValueLine line;  // to places of values
+    int width_bits;  // an interval covers 1 << width_bits places
+    u32 step;        // of a plain map: fine buckets a place, times 2^(width_bits + kIntervalBits)
+    u32 num_fine;    // fine buckets, at most 2^16
+    u32 num_words;   // of `intervals` that are in use
+    int sub_bits;    // a subdivided interval has 1 << sub_bits of its own
+    u32 plain;       // the sample is uniform: equal buckets, found without the intervals
+    u32 by_value;    // places are those of values
+    u32 uneven;      // so many samples share so few buckets that partitions would gain nothing
+    u32 narrow;      // the samples' codes lie within 2^32
+    u32 strayed;     // where they do: some other code lies outside of the 2^32 from `base` on
+    u64 base;
+    u64 unused;                // so that the intervals are aligned to vectors
     u32 intervals[kMapWords];  // first bucket | number of buckets << 16
 };
-static_assert(sizeof(QuantileMap) == 32 + 4 * kMapWords, "msd.py allocates maps by this size");
+static_assert(sizeof(QuantileMap) == 96 + 4 * kMapWords, "histogram.py allocates maps by this size");
 
 // Words that one access copies; the last ones may be past those in use.
 struct alignas(16) WordVector {
@@ -48,6 +59,11 @@ __device__ __forceinline__ void copy_words(const u32* from, u32* to, u32 num_wor
     const WordVector* vectors = reinterpret_cast<const WordVector*>(from);
     for (u32 v = threadIdx.x; v < (num_words + kWordsPerVector - 1) / kWordsPerVector; v += blockDim.x)
         reinterpret_cast<WordVector*>(to)[v] = vectors[v];
+}
+
+// The intervals of a map into shared memory, where the map has any; the caller's barrier comes after.
+__device__ __forceinline__ void copy_intervals(const QuantileMap* map, u32* shared_intervals) {
+    if (!map->plain) copy_words(map->intervals, shared_intervals, map->num_words);
 }
 
 // Bucket of a code in an interval: `part` is the share of the interval below the code, of 2^32.
@@ -62,54 +78,55 @@ __device__ __forceinline__ u32 pack_interval(u32 before, u32 own, u32 num_sample
     return (first < num_buckets ? first : num_buckets - 1) | width << kHalfBits;
 }
 
-// The map, as one thread uses it.
-template <class Code>
+// The map, as one thread uses it: of codes that stand where `Scale` puts them.
+template <class Scale>
 struct FineMap {
-    static constexpr int kCodeBits = int(sizeof(Code)) * 8;
-    Code least, greatest;  // of the range that the intervals cover; codes outside count as these
-    bool bounded;          // not all codes are covered
+    using Code = typename Scale::Code;
+    using Place = typename Scale::Place;
+    static constexpr int kPlaceBits = int(sizeof(Place)) * 8;
+    Scale scale;
+    Place least, range;  // that the intervals cover; codes outside count as those at its ends
+    bool bounded;        // not all places are covered
     int width_bits;
-    u32 num_fine;
-    bool plain;
+    u32 step;
     int sub_bits;
-    const u32* intervals;  // in shared memory
+    const u32* intervals;
 
-    // Copies the intervals into shared memory where they are needed; the caller's barrier comes after.
-    __device__ __forceinline__ FineMap(const QuantileMap* map, u32* shared_intervals)
-        : least(Code(map->least)),
+    // `base`: what narrow codes count from.
+    __device__ __forceinline__ FineMap(const QuantileMap* map, const u32* intervals_, u64 base = 0)
+        : scale(map->line),
+          least(Place(map->least - base)),
+          range(Place(map->range)),
           width_bits(map->width_bits),
-          num_fine(map->num_fine),
-          plain(map->plain),
+          step(map->step),
           sub_bits(map->sub_bits),
-          intervals(shared_intervals) {
-        const Code covered =
-            width_bits + kIntervalBits < kCodeBits ? Code(Code(kIntervals) << width_bits) - 1 : Code(~Code(0));
-        greatest = Code(~Code(0)) - least < covered ? Code(~Code(0)) : Code(least + covered);
-        bounded = least > 0 || greatest < Code(~Code(0));
-        if (!plain) copy_words(map->intervals, shared_intervals, map->num_words);
+          intervals(intervals_) {
+        bounded = range < Place(~Place(0));
     }
-    // Distance from the least code, as a fraction of the range of all intervals, of 2^32.
-    __device__ __forceinline__ u32 position(Code distance) const {
+    // Distance from the least place, as a fraction of the range of all intervals, of 2^32.
+    __device__ __forceinline__ u32 position(Place distance) const {
         const int range_bits = width_bits + kIntervalBits;
-        if constexpr (kCodeBits <= 32) return u32(distance) << (32 - range_bits);
+        if constexpr (kPlaceBits <= 32) return u32(distance) << (32 - range_bits);
         else return range_bits > 32 ? u32(distance >> (range_bits - 32)) : u32(distance) << (32 - range_bits);
     }
-    // The part of its interval below a code, as a fraction of 2^32.
-    __device__ __forceinline__ u32 part(Code distance) const {
-        const Code fraction = Code(Code(distance << 1) << (kCodeBits - 1 - width_bits));
-        return kCodeBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
+    // The part of its interval below a place, as a fraction of 2^32.
+    __device__ __forceinline__ u32 part(Place distance) const {
+        const Place fraction = Place(Place(distance << 1) << (kPlaceBits - 1 - width_bits));
+        return kPlaceBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
     }
-    // Distance of the code, as the map takes it, from the least one.
-    __device__ __forceinline__ Code clamp(Code code) const {
-        if (!bounded) return code;
-        return Code((code < least ? least : code > greatest ? greatest : code) - least);
+    // Distance of the code, as the map takes it, from the least place.
+    __device__ __forceinline__ Place distance(Code code) const {
+        const Place place = scale.place(code);
+        if (!bounded) return place;
+        const Place far = place < least ? Place(0) : Place(place - least);
+        return far > range ? range : far;
     }
     // Fine bucket of a code: of a plain map; of any other.
-    __device__ __forceinline__ u32 fine_plain(Code code) const { return __umulhi(position(clamp(code)), num_fine); }
+    __device__ __forceinline__ u32 fine_plain(Code code) const { return __umulhi(position(distance(code)), step); }
     __device__ __forceinline__ u32 fine_by_share(Code code) const {
-        const Code distance = clamp(code);
-        u32 below = part(distance);
-        u32 interval = intervals[u32(distance >> width_bits)];
+        const Place far = distance(code);
+        u32 below = part(far);
+        u32 interval = intervals[u32(far >> width_bits)];
         if (interval >> kHalfBits == kSubdivided) {
             interval = intervals[(interval & kHalfMask) + (below >> (32 - sub_bits))];
             below <<= sub_bits;
@@ -213,7 +230,8 @@ struct SegmentDigits {
     const u32* intervals;  // in shared memory
 
     // Copies the intervals into shared memory where they are needed; the caller's barrier comes after.
-    __device__ __forceinline__ SegmentDigits(const void* all_intervals, const Segment* segment, u32, u32* shared_words)
+    __device__ __forceinline__ SegmentDigits(const void* all_intervals, const Segment* segment, u32, u64,
+                                             u32* shared_words)
         : map(segment->map), digits(segment->digits), mode(segment->mode), intervals(shared_words) {
         if (mode != kByShare) return;
         const u32* row = static_cast<const u32*>(all_intervals) + segment->table * kIntervalsPerDigit;

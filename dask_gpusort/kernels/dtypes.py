@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+FLOAT_BYTES = 4  # narrower ones have so few codes that every one may be a bucket
 RAW_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 KINDS = {"b": "kBool", "u": "kUnsigned", "i": "kSigned", "f": "kFloat", "m": "kTime", "M": "kTime", "c": "kComplex"}
 
@@ -26,16 +27,23 @@ class DeviceKey:
         The C++ type `KeyOrder<...>`.
     has_ties : bool
         Whether keys of different bits can compare equal (signed zeros, NaNs).
+    floats : str
+        C++ arguments of the order of floats of 32 or 64 bits; empty of other keys.
     """
 
     itemsize: int
     order: str
     has_ties: bool
+    floats: str = ""
 
     @property
     def code_dtype(self) -> Any:
         """Unsigned dtype of the codes."""
         return np.dtype(f"u{self.itemsize}")
+
+    def scale(self, code_type: str, drop_bits: int = 0) -> str:
+        """C++ name of where codes stand whose bits from `drop_bits` on are these keys' (see scale.cuh)."""
+        return f"ValueScale<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeScale<{code_type}>"
 
 
 def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
@@ -54,5 +62,6 @@ def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
             "timedelta64 and complex64. Convert the keys, or use the comparison path."
         )
     raw, kind = RAW_TYPES[dtype.itemsize], KINDS[dtype.kind]
-    order = f"KeyOrder<{raw}, Kind::{kind}, {str(bool(descending)).lower()}>"
-    return DeviceKey(dtype.itemsize, order, dtype.kind in "fc")
+    reverse = str(bool(descending)).lower()
+    floats = f"{raw}, {reverse}" if dtype.kind == "f" and dtype.itemsize >= FLOAT_BYTES else ""
+    return DeviceKey(dtype.itemsize, f"KeyOrder<{raw}, Kind::{kind}, {reverse}>", dtype.kind in "fc", floats)

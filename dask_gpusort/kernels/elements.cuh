@@ -1,13 +1,16 @@
 // What an element of a sort is: how it enters the first pass, and how it leaves the last.
 //
 //   Keys       key            -> code                     -> key                  keys alone
+//   Narrowed   key of 64 bits -> code - base, 32 bits     -> key                  keys whose codes lie so close
 //   Widened    key            -> code, 32 bits            -> key                  rows of 8- and 16-bit keys
 //   Packed     key, position  -> code << 32 | position    -> position (and key)   argsort and pairs, keys to 32 bits
 //   TiedKeys   key            -> canonical code           -> key                  64-bit keys; positions are values
+//   PackedNarrowed          as Packed, of a code less the base                    64-bit keys whose codes lie so close
 //   Codes      code           -> code                                             between the passes
 //
-// A source has `Raw`, `Code`, `encode(key, position)` and `load(keys, i, origin)`; positions count from `origin`. A
-// sink has `store(keys_out, positions_out, i, code, value)`; a null array is not written.
+// A source has `Raw`, `Code`, `encode(key, position, base)` and `load(keys, i, origin, base)`; positions count from
+// `origin`, narrow codes from `base`. A sink has `store(keys_out, positions_out, i, code, value, base)`; a null array is
+// not written.
 #pragma once
 #include "order.cuh"
 #include "scan.cuh"
@@ -34,13 +37,42 @@ struct Keys {
     using Code = typename Order::Code;
     using Raw = typename Order::Raw;
 
-    static __device__ __forceinline__ Code encode(Raw key, Offset) { return Order::encode(key); }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset) {
+    static __device__ __forceinline__ Code encode(Raw key, Offset, u64 = 0) { return Order::encode(key); }
+    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset, u64 = 0) {
         return Order::encode(static_cast<const Raw*>(keys)[i]);
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value) {
+    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value, u64 = 0) {
         static_cast<Raw*>(keys_out)[i] = Order::decode(code);
+    }
+};
+
+// The base is at most the least code, and no code lies 2^32 or more above it.
+template <class Order>
+struct Narrowed {
+    using Code = u32;
+    using Raw = typename Order::Raw;
+
+    static __device__ __forceinline__ Code encode(Raw key, Offset, u64 base) { return Code(Order::encode(key) - base); }
+    template <class Value>
+    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value, u64 base) {
+        static_cast<Raw*>(keys_out)[i] = Order::decode(base + code);
+    }
+};
+
+template <class Order, class Position>
+struct PackedNarrowed {
+    using Code = u64;
+    using Raw = typename Order::Raw;
+
+    static __device__ __forceinline__ Code encode(Raw key, Offset position, u64 base) {
+        return (Order::encode(key) - base) << kPositionBits | u32(position);
+    }
+    template <class Value>
+    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code, Value,
+                                                 u64 base) {
+        if (keys_out) static_cast<Raw*>(keys_out)[i] = Order::decode(base + (code >> kPositionBits));
+        if (positions_out) static_cast<Position*>(positions_out)[i] = Position(u32(code));
     }
 };
 
@@ -50,12 +82,12 @@ struct Widened {
     using Code = u32;
     using Raw = typename Order::Raw;
 
-    static __device__ __forceinline__ Code encode(Raw key, Offset) { return Order::encode(key); }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset) {
+    static __device__ __forceinline__ Code encode(Raw key, Offset, u64 = 0) { return Order::encode(key); }
+    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset, u64 = 0) {
         return Order::encode(static_cast<const Raw*>(keys)[i]);
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value) {
+    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value, u64 = 0) {
         static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code));
     }
 };
@@ -66,14 +98,15 @@ struct Packed {
     using Code = u64;
     using Raw = typename Order::Raw;
 
-    static __device__ __forceinline__ Code encode(Raw key, Offset position) {
+    static __device__ __forceinline__ Code encode(Raw key, Offset position, u64 = 0) {
         return u64(Order::canonical(Order::encode(key))) << kPositionBits | u32(position);
     }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset origin) {
+    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset origin, u64 = 0) {
         return encode(static_cast<const Raw*>(keys)[i], i - origin);
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code, Value) {
+    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code, Value,
+                                                 u64 = 0) {
         if (keys_out) static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code >> kPositionBits));
         if (positions_out) static_cast<Position*>(positions_out)[i] = Position(u32(code));
     }
@@ -84,13 +117,15 @@ struct TiedKeys {
     using Code = typename Order::Code;
     using Raw = typename Order::Raw;
 
-    static __device__ __forceinline__ Code encode(Raw key, Offset) { return Order::canonical(Order::encode(key)); }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset) {
+    static __device__ __forceinline__ Code encode(Raw key, Offset, u64 = 0) {
+        return Order::canonical(Order::encode(key));
+    }
+    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset, u64 = 0) {
         return encode(static_cast<const Raw*>(keys)[i], i);
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code,
-                                                 Value value) {
+    static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, Code code, Value value,
+                                                 u64 = 0) {
         if (keys_out) static_cast<Raw*>(keys_out)[i] = Order::decode(code);
         if (positions_out) static_cast<Position*>(positions_out)[i] = Position(value);
     }
@@ -101,12 +136,13 @@ struct Codes {
     using Code = Code_;
     using Raw = Code_;
 
-    static __device__ __forceinline__ Code encode(Raw code, Offset) { return code; }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset) {
+    static __device__ __forceinline__ Code encode(Raw code, Offset, u64 = 0) { return code; }
+    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset, u64 = 0) {
         return static_cast<const Code*>(keys)[i];
     }
     template <class Value>
-    static __device__ __forceinline__ void store(void* codes_out, void* values_out, Offset i, Code code, Value value) {
+    static __device__ __forceinline__ void store(void* codes_out, void* values_out, Offset i, Code code, Value value,
+                                                 u64 = 0) {
         static_cast<Code*>(codes_out)[i] = code;
         if constexpr (kHasPayload<Value>) static_cast<Value*>(values_out)[i] = value;
     }

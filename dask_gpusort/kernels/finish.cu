@@ -53,12 +53,12 @@ __device__ __forceinline__ void load_bucket(const void* codes_in, const Value* v
 
 template <class Sink, class Value, int kThreads, int kItems, class Storage>
 __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_out, void* positions_out, Offset start,
-                                             int size) {
+                                             int size, u64 base) {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kThreads + threadIdx.x;
         if (i >= size) break;
-        Sink::store(keys_out, positions_out, start + i, shared.code(i), shared.value(i));
+        Sink::store(keys_out, positions_out, start + i, shared.code(i), shared.value(i), base);
     }
 }
 
@@ -66,12 +66,12 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
 template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Code>
 __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
                                             void* positions_out, Offset start, Offset origin, int size, Code least,
-                                            Code greatest, typename Tile::SharedStorage& shared) {
+                                            Code greatest, u64 base, typename Tile::SharedStorage& shared) {
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
     return Tile::sort_by_bins(codes, values, size, least, greatest, shared, [&](u32 place, Code code, Value value) {
-        Sink::store(keys_out, positions_out, start + place, code, value);
+        Sink::store(keys_out, positions_out, start + place, code, value, base);
     });
 }
 
@@ -80,7 +80,7 @@ __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* v
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-                const Offset* ends, Offset stride, u32* pending) {
+                const Offset* ends, Offset stride, u32* pending, u64 base) {
     using Code = typename Source::Code;
     using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
         Code codes[kItems];
         Value values[kItems];
         const auto emit = [&](u32 place, Code code, Value value) {
-            Sink::store(keys_out, positions_out, start + place, code, value);
+            Sink::store(keys_out, positions_out, start + place, code, value, base);
         };
         load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
         Tile::find_range(codes, size, shared, least, greatest);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
             }
             if (!sorted) {
                 sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile>(
-                    codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, shared);
+                    codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base, shared);
             }
         } else {
             // Four neighbours of 64 bits to look at cost as much as the few codes of a bin.
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins>
 __device__ __forceinline__ void finish_bucket(
     const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Buckets& buckets, Offset b,
-    Overflow* overflow, Segment* segments,
+    Overflow* overflow, Segment* segments, u64 base,
     typename UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     const Offset start = buckets.start(b), length = buckets.end(b) - start;
@@ -134,20 +134,20 @@ __device__ __forceinline__ void finish_bucket(
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, buckets.origin(b), size, codes, values);
     Tile::sort(codes, values, size, shared);
-    store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size);
+    store_bucket<Sink, Value, kThreads, kItems>(shared, keys_out, positions_out, start, size, base);
 }
 
 // All buckets of a table or matrix, one block each.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-           const Offset* ends, Offset stride, Overflow* overflow, Segment* segments) {
+           const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, u64 base) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
                                                                 Buckets{starts, ends, stride}, blockIdx.x, overflow,
-                                                                segments, shared);
+                                                                segments, base, shared);
 }
 
 // The pending ones (their number, then the buckets): few, and a block takes one after another.
@@ -155,14 +155,14 @@ template <class Source, class Sink, class Value, int kThreads, int kItems, int k
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
                    const Offset* starts, const Offset* ends, Offset stride, Overflow* overflow, Segment* segments,
-                   const u32* pending) {
+                   const u32* pending, u64 base) {
     using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     for (u32 i = blockIdx.x; i < pending[0]; i += gridDim.x) {
         finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
                                                                     Buckets{starts, ends, stride}, pending[1 + i],
-                                                                    overflow, segments, shared);
+                                                                    overflow, segments, base, shared);
         __syncthreads();  // the bucket is stored before the next one takes its place
     }
 }

@@ -68,7 +68,7 @@ def run_finish(
     )
     outputs = arrays.keys_out, arrays.positions_out
     table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
-    arguments = (codes, payload, *outputs, *table, buckets.overflow, buckets.segments)
+    arguments = (codes, payload, *outputs, *table, buckets.overflow, buckets.segments, np.uint64(elements.base))
     launch("finish.cu", name, buckets.count, shape.threads, arguments, shape.shared_bytes(*elements.shape))
 
 
@@ -97,7 +97,8 @@ def run_finish_even(
     )
     data = codes, payload, arrays.keys_out, arrays.positions_out
     table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
-    arguments = (*data, *table, buckets.pending)
+    base = np.uint64(elements.base)
+    arguments = (*data, *table, buckets.pending, base)
     launch("finish.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape))
     name = (
         f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, "
@@ -105,4 +106,4 @@ def run_finish_even(
     )
     listed = buckets.overflow, buckets.segments, buckets.pending
     grid = -(-buckets.count // PENDING_SHARE)
-    launch("finish.cu", name, grid, shape.threads, (*data, *table, *listed), shape.shared_bytes(*elements.shape))
+    launch("finish.cu", name, grid, shape.threads, (*data, *table, *listed, base), shape.shared_bytes(*elements.shape))

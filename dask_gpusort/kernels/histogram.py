@@ -11,7 +11,8 @@ from .elements import Elements
 from .limits import count_bytes, multiprocessors
 from .loader import launch, require_cupy
 
-RANGE_BYTES, MAP_BYTES = 16, 32 + 4 * tuning.MAP_WORDS  # of SampleRange and QuantileMap
+RANGE_BYTES, MAP_BYTES = 16, 96 + 4 * tuning.MAP_WORDS  # of SampleRange and QuantileMap
+COUNTED_SCALES = 2  # of floats
 SAMPLE_THREADS, MAP_THREADS = 256, 1024
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
@@ -21,13 +22,14 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
     cupy = require_cupy()
     num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
     samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
-    cleared = cupy.zeros(RANGE_BYTES // 4 + 2 * tuning.INTERVAL_WORDS + (num_fine + 1 if judged else 0), np.uint32)
-    interval_counts, sub_counts = cleared, cleared[tuning.INTERVAL_WORDS :]
-    key_range = cleared[2 * tuning.INTERVAL_WORDS :]
+    # By their codes, by their values, and in the intervals of intervals.
+    tables = COUNTED_SCALES * tuning.INTERVAL_WORDS
+    cleared = cupy.zeros(tables + tuning.INTERVAL_WORDS + RANGE_BYTES // 4 + (num_fine + 1 if judged else 0), np.uint32)
+    interval_counts, sub_counts, key_range = cleared, cleared[tables:], cleared[tables + tuning.INTERVAL_WORDS :]
     befores = cupy.empty(tuning.INTERVAL_WORDS, np.uint32)
     quantiles = cupy.empty(MAP_BYTES, np.uint8)
     count, fine = np.uint32(num_samples), np.uint32(num_fine)
-    code, blocks = elements.code_type, -(-num_samples // tuning.SAMPLES_PER_BLOCK)
+    code, scale, blocks = elements.code_type, elements.scale, -(-num_samples // tuning.SAMPLES_PER_BLOCK)
 
     def run(name: str, blocks: int, threads: int, *arguments: Any) -> None:
         launch("sample.cu", name, blocks, threads, arguments)
@@ -35,8 +37,8 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
     sample_blocks = -(-num_samples // SAMPLE_THREADS)
     first = keys, np.uint64(n), samples, count, key_range
     run(f"sample_codes<{elements.source}>", sample_blocks, SAMPLE_THREADS, *first)
-    run(f"count_samples<{code}>", blocks, MAP_THREADS, samples, count, key_range, interval_counts)
-    run("build_map", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
+    run(f"count_samples<{scale}>", blocks, MAP_THREADS, samples, count, key_range, interval_counts)
+    run(f"build_map<{scale}>", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
     run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, quantiles, sub_counts)
     run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, quantiles)
     if judged:
@@ -45,7 +47,7 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
         most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(tuning.UNEVEN_BUCKETS)
         table = key_range[RANGE_BYTES // 4 :]
         run(
-            f"judge_map<{code}>",
+            f"judge_map<{scale}>",
             blocks,
             MAP_THREADS,
             samples,

@@ -11,6 +11,7 @@ on an H200 however narrow they are. A coarse bucket of 2^20 values lies in the s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,31 +41,33 @@ def sort_moved(
     """Stable sort of pairs, values of a C++ type; False where declined, with nothing written: the keys crowd."""
     cupy = require_cupy()
     n, elements = keys.size, indexed_elements(key, "u32")
-    coarse = map_pairs(keys, key, elements)
-    if coarse is None:
+    buckets = map_pairs(keys, key, elements)
+    if buckets is None:
         return False
+    tile = msd.describe_segments(elements, buckets)
     codes, moved = cupy.empty(n, key.code_dtype), cupy.empty(n * WIDTHS[type_name], np.uint8)
     run_partition_stable(
         key,
         type_name,
-        coarse.digits(True),
+        buckets.digits(True),
         n,
         (keys, values),
         (codes, moved),
-        coarse.quantiles,
-        coarse.fine_bits,
-        coarse.places["coarse_cursors"],
+        buckets.quantiles,
+        buckets.fine_bits,
+        buckets.places["coarse_cursors"],
     )
     places = cupy.empty(n, np.uint32)
-    sort_places(key, elements, coarse, codes, keys_out, places)
+    coarse = msd.Coarse(elements, Arrays([None, None], [None, None], keys_out, places), tile, buckets)
+    sort_places(key, coarse, codes)
     if key.has_ties:
         restore_ties(codes, places, keys_out, descending)
     del codes
-    run_gather(type_name, moved, places, values_out, tuning.GATHER_AHEAD * -(-n // coarse.num_coarse))
+    run_gather(type_name, moved, places, values_out, tuning.GATHER_AHEAD * -(-n // buckets.num_coarse))
     return True
 
 
-def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.Coarse | None:
+def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.BucketMap | None:
     """The buckets of both levels, which know of keys alone; `None` where the keys crowd.
 
     Positions would cut the buckets of frequent 32-bit keys, but places are not known yet.
@@ -73,34 +76,32 @@ def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.Coarse | Non
     n = keys.size
     shape, num_fine = msd.finish_shape(elements, n)
     canonical = tied_elements(key, "u32", "NoPayload")
-    coarse = msd.map_buckets(canonical, elements, keys, n, num_fine, msd.split_fine(num_fine), may_decline=True)
-    if coarse is None or key.itemsize == WIDE_CODE:
-        return coarse
-    sizes = coarse.starts[1:] - coarse.starts[:-1]
+    buckets = msd.map_buckets(canonical, keys, n, num_fine, msd.split_fine(num_fine), may_decline=True)
+    if buckets is None or key.itemsize == WIDE_CODE:
+        return buckets
+    sizes = buckets.starts[1:] - buckets.starts[:-1]
     crowded = cupy.where(sizes > np.uint64(shape.capacity), sizes, np.uint64(0)).sum(keepdims=True)
-    return None if Readback(crowded).wait()[0] > tuning.CROWDED_SHARE * n else coarse
+    return None if Readback(crowded).wait()[0] > tuning.CROWDED_SHARE * n else buckets
 
 
-def sort_places(key: DeviceKey, elements: Elements, coarse: msd.Coarse, codes: Any, keys_out: Any, places: Any) -> None:
+def sort_places(key: DeviceKey, coarse: msd.Coarse, codes: Any) -> None:
     """Sort one-to-one codes in coarse buckets: keys, tied ones canonical, and the places that they came from."""
-    cupy = require_cupy()
-    n = codes.size
+    cupy, n = require_cupy(), codes.size
+    elements, arrays, digits = coarse.elements, coarse.arrays, coarse.buckets.digits(False)
     shape, _ = msd.finish_shape(elements, n)
     order = f"CodesOf<{key.order}>" if key.has_ties else f"KeyOrder<{RAW_TYPES[key.itemsize]}, Kind::kUnsigned, false>"
-    digits = coarse.digits(False)
     if key.itemsize == WIDE_CODE:
         source = f"TiedKeys<{order}, u32>"
-        arrays = Arrays([None, keys_out], [None, places], keys_out, places)
+        arrays.codes[1], arrays.payloads[1] = arrays.keys_out, arrays.positions_out
     else:
-        source, digits = f"Packed<{order}, u32>", f"OfPacked<{digits}>"
-        arrays = Arrays([None, cupy.empty(n, np.uint64)], [None, None], keys_out, places)
-    left = msd.finish_coarse(elements, coarse, digits, source, (codes, None), n, arrays, shape)
-    overflow, segments = left
-    num_segments, num_keys, _ = Readback(overflow).wait()
+        source, digits = f"Packed<{order}, u32>", replace(digits, name=f"OfPacked<{digits.name}>")
+        arrays.codes[1] = cupy.empty(n, np.uint64)
+    left = msd.finish_coarse(coarse, digits, source, (codes, None), n, shape)
+    num_segments, num_keys, _ = Readback(left.overflow).wait()
     if num_segments:
         arrays.codes[0] = cupy.empty(n, np.uint64)
         arrays.payloads[0] = cupy.empty(n, np.uint32) if elements.payload_bytes else None
-        refine(elements, shape, n, arrays, 1, (segments, num_segments, num_keys))
+        refine(elements, shape, n, arrays, 1, (left.segments, num_segments, num_keys))
 
 
 def restore_ties(codes: Any, places: Any, keys_out: Any, descending: bool) -> None:

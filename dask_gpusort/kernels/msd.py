@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import tuning
-from .elements import Arrays, Elements
+from .elements import NARROW_BITS, Arrays, Elements
 from .finish import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
 from .histogram import MAP_BYTES, MAP_THREADS, count_fine, sample_quantiles
 from .limits import finish_shapes, fit_tile, main_shapes, most_fine
 from .loader import Readback, launch, require_cupy
-from .partition import run_partition
+from .partition import BY_SHARE, EITHER, PLAIN, Digits, fine_digits, run_partition
 from .refine import refine
 
-OUTLINE_BYTES = slice(16, 32)  # of QuantileMap: from `plain` to `uneven`
+OUTLINE_BYTES = slice(60, 76)  # of QuantileMap: from `plain` to `narrow`
+STRAYED_BYTES = slice(76, 88)  # `strayed` and `base`
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any array are aligned
 SCAN_THREADS = 1024
 
@@ -85,16 +86,15 @@ def sort_part(
         run_finish(elements, smallest, elements.source, keys, payload, arrays, Buckets(1, None, None, n))
         return True
     shape, num_fine = finish_shape(elements, n)
-    left: tuple[Any, Any] | None
+    left: Left | None
     if num_fine <= tuning.SMALL_PARTITIONS[-1].digits:
-        left, current = sort_one_level(elements, keys, n, arrays, shape, num_fine, payload), 0
+        left = sort_one_level(elements, keys, n, arrays, shape, num_fine, payload)
     else:
-        left, current = sort_two_levels(elements, keys, n, arrays, shape, num_fine, payload, may_decline), 1
+        left = sort_two_levels(elements, keys, n, arrays, shape, num_fine, payload, may_decline)
     if left is None:
         return False
-    overflow, segments = left
-    num_segments, num_keys, _ = Readback(overflow).wait()
-    refine(elements, shape, n, arrays, current, (segments, num_segments, num_keys))
+    num_segments, num_keys, _ = Readback(left.overflow).wait()
+    refine(left.elements, shape, n, left.arrays, left.current, (left.segments, num_segments, num_keys))
     return True
 
 
@@ -102,11 +102,13 @@ def sort_parts(elements: Elements, keys: Any, n: int, arrays: Arrays, may_declin
     """As `sort`, of more keys than two levels make small buckets of: one partition more, then part by part."""
     parts = 1 << (-(-n // tuning.PART_KEYS) - 1).bit_length()
     num_fine = most_fine()
-    coarse = partition_coarse(elements, keys, n, arrays, num_fine, num_fine // parts, None, may_decline)
+    # A part has a map of its own, of its own codes.
+    wide = replace(elements, narrow=None)
+    coarse = partition_coarse(wide, keys, n, arrays, num_fine, num_fine // parts, None, may_decline)
     if coarse is None:
         return False
-    inner = replace(elements, source=elements.codes)
-    for begin, end in pairwise([0, *Readback(coarse.cursors).wait()]):
+    inner = replace(wide, source=elements.codes)
+    for begin, end in pairwise([0, *Readback(coarse.buckets.cursors).wait()]):
         if begin == end:
             continue
         # What was the target of the last pass is that of the next one.
@@ -119,14 +121,8 @@ def sort_parts(elements: Elements, keys: Any, n: int, arrays: Arrays, may_declin
 
 def sort_one_level(
     elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int, payload: Any
-) -> tuple[Any, Any]:
-    """Sample, count, one partition, finish: five launches, as these inputs are over in less time than a launch takes.
-
-    Returns
-    -------
-    overflow, segments : cupy.ndarray
-        The buckets that did not fit, as `finish` lists them.
-    """
+) -> Left:
+    """Sample, count, one partition, finish: five launches, as such inputs are over in less time than one takes."""
     tile = next(tile for tile in tuning.SMALL_PARTITIONS if num_fine <= tile.digits)
     tile = fit_tile(tile, elements, tuning.MAP_WORDS)
     memory, places = carve(
@@ -154,7 +150,7 @@ def sort_one_level(
     )
     _, wide = count_fine(
         elements.source,
-        f"QuantileBuckets<{elements.code_type}>",
+        f"QuantileBuckets<{elements.code_scale}>",
         tuning.MAP_WORDS,
         keys,
         n,
@@ -172,7 +168,7 @@ def sort_one_level(
     run_partition(
         elements,
         tile,
-        f"FineDigits<{elements.code_type}, true, Maps::kEither>",
+        fine_digits(elements.code_scale, EITHER, True),
         elements.source,
         -(-n // tile.keys),
         (keys, payload),
@@ -186,7 +182,7 @@ def sort_one_level(
     buckets = Buckets(num_fine, *table)
     run_finish(elements, shape, elements.codes, arrays.codes[0], arrays.payloads[0], arrays, buckets)
     overflow = memory[: 8 * OVERFLOW_WORDS].view(np.uint64)
-    return overflow, memory[places["segments"] - places["overflow"] :]
+    return Left(elements, arrays, 0, overflow, memory[places["segments"] - places["overflow"] :])
 
 
 def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
@@ -199,18 +195,27 @@ def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
     return memory, {name: memory.data.ptr + offset for name, offset in offsets.items()}
 
 
+class Outline(NamedTuple):
+    """What the host learns of a map (words of `QuantileMap`, as its fields say)."""
+
+    is_plain: int
+    by_value: int
+    is_uneven: int
+    is_narrow: int
+
+
 @dataclass
-class Coarse:
+class BucketMap:
     """The buckets of both levels: how elements are told their own, and where each begins.
 
     Attributes
     ----------
-    tile : tuning.Tile
-        Of the second level.
     quantiles : cupy.ndarray
         The map of both levels.
-    code_type, maps : str
-        What it maps, and its kind, as C++ has them.
+    scale, maps : str
+        Where codes stand in it, and its kind, as C++ has them.
+    is_narrow : bool
+        The codes of a sample lie close.
     fine_bits : int
         Of a fine bucket's number, those below the coarse bucket's.
     num_coarse, num_fine : int
@@ -218,19 +223,19 @@ class Coarse:
         Addresses of the tables, in `memory`.
     """
 
-    tile: tuning.Tile
     quantiles: Any
-    code_type: str
+    scale: str
     maps: str
+    is_narrow: bool
     fine_bits: int
     num_coarse: int
     num_fine: int
     places: dict[str, int]
     memory: Any
 
-    def digits(self, coarse: bool) -> str:
-        """The digits of a level, as C++ has them."""
-        return f"FineDigits<{self.code_type}, {str(coarse).lower()}, {self.maps}>"
+    def digits(self, is_coarse: bool) -> Digits:
+        """The digits of a level."""
+        return fine_digits(self.scale, self.maps, is_coarse)
 
     def table(self, name: str, count: int) -> Any:
         """A table of 64-bit words: shape (count,)."""
@@ -247,6 +252,42 @@ class Coarse:
         return self.table("starts", self.num_fine + 1)
 
 
+@dataclass
+class Coarse:
+    """Elements in the buckets of the first level: by narrow codes, where those of all keys lie close."""
+
+    elements: Elements
+    arrays: Arrays
+    tile: tuning.Tile
+    buckets: BucketMap
+
+
+@dataclass
+class Left:
+    """What the finish leaves for further levels.
+
+    Attributes
+    ----------
+    elements, arrays : Elements, Arrays
+    current : int
+        Which of the arrays' codes holds the segments.
+    overflow, segments : cupy.ndarray
+        As `finish` lists buckets that do not fit.
+    """
+
+    elements: Elements
+    arrays: Arrays
+    current: int
+    overflow: Any
+    segments: Any
+
+
+def base_of(quantiles: Any) -> int | None:
+    """What narrow codes count from; `None` where some code strays too far, which is known when all are counted."""
+    strayed, *base = Readback(quantiles[STRAYED_BYTES].view(np.uint32)).wait()
+    return None if strayed else base[0] | base[1] << NARROW_BITS
+
+
 def partition_coarse(
     elements: Elements,
     keys: Any,
@@ -258,43 +299,39 @@ def partition_coarse(
     may_decline: bool,
 ) -> Coarse | None:
     """Sample, count, and one partition into `codes[0]`; `None` where the sort is declined."""
-    coarse = map_buckets(elements, elements, keys, n, num_fine, fine_per_coarse, may_decline=may_decline)
-    if coarse is None:
+    buckets = map_buckets(elements, keys, n, num_fine, fine_per_coarse, may_decline=may_decline)
+    if buckets is None:
         return None
+    if buckets.is_narrow and elements.narrow is not None and (base := base_of(buckets.quantiles)) is not None:
+        elements = replace(elements.narrow, base=base)
+        arrays, buckets.scale = arrays.hold(elements, n), elements.narrow_scale
+    tile = describe_segments(elements, buckets)
     run_partition(
         elements,
-        coarse.tile,
-        coarse.digits(True),
+        tile,
+        buckets.digits(True),
         elements.source,
-        -(-n // coarse.tile.keys),
+        -(-n // tile.keys),
         (keys, payload),
         (arrays.codes[0], arrays.payloads[0]),
-        coarse.quantiles,
-        coarse.fine_bits,
-        (coarse.places["whole"], 1),
-        coarse.places["coarse_cursors"],
+        buckets.quantiles,
+        buckets.fine_bits,
+        (buckets.places["whole"], 1),
+        buckets.places["coarse_cursors"],
     )
-    return coarse
+    return Coarse(elements, arrays, tile, buckets)
 
 
 def map_buckets(
-    elements: Elements,
-    fine_elements: Elements,
-    keys: Any,
-    n: int,
-    num_fine: int,
-    fine_per_coarse: int,
-    *,
-    may_decline: bool,
-) -> Coarse | None:
-    """Sample and count `elements`, of which the second level partitions `fine_elements`; `None` where declined."""
-    tile = fit_tile(tuning.PARTITION[fine_elements.shape], fine_elements, tuning.MAP_WORDS)
+    elements: Elements, keys: Any, n: int, num_fine: int, fine_per_coarse: int, *, may_decline: bool
+) -> BucketMap | None:
+    """Sample and count; `None` where the sort is declined."""
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
     quantiles = sample_quantiles(elements, keys, n, num_fine, judged=may_decline)
     outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
     counts, wide = count_fine(
-        elements.source, f"QuantileBuckets<{elements.code_type}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine
+        elements.source, f"QuantileBuckets<{elements.scale}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine
     )
     memory, places = carve(
         coarse_cursors=8 * num_coarse,
@@ -310,19 +347,22 @@ def map_buckets(
         SCAN_THREADS,
         (counts, np.uint32(wide), np.uint32(num_fine), places["starts"], places["cursors"], places["whole"]),
     )
-    launch(
-        "count.cu",
-        f"describe_segments<{tile.keys}>",
-        1,
-        SCAN_THREADS,
-        (places["starts"], np.uint32(num_fine), np.uint32(fine_bits), places["coarse_cursors"], places["coarse"]),
-    )
     # The device is still counting when the answer is here.
-    is_plain, *_, is_uneven = outline.wait()
-    if is_uneven and may_decline:
+    found = Outline(*outline.wait())
+    if found.is_uneven and may_decline:
         return None
-    maps = "Maps::kPlain" if is_plain else "Maps::kByShare"
-    return Coarse(tile, quantiles, elements.code_type, maps, fine_bits, num_coarse, num_fine, places, memory)
+    scale = elements.scale if found.by_value else elements.code_scale
+    maps, is_narrow = PLAIN if found.is_plain else BY_SHARE, bool(found.is_narrow)
+    return BucketMap(quantiles, scale, maps, is_narrow, fine_bits, num_coarse, num_fine, places, memory)
+
+
+def describe_segments(elements: Elements, buckets: BucketMap) -> tuning.Tile:
+    """Make the coarse buckets segments of the second level; gives its tile."""
+    tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
+    places, numbers = buckets.places, (np.uint32(buckets.num_fine), np.uint32(buckets.fine_bits))
+    arguments = (places["starts"], *numbers, places["coarse_cursors"], places["coarse"])
+    launch("count.cu", f"describe_segments<{tile.keys}>", 1, SCAN_THREADS, arguments)
+    return tile
 
 
 def sort_two_levels(
@@ -334,13 +374,13 @@ def sort_two_levels(
     num_fine: int,
     payload: Any,
     may_decline: bool,
-) -> tuple[Any, Any] | None:
-    """Two partitions and the finish; returns as `sort_one_level`, or `None` where it is declined."""
+) -> Left | None:
+    """Two partitions and the finish; `None` where it is declined."""
     coarse = partition_coarse(elements, keys, n, arrays, num_fine, split_fine(num_fine), payload, may_decline)
     if coarse is None:
         return None
-    first = arrays.codes[0], arrays.payloads[0]
-    return finish_coarse(elements, coarse, coarse.digits(False), elements.codes, first, n, arrays, shape)
+    first = coarse.arrays.codes[0], coarse.arrays.payloads[0]
+    return finish_coarse(coarse, coarse.buckets.digits(False), coarse.elements.codes, first, n, shape)
 
 
 def split_fine(num_fine: int) -> int:
@@ -349,30 +389,24 @@ def split_fine(num_fine: int) -> int:
 
 
 def finish_coarse(
-    elements: Elements,
-    coarse: Coarse,
-    digits: str,
-    source: str,
-    sources: tuple[Any, Any],
-    n: int,
-    arrays: Arrays,
-    shape: tuning.Finish,
-) -> tuple[Any, Any]:
-    """The second level, from coarse buckets into `codes[1]`, and the finish; returns as `sort_one_level`."""
-    target, places, num_fine = (arrays.codes[1], arrays.payloads[1]), coarse.places, coarse.num_fine
+    coarse: Coarse, digits: Digits, source: str, sources: tuple[Any, Any], n: int, shape: tuning.Finish
+) -> Left:
+    """The second level, from `sources` in coarse buckets into `codes[1]`, and the finish."""
+    elements, arrays, mapped = coarse.elements, coarse.arrays, coarse.buckets
+    target, places, num_fine = (arrays.codes[1], arrays.payloads[1]), mapped.places, mapped.num_fine
     run_partition(
         elements,
         coarse.tile,
         digits,
         source,
-        -(-n // coarse.tile.keys) + coarse.num_coarse,
+        -(-n // coarse.tile.keys) + mapped.num_coarse,
         sources,
         target,
-        coarse.quantiles,
-        coarse.fine_bits,
-        (places["coarse"], coarse.num_coarse),
+        mapped.quantiles,
+        mapped.fine_bits,
+        (places["coarse"], mapped.num_coarse),
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
     run_finish_even(elements, shape, elements.codes, *target, arrays, buckets, n / num_fine)
-    return buckets.overflow, buckets.segments
+    return Left(elements, arrays, 1, buckets.overflow, buckets.segments)

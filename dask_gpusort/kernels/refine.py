@@ -16,7 +16,7 @@ from .elements import Arrays, Elements
 from .finish import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
 from .limits import finish_shapes, fit_tile, main_shapes
 from .loader import Readback, launch, require_cupy
-from .partition import run_partition
+from .partition import run_partition, segment_digits
 
 
 def sort_rows(elements: Elements, keys: Any, num_rows: int, length: int, arrays: Arrays) -> None:
@@ -68,6 +68,7 @@ def refine(
     tile = fit_tile(tuning.SEGMENT_PARTITION[elements.shape], elements, tuning.SEGMENT_MAP_WORDS)
     target = np.uint32(shape.capacity * tuning.SEGMENT_FILL)
     keys_alone = elements.payload_bytes == 0
+    base = np.uint64(elements.base)
     positions = str(not keys_alone).lower()
     source_name, source = (
         first[0] if first else elements.codes,
@@ -90,7 +91,7 @@ def refine(
                 f"store_constant{sink}",
                 blocks,
                 tuning.SEGMENT_THREADS,
-                (source[1], arrays.keys_out, arrays.positions_out, segments, count),
+                (source[1], arrays.keys_out, arrays.positions_out, segments, count, base),
             )
         if num_children == 0:
             return
@@ -120,13 +121,13 @@ def refine(
                 f"fill_segments<{elements.sink}, {elements.code_type}, {tile.items}>",
                 blocks,
                 tuning.SEGMENT_THREADS,
-                (starts, arrays.keys_out, segments, count),
+                (starts, arrays.keys_out, segments, count, base),
             )
         current = 1 - current
         run_partition(
             elements,
             tile,
-            f"SegmentDigits<{elements.code_type}, {str(keys_alone).lower()}>",
+            segment_digits(elements.code_type, keys_alone),
             source_name,
             blocks,
             source,

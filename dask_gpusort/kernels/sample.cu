@@ -1,9 +1,9 @@
 // Where the fine buckets of a most-significant-digit sort begin: quantiles of a sample.
 //
-//   keys (n) -> sample_codes -> samples (s), their range -> build_map -> QuantileMap
+//   keys (n) -> sample_codes -> samples (s), their range -> count_samples -> build_map -> QuantileMap
 //
 // One key from each of s equal stretches of the input, at a hashed place in it, so that neither order nor period of
-// the input shows in the sample.
+// the input shows in the sample. Floats are counted by their codes and by their values: what is even is taken.
 #include "block.cuh"
 #include "digits.cuh"
 #include "elements.cuh"
@@ -41,31 +41,63 @@ constexpr int kMapThreads = 1024;
 constexpr int kIntervalsPerThread = kIntervals / kMapThreads;
 constexpr float kUniformSigmas = 6.0f;  // no interval of 2^11 strays further by chance
 
-// Least code and interval width that cover the range; aligned to a power of two where the range is, so that
+// Least place and interval width that cover the samples' codes; aligned to a power of two where they are, so that
 // uniform keys get exactly equal buckets.
-__device__ __forceinline__ void cover_range(const SampleRange* range, u64& least, int& width_bits) {
-    least = ~range->least_complement;
-    const int bits = bit_length(range->greatest - least);
-    const int varying = bit_length(range->greatest ^ least);
-    if (bits == varying) least = varying == 64 ? 0 : least >> varying << varying;
-    width_bits = bits > kIntervalBits ? bits - kIntervalBits : 0;
+struct Cover {
+    u64 least;
+    u64 range;  // distance of the last place that is covered
+    int width_bits;
+
+    __device__ __forceinline__ explicit Cover(const SampleRange* samples)
+        : least(~samples->least_complement), range(samples->greatest - least) {
+        const u64 greatest = samples->greatest;
+        const int bits = bit_length(range);
+        const int varying = bit_length(greatest ^ least);
+        if (bits == varying) {
+            least = varying == 64 ? 0 : least >> varying << varying;
+            range = varying == 64 ? ~0ull : (1ull << varying) - 1;
+        }
+        width_bits = bits > kIntervalBits ? bits - kIntervalBits : 0;
+    }
+    // That of all places of values.
+    __device__ __forceinline__ Cover() : least(0), range(~0u), width_bits(32 - kIntervalBits) {}
+    __device__ __forceinline__ u32 interval(u64 place) const { return u32((place - least) >> width_bits); }
+    // Samples that each interval has of a uniform sample; of one that only begins in the range, its share.
+    __device__ __forceinline__ float expected(u32 k, u32 num_samples) const {
+        const u64 first = u64(k) << width_bits;
+        if (first > range) return 0.0f;
+        const u64 last = min(first + ((1ull << width_bits) - 1), range);
+        return float(num_samples) * (float(last - first) + 1.0f) / (float(range) + 1.0f);
+    }
+};
+
+template <class Scale>
+__device__ __forceinline__ bool draw_line(const SampleRange* range, ValueLine& line) {
+    using Code = typename Scale::Code;
+    return Scale::draw(Code(~range->least_complement), Code(range->greatest), line);
 }
 
-// Samples in each interval of the range, added to `counts`.
-template <class Code>
+// Samples in each interval, added to `counts`: by their codes, and after those by their values.
+template <class Scale>
 __global__ void __launch_bounds__(kMapThreads)
-    count_samples(const Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
-    __shared__ u32 block_counts[kIntervals];
-    u64 least;
-    int width_bits;
-    cover_range(range, least, width_bits);
-    for (int i = threadIdx.x; i < kIntervals; i += kMapThreads) block_counts[i] = 0;
+    count_samples(const typename Scale::Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
+    using Code = typename Scale::Code;
+    constexpr int kCounted = kIntervals * (Scale::kHasValues ? 2 : 1);
+    __shared__ u32 block_counts[kCounted];
+    const Cover cover(range);
+    ValueLine line{};
+    bool has_line = false;
+    if constexpr (Scale::kHasValues) has_line = draw_line<Scale>(range, line);
+    const Scale scale(line);
+    for (int i = threadIdx.x; i < kCounted; i += kMapThreads) block_counts[i] = 0;
     __syncthreads();  // counts are zero before samples are counted
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
-        atomicAdd(&block_counts[(u64(samples[j]) - least) >> width_bits], 1u);
+        const Code code = samples[j];
+        atomicAdd(&block_counts[cover.interval(code)], 1u);
+        if (has_line) atomicAdd(&block_counts[kIntervals + Cover().interval(scale.place(code))], 1u);
     }
     __syncthreads();  // the block's samples are counted before its counts are added
-    for (int i = threadIdx.x; i < kIntervals; i += kMapThreads) {
+    for (int i = threadIdx.x; i < kCounted; i += kMapThreads) {
         if (block_counts[i] > 0) atomicAdd(&counts[i], block_counts[i]);
     }
 }
@@ -74,31 +106,58 @@ constexpr u32 kCrowdedShare = 12;  // times the mean of all intervals: an interv
 
 using MapScan = LeanScan<u32, kMapThreads>;
 
-// By all threads of one block, two intervals a thread: the head of the map. Gives how many samples are in this thread's
-// intervals and before them.
-__device__ __forceinline__ u32 begin_map(const u32* counts, u32 num_samples, u32 num_fine, u64 least, int width_bits,
-                                         QuantileMap* map, MapScan::SharedStorage& shared,
-                                         u32 (&own)[kIntervalsPerThread]) {
-    u32 sum = 0;
-    bool even = num_samples > kIntervals;
-    const float mean = float(num_samples) / kIntervals;
-    for (int k = 0; k < kIntervalsPerThread; ++k) {
-        own[k] = counts[threadIdx.x * kIntervalsPerThread + k];
-        const float stray = float(own[k]) - mean;
-        even = even && stray * stray <= kUniformSigmas * kUniformSigmas * mean;
-        sum += own[k];
+// What samples say of a scale.
+struct Evenness {
+    bool plain;    // they are uniform over the range
+    bool crowded;  // an interval holds a large share
+};
+
+// By all threads of one block, two intervals a thread, which are read into `own`.
+__device__ __forceinline__ Evenness look_at(const u32* counts, u32 num_samples, const Cover& cover,
+                                            u32 (&own)[kIntervalsPerThread]) {
+    bool even = num_samples > kIntervals, crowded = false;
+    for (int i = 0; i < kIntervalsPerThread; ++i) {
+        const u32 k = threadIdx.x * kIntervalsPerThread + i;
+        own[i] = counts[k];
+        const float expected = cover.expected(k, num_samples), stray = float(own[i]) - expected;
+        even = even && stray * stray <= kUniformSigmas * kUniformSigmas * (expected + 1.0f);
+        crowded = crowded || own[i] > kCrowdedShare * (num_samples / kIntervals);
     }
-    const bool plain = __syncthreads_and(even);
+    return {bool(__syncthreads_and(even)), bool(__syncthreads_or(crowded))};
+}
+
+// The head of the map, by one block. Gives how many samples are in the intervals before this thread's own.
+__device__ __forceinline__ u32 begin_map(const Cover& cover, bool plain, u32 num_fine,
+                                         const u32 (&own)[kIntervalsPerThread], QuantileMap* map,
+                                         MapScan::SharedStorage& shared) {
     if (threadIdx.x == 0) {
-        map->least = least;
-        map->width_bits = width_bits;
+        map->least = cover.least;
+        map->range = cover.range;
+        map->width_bits = cover.width_bits;
         map->num_fine = num_fine;
+        // Rounded down, so that the last place is in the last bucket.
+        const int range_bits = cover.width_bits + kIntervalBits;
+        const u64 positions =
+            (range_bits > 32 ? cover.range >> (range_bits - 32) : cover.range << (32 - range_bits)) + 1;
+        map->step = u32(min((u64(num_fine) << 32) / positions, u64(~0u)));
         map->plain = plain;
+        map->by_value = map->uneven = map->narrow = map->strayed = 0;
         map->sub_bits = 0;
         map->num_words = kIntervals;
-        map->uneven = 0;
     }
+    u32 sum = 0;
+    for (u32 count : own) sum += count;
     return MapScan::exclusive(sum, shared);
+}
+
+constexpr u64 kNarrowCodes = 1ull << 32;
+
+// Where codes of samples that lie close may count from: most have as much room above them as below.
+__device__ __forceinline__ void find_base(const SampleRange* samples, QuantileMap* map) {
+    const u64 least = ~samples->least_complement, range = samples->greatest - least;
+    map->narrow = range < kNarrowCodes;
+    const u64 room = (kNarrowCodes - 1 - range) / 2;
+    map->base = least > room ? least - room : 0;
 }
 
 // The intervals of this thread, from what begin_map gave.
@@ -111,16 +170,36 @@ __device__ __forceinline__ void share_buckets(QuantileMap* map, u32 num_samples,
 }
 
 // One block: the map of samples counted by count_samples, but for what crowded intervals are cut into: their words name
-// the first of their own intervals, and `befores` the samples before those.
+// the first of their own intervals, and `befores` the samples before those. Values are taken where they are uniform, or
+// crowd nowhere and codes do: they have no intervals of intervals.
+template <class Scale>
 __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 num_samples, u32 num_fine,
                                                          const SampleRange* range, QuantileMap* map, u32* befores) {
     __shared__ MapScan::SharedStorage shared;
-    u64 least;
-    int width_bits;
-    cover_range(range, least, width_bits);
+    Cover cover(range);
     u32 own[kIntervalsPerThread];
-    u32 before = begin_map(counts, num_samples, num_fine, least, width_bits, map, shared, own);
+    Evenness evenness = look_at(counts, num_samples, cover, own);
+    bool by_value = false;
+    ValueLine line{};
+    if constexpr (Scale::kHasValues) {
+        u32 own_values[kIntervalsPerThread];
+        const Evenness values = look_at(counts + kIntervals, num_samples, Cover(), own_values);
+        by_value =
+            draw_line<Scale>(range, line) && !evenness.plain && (values.plain || (evenness.crowded && !values.crowded));
+        if (by_value) {
+            cover = Cover();
+            evenness = values;
+            for (int k = 0; k < kIntervalsPerThread; ++k) own[k] = own_values[k];
+        }
+    }
+    u32 before = begin_map(cover, evenness.plain, num_fine, own, map, shared);
+    if (by_value && threadIdx.x == 0) {
+        map->by_value = 1;
+        map->line = line;
+    }
+    if (!by_value && threadIdx.x == 0) find_base(range, map);
     share_buckets(map, num_samples, num_fine, before, own);
+    if (by_value) return;  // the whole block leaves
     u32 crowded = 0;
     for (u32 count : own) crowded += count > kCrowdedShare * (num_samples / kIntervals);
     __syncthreads();  // the scan's storage is free before it is used again
@@ -128,7 +207,7 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
     const u32 num_crowded = shared.before[MapScan::kWarps];
     if (num_crowded == 0) return;  // the whole block leaves
     // No further than single codes.
-    const int sub_bits = min(width_bits, bit_length(kSubIntervals / num_crowded) - 1);
+    const int sub_bits = min(cover.width_bits, bit_length(kSubIntervals / num_crowded) - 1);
     if (threadIdx.x == 0) {
         map->sub_bits = sub_bits;
         map->num_words = kIntervals + (num_crowded << sub_bits);
@@ -182,19 +261,23 @@ __global__ void __launch_bounds__(kMapThreads)
 // Whether the buckets of a map come out uneven: `uneven` where buckets with `full` samples or more hold more than
 // `most` samples and are `least` at least. Few codes that hold everything make few such buckets, which need no further
 // level; keys that crowd at every scale make many. `table` (fine buckets) and `arrived` are zero.
-template <class Code>
-__global__ void __launch_bounds__(kMapThreads) judge_map(const Code* samples, u32 num_samples, QuantileMap* map,
-                                                         u32* table, u32* arrived, u32 full, u32 most, u32 least) {
+template <class Scale>
+__global__ void __launch_bounds__(kMapThreads)
+    judge_map(const typename Scale::Code* samples, u32 num_samples, QuantileMap* map, u32* table, u32* arrived,
+              u32 full, u32 most, u32 least) {
     using Scan = LeanScan<Offset, kMapThreads>;
     constexpr int kBucketBits = 20;  // number of buckets in the low bits, samples above
     __shared__ __align__(16) u32 intervals[kMapWords];
     __shared__ typename Scan::SharedStorage shared;
     __shared__ bool is_last;
     if (map->plain) return;  // the whole grid leaves
-    const FineMap<Code> fine(map, intervals);
+    copy_intervals(map, intervals);
+    const FineMap<CodeScale<typename Scale::Code>> by_code(map, intervals);
+    const FineMap<Scale> by_value(map, intervals);
     __syncthreads();  // the intervals are there before they are looked at
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
-        atomicAdd(&table[fine.fine_by_share(samples[j])], 1u);
+        const bool values = Scale::kHasValues && map->by_value;
+        atomicAdd(&table[values ? by_value.fine_by_share(samples[j]) : by_code.fine_by_share(samples[j])], 1u);
     }
     __threadfence();
     __syncthreads();  // the block's samples are counted before it counts as arrived
@@ -250,17 +333,16 @@ __global__ void __launch_bounds__(kMapThreads)
         atomicMax(&shared.range.greatest, greatest);
     }
     __syncthreads();  // every warp's range is in before intervals are found
-    u64 least;
-    int width_bits;
-    cover_range(&shared.range, least, width_bits);
+    const Cover cover(&shared.range);
 #pragma unroll
     for (int k = 0; k < kSmallSamples; ++k) {
         if (k * kMapThreads + threadIdx.x >= num_samples) break;
-        atomicAdd(&shared.counts[(u64(codes[k]) - least) >> width_bits], 1u);
+        atomicAdd(&shared.counts[cover.interval(codes[k])], 1u);
     }
     __syncthreads();  // all samples are counted before they are shared out
     u32 own[kIntervalsPerThread];
-    const u32 before = begin_map(shared.counts, num_samples, num_fine, least, width_bits, map, shared.scan, own);
+    const bool plain = look_at(shared.counts, num_samples, cover, own).plain;
+    const u32 before = begin_map(cover, plain, num_fine, own, map, shared.scan);
     share_buckets(map, num_samples, num_fine, before, own);
 }
 

@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
     if (tile_first >= segment.size || segment.digits == 0) return;
     const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
     const Offset first = segment.start + tile_first;
-    const Digits digits(intervals, &segment, 0, shared_intervals);
+    const Digits digits(intervals, &segment, 0, 0, shared_intervals);
     tile_counts[threadIdx.x] = 0;
     __syncthreads();  // counts are zero and intervals are copied before digits are counted
     Code codes[kItems];
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
 // counted.
 template <class Sink, class Code, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
-    fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32 num_segments) {
+    fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32 num_segments, u64 base) {
     __shared__ Offset shared_starts[kMaxSegmentDigits];
     const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
     const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
         for (u32 step = kMaxSegmentDigits / 2; step > 0; step /= 2) {
             if (digit + step < segment.digits && shared_starts[digit + step] <= first + i) digit += step;
         }
-        Sink::store(keys_out, nullptr, first + i, Code(segment.map.least + digit), NoPayload{});
+        Sink::store(keys_out, nullptr, first + i, Code(segment.map.least + digit), NoPayload{}, base);
     }
 }
 
@@ -258,14 +258,15 @@ __global__ void __launch_bounds__(kSegmentThreads)
 template <class Sink, class Code, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
     store_constant(const Value* values_in, void* keys_out, void* positions_out, const Segment* segments,
-                   u32 num_segments) {
+                   u32 num_segments, u64 base) {
     const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
     const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
     if (tile_first >= segment.size || segment.digits > 0) return;
     const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
     const Offset first = segment.start + tile_first;
     for (int i = threadIdx.x; i < valid; i += kSegmentThreads) {
-        Sink::store(keys_out, positions_out, first + i, Code(segment.greatest), load_payload(values_in, first + i, 0));
+        Sink::store(keys_out, positions_out, first + i, Code(segment.greatest), load_payload(values_in, first + i, 0),
+                    base);
     }
 }
 

@@ -6,7 +6,6 @@ one block holds read a few counters back, and so wait for the stream.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from . import count_scan_reorder, four_step, lsd, msd, refine, split, split_launch, tuning
 from .arguments import ALGORITHMS, check_algorithm, check_array, check_indexable, prepare_out
 from .dtypes import RAW_TYPES, DeviceKey, device_key
-from .elements import Arrays, Elements, indexed_elements
+from .elements import WIDE_CODE, Arrays, Elements, indexed_elements
 from .histogram import count_fine
 from .limits import count_bytes, needs_spare, shared_limit
 from .loader import launch, require_cupy
@@ -56,9 +55,7 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
-    n, elements, free = keys.size, plain_elements(key), algorithm == "auto"
-    if as_codes:
-        elements = replace(elements, sink=elements.codes)
+    n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
     small = free and lsd.is_small(key, n)
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
@@ -81,16 +78,19 @@ def sort_code_rows(keys: Any, key: DeviceKey, out: Any) -> None:
     refine.sort_rows(elements, keys, num_rows, length, Arrays([spare, second], [None, None], out, None))
 
 
-def plain_elements(key: DeviceKey) -> Elements:
-    """Keys alone, by their one-to-one codes."""
-    name = f"Keys<{key.order}>"
-    return Elements(name, name, RAW_TYPES[key.itemsize])
+def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
+    """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
+    code_type, order = RAW_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
+    narrow = None
+    if key.itemsize == WIDE_CODE and not key.has_ties:
+        narrow = Elements(f"Narrowed<{key.order}>", f"Narrowed<{order}>", "u32")
+    return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, scale=key.scale(code_type), narrow=narrow)
 
 
 def narrow_elements(key: DeviceKey) -> Elements:
     """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
     name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32")
+    return Elements(name, name, "u32", scale=key.scale("u32"))
 
 
 def sort_keys(

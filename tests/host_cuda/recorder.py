@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, replace_loader
 
-#: Counters that a sort reads back before it ends: how keys are spread, how many crowd, then one level of refinement
-#: (how many buckets, what is planned).
-MOST_READS = 4
+#: Counters that a sort reads back before it ends: how many keys crowd, then one level of refinement (how many buckets,
+#: what is planned).
+MOST_READS = 3
+#: What a sample can say of keys (see `dask_gpusort.kernels.msd.Outline`).
+OUTLINES = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
 #: Of an H200; launches choose a few shapes by it.
 MULTIPROCESSORS = 132
 
@@ -25,7 +28,9 @@ class RecordedArray(HostArray):
     recorder: Recorder
 
     def get(self) -> np.ndarray:
-        """Ones as long as the recorder says so, then zeros."""
+        """What a sample says; of other arrays, ones as long as the recorder says so, then zeros."""
+        if self.shape == (len(self.recorder.outline),) and self.dtype == np.uint32:
+            return np.array(self.recorder.outline, np.uint32)
         self.recorder.reads_of_ones -= 1
         return np.full(self.shape, int(self.recorder.reads_of_ones >= 0), self.dtype)
 
@@ -48,6 +53,7 @@ class Recorder:
         self.instances: dict[tuple[str, str], None] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
+        self.outline = OUTLINES[0]
         self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
         self.cupy.zeros = self.zeros
@@ -84,7 +90,7 @@ class Recorder:
 
     def record(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function with counters that ask for nothing more, and again with more and more of them at one."""
-        for reads in range(MOST_READS + 1):
+        for self.outline, reads in itertools.product(OUTLINES, range(MOST_READS + 1)):
             self.reads_of_ones = reads
             result = call(*arguments, **options)
         return result
