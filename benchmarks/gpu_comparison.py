@@ -1,6 +1,6 @@
 """The table of the comparison sorts: merge sort, wide keys and merging, every result verified.
 
-    python benchmarks/gpu_comparison.py [--keys-log2 28] [--cub libcub_baseline.so] [--out PATH] [--sections sort ...]
+    python benchmarks/gpu_comparison.py [--keys-log2 28] [--cub LIBRARY] [--out PATH] [--sections ...] [--commit COMMIT]
 
 Measured as `gpu_table` does: medians of runs between CUDA events, yardsticks in the same run. "share" is the bytes that
 a perfect run of the algorithm moves, over its time, as a share of the measured device-to-device copy. The section
@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from benchmarks import gpu_table
 from benchmarks.gpu_table import HERE, Cub, copy_bandwidth, describe_machine, is_stable_order, median_ms, random_keys
+from benchmarks.points import commit_of
 from dask_gpusort import kernels
 from dask_gpusort.kernels import merge_tuning
 
@@ -217,9 +218,9 @@ SECTIONS: dict[str, Callable[[Table, int], None]] = {
 }
 
 
-def write_results(table: Table, out: pathlib.Path) -> None:
+def write_results(table: Table, out: pathlib.Path, commit: str) -> None:
     """Markdown for people, JSON for programs."""
-    machine = describe_machine(table.copy)
+    machine = describe_machine(table.copy, commit)
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"ratio": row.ratio} for row in table.rows]
     out.with_suffix(".json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
@@ -249,13 +250,14 @@ def main() -> None:
     )
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / "gpu_comparison")
     parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=[*SECTIONS][:3])
+    parser.add_argument("--commit", default=commit_of(HERE), help="what is measured, where there is no git")
     arguments = parser.parse_args()
     table = Table(Cub(arguments.cub))
     try:
         for section in arguments.sections:
             SECTIONS[section](table, 1 << arguments.keys_log2)
     finally:
-        write_results(table, arguments.out)
+        write_results(table, arguments.out, arguments.commit)
     wrong = [row.work for row in table.rows if not row.verified]
     if wrong:
         raise SystemExit(f"wrong results: {wrong}")

@@ -1,6 +1,6 @@
 """The table of the GPU kernels: ours beside CUB and CuPy in one run, every result verified.
 
-    python benchmarks/gpu_table.py [--keys-log2 28] [--cub libcub_baseline.so] [--out PATH] [--sections main ...]
+    python benchmarks/gpu_table.py [--keys-log2 28] [--cub LIBRARY] [--out PATH] [--sections main ...] [--commit COMMIT]
 
 Medians of runs between CUDA events, temporary memory from CuPy's pool and warm. CUB is called through its public API
 (cub_baseline.cu); where the row says so the ratio is to `cupy.sort` instead. "Bandwidth" is the traffic a
@@ -15,6 +15,7 @@ import json
 import pathlib
 import platform
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from benchmarks.points import commit_of
 from dask_gpusort import kernels
 
 HERE = pathlib.Path(__file__).parent
@@ -269,8 +273,8 @@ def size_rows(table: Table, n: int) -> None:
 SECTIONS = {"main": main_rows, "index": index_rows, "matrix": matrix_rows, "robust": robust_rows, "sizes": size_rows}
 
 
-def describe_machine(copy: float) -> dict[str, str]:
-    """What was measured on."""
+def describe_machine(copy: float, commit: str) -> dict[str, str]:
+    """What was measured, and on what."""
     properties = cp.cuda.runtime.getDeviceProperties(0)
     versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
     return {
@@ -280,12 +284,13 @@ def describe_machine(copy: float) -> dict[str, str]:
         "CuPy": cp.__version__,
         "NumPy": np.__version__,
         "Python": platform.python_version(),
+        "commit": commit,
     }
 
 
-def write_results(table: Table, out: pathlib.Path) -> None:
+def write_results(table: Table, out: pathlib.Path, commit: str) -> None:
     """Markdown for people, JSON for programs."""
-    machine = describe_machine(table.copy)
+    machine = describe_machine(table.copy, commit)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.with_suffix(".json").write_text(
         json.dumps({"machine": machine, "rows": [asdict(r) for r in table.rows]}, indent=1)
@@ -316,13 +321,14 @@ def main() -> None:
     )
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / "gpu_table")
     parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--commit", default=commit_of(HERE), help="what is measured, where there is no git")
     arguments = parser.parse_args()
     table = Table(Cub(arguments.cub))
     try:
         for section in arguments.sections:
             SECTIONS[section](table, 1 << arguments.keys_log2)
     finally:
-        write_results(table, arguments.out)
+        write_results(table, arguments.out, arguments.commit)
     wrong = [row.work for row in table.rows if not row.verified]
     if wrong:
         raise SystemExit(f"wrong results: {wrong}")

@@ -100,7 +100,7 @@ def cost_of(plan: Plan) -> Cost:
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
         messages=senders * groups,
-        pieces=chunks * groups,
+        pieces=(len(plan.runs) or chunks) * groups,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
         exchanged_bytes=all_bytes if senders else 0,
         counted_bytes=_counted_bytes(plan),

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,33 +179,55 @@ def test_wrong_indices_are_seen() -> None:
 def test_multi_gpu_without_a_gpu(tmp_path: Path) -> None:
     works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
     options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--out", str(tmp_path / "table")]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "multi_gpu.py"), *options, "--works", *works],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    for commit, some in (("one", works[:4]), ("two+", works[4:])):
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.multi_gpu", *options, "--commit", commit, "--works", *some],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    machine = json.loads((tmp_path / "table.json").read_text())["machine"]
+    assert machine["commit"] == "two+"
+    assert {"cpu", "cores", "memory_bytes", "versions"} <= machine.keys()
     rows = json.loads((tmp_path / "table.json").read_text())["rows"]
     assert {row["work"] for row in rows} == set(works)
+    # Rows of an earlier call keep what they are of.
+    assert {row["commit"] for row in rows if row["work"] in works[:4]} == {"one"}
+    assert [row["commit"] for row in rows if row["work"] in works[4:]] == ["two+"]
     assert all(row["verified"] and row["seconds"] and not row["error"] for row in rows)
     assert all(row["phases"]["sort-scatter"]["tasks"] == 4 for row in rows if row["work"] != "large-u64")
-    assert "| u32-28 | 2 | 8,192 |" in (tmp_path / "table.md").read_text()
+    text = (tmp_path / "table.md").read_text()
+    assert "| u32-28 | 2 | 8,192 |" in text
+    assert "- commit: two+" in text
+    assert "| yes | one |" in text
+
+
+def test_a_long_run_on_many_gpus_says_where_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    distributed = importlib.import_module("distributed")
+    measure = importlib.import_module("benchmarks.multi_gpu.measure")
+    monkeypatch.setattr(measure, "TELL", 0.1)
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+        measure.wait_and_tell(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),), 60)
+        assert "sort-merge 1 processing" in capsys.readouterr().out
+        with pytest.raises(TimeoutError):
+            measure.wait_and_tell(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),), 0.2)
+    assert "0 paused" in capsys.readouterr().out
 
 
 def test_multi_gpu_sees_a_wrong_result() -> None:
-    multi_gpu = importlib.import_module("benchmarks.multi_gpu")
+    data = importlib.import_module("benchmarks.multi_gpu.data")
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
     values = np.arange(1_000, dtype="u4")
-    right = multi_gpu.chunk_facts(keys, values)
+    right = data.chunk_facts(keys, values)
     assert right["ordered"]
-    assert right["checksum"] == multi_gpu.chunk_facts(keys[::-1], values[::-1])["checksum"]
-    assert right["checksum"] != multi_gpu.chunk_facts(keys, values[::-1])["checksum"]
-    assert not multi_gpu.chunk_facts(keys[::-1], None)["ordered"]
+    assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
+    assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
+    assert not data.chunk_facts(keys[::-1], None)["ordered"]
     # Stable: equal keys keep the order of their values.
-    assert not multi_gpu.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
+    assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
 
 
 @contextmanager

@@ -8,11 +8,14 @@ import host_cuda
 import numpy as np
 import pytest
 from test_comparison_on_host import device  # noqa: F401 - a fixture
+from test_kernels_on_host import prepare
 
+from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.kernels.loader import SOURCES
 from dask_gpusort.order import Order, of_words
+from dask_gpusort.table import Brackets
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -25,6 +28,11 @@ ORDERS = {
     "words": of_words(2),
     "less": Order(np.dtype("u4"), stable=True, less="a % 10 < b % 10"),
 }
+
+
+#: Every dtype with a code.
+CODED = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "M8[s]", "m8[s]"]
+ENTRIES = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
 
 
 def python_order(order):
@@ -45,7 +53,20 @@ def draw(order, n, seed=0):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """What `device` runs on."""
-    return host_cuda.HostDevice(SOURCES, tmp_path_factory.mktemp("host_steps"))
+    built = host_cuda.HostDevice(SOURCES, tmp_path_factory.mktemp("host_steps"))
+    prepare(built, rank_calls())
+    return built
+
+
+def rank_calls():
+    """What probes of codes call."""
+    for width in (1, 2, 4, 8):
+        yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)
+    for dtype in ("f2", "f4", "f8", "c8"):
+        for descending in (False, True):
+            options = {"ties_of": dtype, "descending": descending}
+            codes = f"u{np.dtype(dtype).itemsize}"
+            yield lambda empty, codes=codes, options=options: kernels.rank_samples(empty(9, codes), 2, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +104,72 @@ def test_probe(device, kind):  # noqa: F811
         wanted = numpy_ops.probe(run, None, python_order(order), samples=samples)
         for name in ("keys", "bracket", "left", "right", "start", "stop"):
             np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
+
+
+def assert_same_answer(got, wanted):
+    for name in ENTRIES:
+        found, expected = getattr(got, name), getattr(wanted, name)
+        assert found.dtype == expected.dtype, name
+        np.testing.assert_array_equal(found, expected, name)
+
+
+def drawn_keys(dtype, n, kind):
+    """Keys of a dtype: random bits, few distinct ones (zeros of both signs and NaNs of floats), or one key."""
+    rng = np.random.default_rng(n)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 1 if kind == "equal" else 2, n).astype(dtype)
+    bits = rng.integers(0, 256, (n if kind == "random" else 4, dtype.itemsize), dtype="u1")
+    some = np.ascontiguousarray(bits).view(dtype).ravel()
+    if kind == "few" and dtype.kind in "fc":
+        some = np.array([0.0, -0.0, np.nan, 1.0, np.inf]).astype(dtype)
+        some = np.concatenate([some, -some])
+    return some if kind == "random" else some[rng.integers(0, 1 if kind == "equal" else len(some), n)]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", CODED)
+def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):  # noqa: F811
+    order = Order(np.dtype(dtype), descending, stable)
+    launches, copies = [], []
+    launch, get = device.launch, device.cupy.ndarray.get
+    monkeypatch.setattr("dask_gpusort.kernels.ranks.launch", lambda *given: (launches.append(given), launch(*given)))
+    monkeypatch.setattr(device.cupy.ndarray, "get", lambda array: (copies.append(array), get(array))[1])
+    monkeypatch.setattr(cupy_ops, "cupy", None)
+    for kind in ("random", "few", "equal"):
+        for n in (1, 2, 3, 64, 517):
+            run = numpy_ops.local_sort(drawn_keys(dtype, n, kind), [], order, positions=False)
+            mine = Run(device.array(run.keys))
+            for samples in (1, 2, 16, 64, 65, n, 2 * n, None):
+                launches.clear(), copies.clear()
+                got = cupy_ops.probe(mine, None, order, samples=samples)
+                assert (len(launches), len(copies)) == (1, 1)
+                assert_same_answer(got, numpy_ops.probe(run, None, order, samples=samples))
+    nothing = Run(device.empty(0, order.transit_dtype))
+    assert_same_answer(
+        cupy_ops.probe(nothing, None, order, samples=5),
+        numpy_ops.probe(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+def test_probe_of_codes_in_brackets(device, dtype):  # noqa: F811
+    order = Order(np.dtype(dtype), stable=True)
+    run = numpy_ops.local_sort(drawn_keys(dtype, 900, "random"), [], order, positions=False)
+    rng = np.random.default_rng(2)
+    ends = np.unique(numpy_ops.floor(rng.choice(run.keys, 8), order))
+    low, high = ends[: len(ends) // 2 * 2].reshape(-1, 2).T
+    place = np.arange(len(low))
+    for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
+        brackets = Brackets(900, place[:count], place[:count], low[:count], high[:count])
+        got = cupy_ops.probe(Run(device.array(run.keys)), brackets, order, samples=samples)
+        assert_same_answer(got, numpy_ops.probe(run, brackets, order, samples=samples))
+
+
+def test_ranks_refuse_codes_of_another_width(device):  # noqa: F811
+    with pytest.raises(ValueError, match="give those of the sort, uint32"):
+        kernels.rank_samples(device.empty(3, "u8"), 1, ties_of="f4")
 
 
 @pytest.mark.parametrize("kind", ORDERS)

@@ -274,7 +274,7 @@ STAGES = {
         "output",
     ],
     "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-slab", "sort-merge", "output"],
-    "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge", "output"],
+    "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
 }
 
 
@@ -283,7 +283,10 @@ STAGES = {
     [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
     + [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")],
 )
-def test_a_killed_worker(processes, tmp_path, exchange, stage, method):
+def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
+    # Of the device exchange: as for more runs, and for more data.
+    monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
+    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: stage == "sort-freed")
     client = processes
     client.wait_for_workers(2, timeout=60)
     flag = tmp_path / "killed"

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -254,6 +255,7 @@ def gpu_figures(monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("ENTROPY_LOG2", "PHASES_LOG2"):
         monkeypatch.setattr(script, name, 6)
     monkeypatch.setattr(script, "BLOG_KEYS", 100)
+    monkeypatch.setattr(script, "WARM_SECONDS", 1e-3)
     return script
 
 
@@ -283,6 +285,27 @@ def test_a_wrong_result_of_a_gpu_is_seen(gpu_figures: Any) -> None:
     for wrong in ([1, 2, 2], [3, 2, 1], [2, 2, 2]):
         with pytest.raises(AssertionError, match="ours"):
             gpu_figures.checked("ours", keys, np.array(wrong, np.uint32))
+
+
+def test_sorts_take_turns_on_a_gpu_that_is_awake(gpu_figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(gpu_figures, "REPEATS", 3)
+    monkeypatch.setattr(gpu_figures, "keep_busy", lambda run: order.append("busy"))
+    samples = gpu_figures.timed({name: partial(order.append, name) for name in "ab"})
+    assert order == ["busy", *"ababab"]
+    assert [len(taken) for taken in samples.values()] == [3, 3]
+
+
+@pytest.mark.parametrize("script", ["gpu_table", "gpu_comparison"])
+def test_tables_of_a_gpu_say_what_was_measured(
+    gpu_figures: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str
+) -> None:
+    monkeypatch.delitem(sys.modules, f"benchmarks.{script}", raising=False)
+    module = importlib.import_module(f"benchmarks.{script}")
+    monkeypatch.setattr(module, "describe_machine", lambda copy, commit: {"device": "a GPU", "commit": commit})
+    module.write_results(SimpleNamespace(copy=1.0, rows=[]), tmp_path / "table", "abc+")
+    assert json.loads((tmp_path / "table.json").read_text())["machine"]["commit"] == "abc+"
+    assert "- commit: abc+" in (tmp_path / "table.md").read_text()
 
 
 def test_slow_algorithms_end_early(gpu_figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,10 @@ from dask_gpusort.kernels.limits import RESERVED_SHARED_BYTES
 
 #: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
-#: One block, one level, two levels. Rows: only those that fit a block or are cut into segments matter.
+#: One block, one level, two levels; rows of one block, of one partition, and beyond.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
-LONGEST_ROW = 1 << 16
+#: Positions of long rows are computed with on the host.
+LONGEST_INDEXED_ROW = 1 << 16
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
@@ -28,9 +29,8 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
         recorder.record(kernels.argsort, keys)
         for values in (np.uint64, np.complex128):
             recorder.record(kernels.sort_pairs, keys, recorder.empty(n, values))
-        rows = recorder.empty((1, min(n, LONGEST_ROW)), dtype)
-        recorder.record(kernels.sort_rows, rows)
-        recorder.record(kernels.argsort_rows, rows)
+        recorder.record(kernels.sort_rows, recorder.empty((1, n), dtype))
+        recorder.record(kernels.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
     assert 0 < recorder.most_shared <= LIMITS[capability]
 
 

@@ -27,6 +27,8 @@ from dask_gpusort.kernels import (
     loader,
     lsd,
     merging,
+    ranks,
+    rows,
     split,
     tuning,
     words,
@@ -49,8 +51,9 @@ BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.FINISH.values() for s
 SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
 #: With smaller limits, as more keys than two levels take, and than 32-bit status words count.
 LARGE = 1 << 23
-#: Rows that fit each block, and rows that fit none.
-ROWS = (*BLOCKS, 1 << 16)
+#: Rows that fit each block, rows of a partition, and rows of more digits, of larger buckets, of more than a partition.
+ROWS = (*BLOCKS, 1 << 14, 1 << 16)
+LONG_ROWS = (1 << 21, 1 << 22, 1 << 24)
 #: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
 NAMES_PER_PROGRAM = 4
 ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
@@ -80,6 +83,21 @@ def record_whole_arrays(recorder, keys, order):
             recorder.record(kernels.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
 
 
+def record_rows(recorder, dtype, order):
+    """Sorts of rows: one block each, and partitioned, whatever the map is."""
+    for length in ROWS:
+        keys = recorder.empty((3, length), dtype)
+        recorder.record(rows.sort_rows, keys, **order)
+        recorder.record(rows.argsort_rows, keys, **order)
+    for length in LONG_ROWS:
+        recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "PARTITIONED_ROWS", 0)
+        for length in (*ROWS[-2:], *LONG_ROWS):
+            recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(rows.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
+
+
 def record_sorts(recorder, dtype, descending):
     """Every function of the kernels' interface on keys of one dtype and direction."""
     order = {"descending": descending}
@@ -90,10 +108,7 @@ def record_sorts(recorder, dtype, descending):
         patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, LARGE // 2)})
         patch.setattr(lsd, "NARROW_KEYS", LARGE // 2)
         record_whole_arrays(recorder, recorder.empty(LARGE, dtype), order)
-    for length in ROWS:
-        keys = recorder.empty((3, length), dtype)
-        recorder.record(kernels.sort_rows, keys, **order)
-        recorder.record(kernels.argsort_rows, keys, **order)
+    record_rows(recorder, dtype, order)
     keys = recorder.empty(1000, dtype)
     recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
     for side in ("left", "right"):
@@ -152,6 +167,9 @@ def record_wide_keys(recorder):
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
             recorder.record(words.floor_codes, codes, dtype, descending)
+            recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
+    for width in (1, 2, 4, 8):
+        recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
     recorder.record(words.sort_wide, recorder.empty(1000, "c16"))
     rows = recorder.empty((1000, 3), np.uint64)
     recorder.record(words.argsort_words, rows)

@@ -220,7 +220,7 @@ def use_small_blocks(patch):
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
 SORTED = "sort_keys", np.sort
-POSITIONS = "argsort", lambda keys: np.argsort(keys, axis=-1, kind="stable")
+POSITIONS = "argsort", lambda keys: np.argsort(keys, kind="stable")
 #: Function, its NumPy twin, dtype, shapes, options.
 SORTS = {
     "keys": (*SORTED, "f4", [0, 1, FINISH_KEYS - 1, FINISH_KEYS, FINISH_KEYS + 1, TWO_LEVELS], {}),
@@ -229,8 +229,6 @@ SORTS = {
     "narrow keys": (*SORTED, "i2", [1, 4093, TWO_LEVELS], {}),
     "stable passes": (*SORTED, "i4", [1, LSD_TILE - 1, LSD_TILE, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
     "stable passes of positions": (*POSITIONS, "u4", [1, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
-    "rows": ("sort_rows", np.sort, "i4", [(20, 301), (1, FINISH_KEYS), (3, 4001)], {}),
-    "rows of positions": ("argsort_rows", POSITIONS[1], "u4", [(20, 301)], {}),
 }
 
 

@@ -25,8 +25,9 @@ from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import groups as plan_groups
 from dask_gpusort.plan.counting import DEVICE_SAMPLES
-from dask_gpusort.plan.groups import bundle_chunks
+from dask_gpusort.plan.groups import bundle_chunks, join_chunks
 
 GIB = 1 << 30
 
@@ -99,9 +100,9 @@ def own_tasks(darr):
     return [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith("sort")]
 
 
-@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 93)])
+@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 92)])
 def test_tasks_on_four_gpus(chunks, tasks):
-    # What the module says, and README's table: at most 93 steps for the scheduler.
+    # What the module says.
     plan = make_plan(
         Order(np.dtype("u4")),
         (GIB // 4 // chunks,) * chunks,
@@ -114,7 +115,8 @@ def test_tasks_on_four_gpus(chunks, tasks):
     )
     assert plan.num_tasks == tasks
     assert plan.rounds == 0
-    assert len(plan.sources) == min(4, chunks)
+    assert len(plan.sources) == len(plan.runs) == min(4, chunks)
+    assert not plan.scans
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())
@@ -134,6 +136,38 @@ def test_bundles_of_unknown_sizes_are_single_chunks():
     assert bundle_chunks([np.nan] * 3, 8, Workers(2), []) == ((0,), (1,), (2,))
 
 
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
+def test_runs_are_of_chunks_that_may_be_joined(sizes, alike, data):
+    places = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    bundles = bundle_chunks(sizes, 8, Workers(3, 32 * 8 * 200, True), places)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_groups, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
+        runs, sources = join_chunks(bundles, sizes, alike)
+        for run in runs:
+            assert len(run) == 1 or sum(sizes[chunk] for chunk in run) <= plan_groups.MOST_RUN_KEYS
+    assert sorted(runs) == list(runs)
+    assert [tuple(chunk for run in numbers for chunk in runs[run]) for numbers in sources] == list(bundles)
+    if not alike:
+        assert all(run == tuple(range(run[0], run[-1] + 1)) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("order", "companion_bytes", "presorted", "runs"),
+    [
+        (Order(np.dtype("f4")), 0, False, ((0, 2), (1, 3))),
+        (Order(np.dtype("i4"), stable=True), 0, False, ((0, 2), (1, 3))),
+        (Order(np.dtype("f4"), stable=True), 0, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("i4")), 4, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("S3")), 0, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("f4")), 0, True, ((0,), (1,), (2,), (3,))),
+    ],
+)
+def test_chunks_that_go_round_the_workers_are_joined_where_nobody_can_tell(order, companion_bytes, presorted, runs):
+    options = {"method": "auto", "exchange": "device", "groups": None, "places": list("abab")}
+    options |= {"companion_bytes": companion_bytes, "presorted": presorted, "workers": Workers(2, GIB, True)}
+    assert make_plan(order, (10,) * 4, (10,) * 4, **options).runs == runs
+
+
 @pytest.mark.parametrize("chunks", [10, 5000])
 def test_samples_are_bounded(chunks):
     plan = make_plan(
@@ -146,7 +180,7 @@ def test_samples_are_bounded(chunks):
         groups=None,
         companion_bytes=8,
     )
-    assert 1 <= plan.samples * chunks <= max(DEVICE_SAMPLES, chunks)
+    assert 1 <= plan.samples * len(plan.runs) <= max(DEVICE_SAMPLES, chunks)
     assert plan.group_bytes <= 64 * GIB / 8
 
 
@@ -216,11 +250,40 @@ def test_placed_chunks_are_sorted_where_they_are(on_cluster):
         oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
 
 
+@pytest.mark.parametrize("chunks", [6, 16])
+def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
+    array = ours.make("f4", 6_000, "special")
+    x = da.from_array(array, chunks=6_000 // chunks)
+    with groups(3):
+        plain = dask_gpusort.sort(x, stable=True, exchange="device")
+        monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: True)
+        found = dask_gpusort.sort(x, stable=True, exchange="device")
+        told = dask_gpusort.explain(x, exchange="device", stable=True)
+    assert "all cut up before a group is finished" in told
+    freed = [key for key in own_tasks(found) if key[0].startswith("sort-freed")]
+    assert len(own_tasks(found)) - len(own_tasks(plain)) == len(freed) > 0
+    number = dask.order.order(dict(found.__dask_graph__()))
+    last_cut = max(place for key, place in number.items() if str(key[0]).startswith("sort-scatter"))
+    assert all(last_cut < place for key, place in number.items() if str(key[0]).startswith("sort-merge"))
+    oracle.assert_same_bits(found.compute(), oracle.sort(array))
+
+
+def test_data_are_large_that_a_gpu_does_not_hold_twice():
+    sizes = (1 << 28,) * 16
+    # Of 16 GiB on each; in too little memory fragments leave no room.
+    for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
+        options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
+        plan = make_plan(Order(np.dtype("u8")), sizes, sizes, workers=Workers(2, memory, True), **options)
+        assert plan.apart == apart
+
+
 def made_bundles(array, sizes, plan):
     blocks = np.split(array, np.cumsum(sizes)[:-1])
     return [
-        slabs.sort_bundle([[blocks[chunk]] for chunk in chunks], chunks, plan.order, plan.samples, False)
-        for chunks in plan.sources
+        slabs.sort_bundle(
+            [[[blocks[chunk]] for chunk in plan.runs[run]] for run in numbers], numbers, plan.order, plan.samples, False
+        )
+        for numbers in plan.sources
     ]
 
 
@@ -257,6 +320,15 @@ def test_a_chunk_that_changed_is_refused():
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
     with pytest.raises(RuntimeError, match="received 1 keys where"):
         slabs.merge_slabs(short, told, 0, plan, Finish(plan.order, True, False))
+
+
+def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
+    array = ours.make("i8", 300)
+    plan = small_plan(array, (100, 100, 100))
+    assert (0, 1) in plan.runs or (1, 2) in plan.runs
+    told = [slabs.take_answers(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
+    with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
+        slabs.bounds_of(told, plan)
 
 
 def test_the_scan_is_done_once_a_process_and_again_for_other_answers():
@@ -314,7 +386,7 @@ def test_bundles_on_a_device_travel_as_frames(pretended_device):
         assert header["serializer"] == "cuda"
         assert len(frames) == len(bundle.runs)
         back = protocol.deserialize(header, frames)
-        assert back.chunks == bundle.chunks
+        assert back.numbers == bundle.numbers
         assert [fingerprint(answer) for answer in back.answers] == [fingerprint(answer) for answer in bundle.answers]
         for one, other in zip(back.runs, bundle.runs, strict=True):
             oracle.assert_same_bits(one.keys, other.keys)

@@ -78,7 +78,7 @@ FIGURES = {
         GPU_FILE, ("phases auto", "phases merge", "phases four_step"), f"{GPU} --sections phases", gpu.draw_phases
     ),
     "gpu_network": Figure(GPU_FILE, ("network",), f"{GPU} --sections network", gpu.draw_network),
-    "gpus": Figure("multi_gpu.json", ("gpus",), "python benchmarks/multi_gpu.py", gpu.draw_gpus, gpu.read_gpus),
+    "gpus": Figure("multi_gpu.json", ("gpus",), "python -m benchmarks.multi_gpu", gpu.draw_gpus, gpu.read_gpus),
 }
 
 

@@ -209,6 +209,13 @@ class CupyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return numpy_ops.differ(first, second, _host_order(self.order))
 
+    def ranked(self, samples: probing.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if not self.order.coded:
+            return probing.rank_samples(self, samples)
+        positions = samples.distance if samples.are_of_all(self.size) else samples.positions
+        ties_of = self.order.dtype if self.order.has_ties else None
+        return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
+
 
 def floor(array: Any, order: Order) -> Any:
     """Keys in transit to the least of their tie classes."""

@@ -130,6 +130,9 @@ class NumpyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return differ(first, second, self.order)
 
+    def ranked(self, samples: probing.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return probing.rank_samples(self, samples)
+
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
     """The keys of a run, for `probing`."""

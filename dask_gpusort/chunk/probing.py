@@ -1,16 +1,55 @@
 """How a sorted chunk answers a round of counting, wherever its keys lie.
 
-The chunk is asked through four questions (`SortedKeys`); `numpy_ops` and `cupy_ops` answer them from host and device
+The chunk is asked through a few questions (`SortedKeys`); `numpy_ops` and `cupy_ops` answer them from host and device
 memory. Whatever comes out is small and lies on the host.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from ..table import Brackets, Counts, Digits, Entries, IntArray, Side
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Regular positions: every `distance`-th one of some ranges, and the last one of each.
+
+    The last one may be there twice. Ranges that are empty have none.
+
+    Attributes
+    ----------
+    start, stop : int64 array, shape (ranges,)
+    distance : int
+    """
+
+    start: IntArray
+    stop: IntArray
+    distance: int
+
+    def are_of_all(self, size: int) -> bool:
+        """Whether there is one range, of all of so many keys."""
+        return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
+
+    @property
+    def positions(self) -> IntArray:
+        """All positions, range after range."""
+        count = self._count()
+        of = np.repeat(np.arange(len(count)), count)
+        step = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+        return np.minimum(self.start[of] + step * self.distance, self.stop[of] - 1)
+
+    @property
+    def range_of(self) -> IntArray:
+        """The range of each position."""
+        return np.repeat(np.arange(len(self.start)), self._count())
+
+    def _count(self) -> IntArray:
+        count = -(-(self.stop - self.start) // self.distance)
+        return np.where(count > 0, count + 1, 0)
 
 
 class SortedKeys(Protocol):
@@ -28,6 +67,9 @@ class SortedKeys(Protocol):
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Elementwise: whether keys that were given out differ."""
+
+    def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
+        """Keys at regular positions, and how many keys are less than, and at most, each (see `rank_samples`)."""
 
 
 def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None) -> Entries:
@@ -57,13 +99,24 @@ def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digi
         start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
     asked = int((stop - start).sum())
     distance = 1 if samples is None else max(1, -(-asked // samples))
-    bracket, position = _regular_positions(start, stop, distance)
+    chosen = Samples(start, stop, distance)
+    found, left, right = keys.ranked(chosen)
+    # Keys that compare equal have the same rank.
+    new = np.ones(len(found), bool)
+    new[1:] = left[1:] != left[:-1]
+    sizes = np.array([keys.size])
+    return Entries(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
+
+
+def rank_samples(keys: SortedKeys, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
+    """Answer `SortedKeys.ranked` by the other questions."""
+    position = samples.positions
     found = keys.at(position)
     new = np.ones(len(found), bool)
     new[1:] = keys.differ(found[1:], found[:-1])
-    found, bracket = found[new], bracket[new]
-    left, right = _own_counts(keys, found, position[new])
-    return Entries(np.array([keys.size]), found, bracket, left, right, start, stop, digits)
+    left, right = _own_counts(keys, found[new], position[new])
+    place = np.cumsum(new) - 1
+    return found, left[place], right[place]
 
 
 def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
@@ -74,16 +127,6 @@ def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
     low, high = ([keys.search(end, side) for side in ("left", "right")] for end in (brackets.low, brackets.high))
     # Between the ends of a bracket that is one key there is nothing.
     return Counts(sizes, np.stack([*low, np.maximum(low[1], high[0]), high[1]]))
-
-
-def _regular_positions(start: IntArray, stop: IntArray, distance: int) -> tuple[IntArray, IntArray]:
-    """Every ``distance``-th position of each range, its first and its last one included."""
-    count = -(-(stop - start) // distance)
-    # One more a range, for its last position; equal neighbours fall out as equal keys.
-    count = np.where(count > 0, count + 1, 0)
-    bracket = np.repeat(np.arange(len(start)), count)
-    step = np.arange(len(bracket)) - np.repeat(np.cumsum(count) - count, count)
-    return bracket, np.minimum(start[bracket] + step * distance, stop[bracket] - 1)
 
 
 def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:

@@ -34,7 +34,7 @@ from ..table import Entries, IntArray, KeyOrder
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of the cuts of every sorted chunk.
+    """Bounds of the cuts of every sorted chunk; several that were sorted as one count as one here.
 
     Attributes
     ----------

@@ -39,7 +39,9 @@ class Request:
     exchange: str
 
 
-def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size]) -> Plan:
+def plan_for(
+    request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
+) -> Plan:
     """The plan of a global sort.
 
     Parameters
@@ -50,6 +52,8 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
         Companions, chunked like the keys along their first dimension and whole along others.
     chunks : sequence of int
         Output chunk sizes, nan where unknown.
+    presorted : bool
+        Whether the chunks of the keys are sorted already.
     """
     kind, client = scheduler_in_use(keys)
     library = chunk_library(keys)
@@ -66,6 +70,7 @@ def plan_for(request: Request, keys: Any, values: Sequence[Any], chunks: Sequenc
         groups=setting("groups"),
         companion_bytes=companions + (POSITION_BYTES if request.want == "positions" else 0),
         places=places_of(client, keys) if exchange == "device" else (),
+        presorted=presorted,
     )
 
 
@@ -97,7 +102,7 @@ def global_sort(
     """
     inputs = (keys, *values)
     recipe = Recipe(
-        plan=plan_for(request, keys, values, chunks),
+        plan=plan_for(request, keys, values, chunks, bool(presorted)),
         with_keys=request.want in ("keys", "both"),
         with_positions=request.want == "positions",
         names=tuple(array.name for array in inputs),

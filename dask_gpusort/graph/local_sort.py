@@ -49,6 +49,13 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
 
 def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
     """Task: a chunk that is sorted already, once it is found to be so."""
+    run = look_through(block, *values, order=order, place=place)
+    complete(run.keys)
+    return run
+
+
+def look_through(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
+    """As `check_chunk`, for a task that does more."""
     ops = ops_for(block)
     ops.check_lengths(block, values)
     keys = ops.encode(block, order)
@@ -58,7 +65,6 @@ def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) 
             f"chunk {place[1]} of array {place[0]} is not sorted: element {fall} comes before element {fall - 1}; "
             "sort the array first, or give the order in which it is sorted"
         )
-    complete(keys)
     return Run(keys, values)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..order import Order
 
 #: What helps where an input changes.
@@ -28,3 +30,11 @@ def changed_source(what: str, order: Order) -> RuntimeError:
 def changed_chunk(chunk: int, order: Order) -> RuntimeError:
     """The error of a chunk that is not the same each time it is computed."""
     return changed_source(f"chunk {chunk} is not what it was when it was counted", order)
+
+
+def changed_run(chunks: Sequence[int], order: Order) -> RuntimeError:
+    """The error of chunks that were sorted as one and are not the same each time they are computed."""
+    if len(chunks) == 1:
+        return changed_chunk(chunks[0], order)
+    which = f"one of the chunks {', '.join(map(str, chunks))}"
+    return changed_source(f"{which} is not what it was when it was counted", order)

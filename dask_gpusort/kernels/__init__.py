@@ -7,7 +7,9 @@ from .comparing import argsort_by_comparison, compare_elements, search_by_compar
 from .loader import KernelsUnavailable
 from .merging import merge_runs
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .sorting import argsort_rows, sort_keys, sort_rows, sorted_codes, top_histogram
+from .ranks import rank_samples
+from .rows import argsort_rows, sort_rows
+from .sorting import sort_keys, sorted_codes, top_histogram
 from .transform import decode, encode, gather, search_sorted
 from .words import (
     argsort_wide,
@@ -35,6 +37,7 @@ __all__ = [
     "gather",
     "lexsort",
     "merge_runs",
+    "rank_samples",
     "search_by_comparison",
     "search_sorted",
     "search_wide",

@@ -28,38 +28,24 @@ template <class Scale>
 struct QuantileBuckets {
     static constexpr int kSharedWords = kMapWords;
     using Code = typename Scale::Code;
-    FineMap<CodeScale<Code>> by_code;
-    FineMap<Scale> by_value;
-    bool plain, values;
+    SampledMap<Scale> map;
     u64 base;
     u32 strays = 0;
 
-    __device__ __forceinline__ QuantileBuckets(const QuantileMap* map, u32* shared_intervals)
-        : by_code(map, shared_intervals),
-          by_value(map, shared_intervals),
-          plain(map->plain),
-          values(Scale::kHasValues && map->by_value),
-          base(map->base) {
-        copy_intervals(map, shared_intervals);
-    }
-    static __device__ __forceinline__ bool is_useless(const QuantileMap* map) { return map->uneven; }
+    __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
+        : map(quantiles, shared_intervals), base(quantiles->base) {}
+    static __device__ __forceinline__ bool is_useless(const QuantileMap* quantiles) { return quantiles->uneven; }
     __device__ __forceinline__ u32 bucket(Code code) {
         if constexpr (sizeof(Code) == sizeof(u64)) strays |= u32((code - base) >> kPositionBits);
-        if (values) return plain ? by_value.fine_plain(code) : by_value.fine_by_share(code);
-        return plain ? by_code.fine_plain(code) : by_code.fine_by_share(code);
+        return map.fine(code);
     }
     // Tells of codes too far from the base to be narrow.
-    __device__ __forceinline__ void report(QuantileMap* map) const {
-        if (strays) map->strayed = 1;
+    __device__ __forceinline__ void report(QuantileMap* quantiles) const {
+        if (strays) quantiles->strayed = 1;
     }
 };
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
-
-template <class Raw>
-struct alignas(kVectorBytes) KeyVector {
-    Raw keys[kVectorBytes / sizeof(Raw)];
-};
 
 template <class Source, class Buckets, class Vector>
 __device__ __forceinline__ void count_vector(PackedCounters counters, Buckets& buckets, const Vector& vector,

@@ -12,6 +12,11 @@ namespace gpusort {
 constexpr u32 kSpill = 1u << 15;
 constexpr int kVectorBytes = 16;  // widest load of one thread
 
+template <class Raw>
+struct alignas(kVectorBytes) KeyVector {
+    Raw keys[kVectorBytes / sizeof(Raw)];
+};
+
 struct PackedCounters {
     u32* words;  // shared
     u64* table;  // global: two buckets a word where all keys number less than 2^32, else one

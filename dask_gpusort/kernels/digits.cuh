@@ -135,6 +135,28 @@ struct FineMap {
     }
 };
 
+// The map that the sample asks for, for kernels that run before the host knows which.
+template <class Scale>
+struct SampledMap {
+    using Code = typename Scale::Code;
+    FineMap<CodeScale<Code>> by_code;
+    FineMap<Scale> by_value;
+    bool plain, values;
+
+    // Copies the intervals into shared memory; the caller's barrier comes after.
+    __device__ __forceinline__ SampledMap(const QuantileMap* map, u32* shared_intervals)
+        : by_code(map, shared_intervals),
+          by_value(map, shared_intervals),
+          plain(map->plain),
+          values(Scale::kHasValues && map->by_value) {
+        copy_intervals(map, shared_intervals);
+    }
+    __device__ __forceinline__ u32 fine(Code code) const {
+        if (values) return plain ? by_value.fine_plain(code) : by_value.fine_by_share(code);
+        return plain ? by_code.fine_plain(code) : by_code.fine_by_share(code);
+    }
+};
+
 constexpr float kTwoTo32 = 4294967296.0f;
 
 struct LinearMap {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,45 @@ SAMPLE_THREADS, MAP_THREADS = 256, 1024
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 
-def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judged: bool) -> Any:
-    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`), told uneven only where `judged`."""
+@dataclass(frozen=True)
+class Judge:
+    """Which buckets a map is judged by, and when it is told uneven.
+
+    Attributes
+    ----------
+    length : int
+        Keys of a row: the buckets of each row are looked at by themselves.
+    num_buckets : int
+        Of all rows.
+    fine_bits : int
+        A bucket has 2^fine_bits fine buckets.
+    full : float
+        Times the mean, from which on a bucket is overfull.
+    least : int
+        Overfull buckets that there must be.
+    """
+
+    length: int
+    num_buckets: int
+    fine_bits: int
+    full: float
+    least: int
+
+
+def judge_whole(n: int, num_fine: int) -> Judge:
+    """Of the fine buckets of a whole array."""
+    return Judge(n, num_fine, 0, tuning.FULL_SAMPLES, tuning.UNEVEN_BUCKETS)
+
+
+def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge: Judge | None = None) -> Any:
+    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`), told uneven only by a judge."""
     cupy = require_cupy()
     num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
     samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
     # By their codes, by their values, and in the intervals of intervals.
     tables = COUNTED_SCALES * tuning.INTERVAL_WORDS
-    cleared = cupy.zeros(tables + tuning.INTERVAL_WORDS + RANGE_BYTES // 4 + (num_fine + 1 if judged else 0), np.uint32)
+    words = tables + tuning.INTERVAL_WORDS + RANGE_BYTES // 4 + (judge.num_buckets + 1 if judge else 0)
+    cleared = cupy.zeros(words, np.uint32)
     interval_counts, sub_counts, key_range = cleared, cleared[tables:], cleared[tables + tuning.INTERVAL_WORDS :]
     befores = cupy.empty(tuning.INTERVAL_WORDS, np.uint32)
     quantiles = cupy.empty(MAP_BYTES, np.uint8)
@@ -41,24 +73,14 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
     run(f"build_map<{scale}>", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
     run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, quantiles, sub_counts)
     run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, quantiles)
-    if judged:
-        mean = num_samples / num_fine
-        full = np.uint32(tuning.FULL_SAMPLES * mean + tuning.FULL_SIGMAS * mean**0.5)
-        most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(tuning.UNEVEN_BUCKETS)
+    if judge:
+        mean = num_samples / judge.num_buckets
+        full = np.uint32(judge.full * mean + tuning.FULL_SIGMAS * mean**0.5)
+        most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(judge.least)
         table = key_range[RANGE_BYTES // 4 :]
-        run(
-            f"judge_map<{scale}>",
-            blocks,
-            MAP_THREADS,
-            samples,
-            count,
-            quantiles,
-            table,
-            table[num_fine:],
-            full,
-            most,
-            least,
-        )
+        buckets = np.uint64(n), np.uint64(judge.length), np.uint32(judge.fine_bits), np.uint32(judge.num_buckets)
+        judged = table, table[judge.num_buckets :], full, most, least
+        run(f"judge_map<{scale}>", blocks, MAP_THREADS, samples, count, quantiles, *buckets, *judged)
     return quantiles
 
 

@@ -84,6 +84,16 @@ def count_bytes(num_buckets: int, map_words: int) -> int:
     return 4 * map_words + 2 * (num_buckets + num_buckets % 2)
 
 
+def count_row_bytes(num_digits: int) -> int:
+    """Shared memory of count_rows: the map, and a counter a digit and lane."""
+    return 4 * (tuning.MAP_WORDS + num_digits * tuning.WARP_THREADS)
+
+
+def most_row_digits() -> int:
+    """Digits that count_rows can count."""
+    return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
+
+
 def most_fine() -> int:
     """Fine buckets that one histogram can count, a power of two."""
     most = tuning.MAX_FINE

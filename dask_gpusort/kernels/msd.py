@@ -19,7 +19,7 @@ import numpy as np
 from . import tuning
 from .elements import NARROW_BITS, Arrays, Elements
 from .finish import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
-from .histogram import MAP_BYTES, MAP_THREADS, count_fine, sample_quantiles
+from .histogram import MAP_BYTES, MAP_THREADS, count_fine, judge_whole, sample_quantiles
 from .limits import finish_shapes, fit_tile, main_shapes, most_fine
 from .loader import Readback, launch, require_cupy
 from .partition import BY_SHARE, EITHER, PLAIN, Digits, fine_digits, run_partition
@@ -328,7 +328,7 @@ def map_buckets(
     """Sample and count; `None` where the sort is declined."""
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
-    quantiles = sample_quantiles(elements, keys, n, num_fine, judged=may_decline)
+    quantiles = sample_quantiles(elements, keys, n, num_fine, judge_whole(n, num_fine) if may_decline else None)
     outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
     counts, wide = count_fine(
         elements.source, f"QuantileBuckets<{elements.scale}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from . import lsd, moving, msd, refine, tuning
+from . import lsd, moving, msd, tuning
 from .arguments import check_algorithm, check_array, check_indexable, prepare_out
 from .dtypes import DeviceKey, device_key
 from .elements import WIDTHS, Arrays, indexed_elements, tied_elements
-from .limits import needs_spare
 from .loader import require_cupy
 from .transform import gather, tie_ranges, value_type
 
@@ -25,14 +24,7 @@ def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions
     lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
 
 
-def sort_indexed(
-    keys: Any,
-    key: DeviceKey,
-    position_type: str,
-    positions_out: Any,
-    keys_out: Any,
-    rows: tuple[int, int] | None = None,
-) -> None:
+def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
     """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
 
     `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
@@ -41,13 +33,10 @@ def sort_indexed(
     n = keys.size
     in_place = positions_out.itemsize == 8
     elements = indexed_elements(key, position_type)
-    size = n if rows is None or needs_spare(elements, rows[1]) else 0
-    codes = [cupy.empty(size, np.uint64), positions_out if in_place else cupy.empty(size, np.uint64)]
-    payloads = list(cupy.empty((2, size), np.uint32)) if elements.payload_bytes else [None, None]
+    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
+    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
     arrays = Arrays(codes, payloads, keys_out, positions_out)
-    if rows is not None:
-        refine.sort_rows(elements, keys, *rows, arrays)
-    elif not msd.sort(elements, keys, n, arrays, may_decline=True):
+    if not msd.sort(elements, keys, n, arrays, may_decline=True):
         del codes, payloads, arrays
         sort_indexed_passes(keys, key, position_type, positions_out, keys_out)
 

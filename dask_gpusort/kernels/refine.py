@@ -13,35 +13,10 @@ import numpy as np
 
 from . import tuning
 from .elements import Arrays, Elements
-from .finish import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
-from .limits import finish_shapes, fit_tile, main_shapes
+from .finish import Buckets, list_overflow, run_finish_even
+from .limits import fit_tile
 from .loader import Readback, launch, require_cupy
 from .partition import run_partition, segment_digits
-
-
-def sort_rows(elements: Elements, keys: Any, num_rows: int, length: int, arrays: Arrays) -> None:
-    """Sort each of the rows of a contiguous matrix; rows of more than a block's codes become segments."""
-    cupy = require_cupy()
-    shape = next((s for s in finish_shapes(elements) if length <= s.capacity), None)
-    if shape is not None:
-        rows = Buckets(num_rows, None, None, length)
-        if length > tuning.EVEN_ROW:
-            run_finish(elements, shape, elements.source, keys, None, arrays, rows)
-        else:
-            rows.pending = cupy.zeros(1 + num_rows, np.uint32)
-            run_finish_even(elements, shape, elements.source, keys, None, arrays, rows)
-        return
-    segments = cupy.empty(num_rows * SEGMENT_BYTES, np.uint8)
-    launch(
-        "segments.cu",
-        "list_rows",
-        -(-num_rows // tuning.SEGMENT_THREADS),
-        tuning.SEGMENT_THREADS,
-        (segments, np.uint32(num_rows), np.uint64(length)),
-    )
-    shape = main_shapes(elements)[0]
-    first = (elements.source, keys)
-    refine(elements, shape, num_rows * length, arrays, 1, (segments, num_rows, num_rows * length), first)
 
 
 def refine(

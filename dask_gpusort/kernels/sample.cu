@@ -23,8 +23,7 @@ __global__ void sample_codes(const void* keys, Offset n, typename Source::Code* 
     const u32 j = blockIdx.x * blockDim.x + threadIdx.x;
     u64 least_complement = 0, greatest = 0;
     if (j < num_samples) {
-        const Offset stretch = n / num_samples;
-        const Code code = Source::load(keys, j * stretch + mix(j) % stretch, 0);
+        const Code code = Source::load(keys, sample_place(j, n / num_samples), 0);
         samples[j] = code;
         least_complement = ~u64(code);
         greatest = code;
@@ -258,26 +257,26 @@ __global__ void __launch_bounds__(kMapThreads)
     }
 }
 
-// Whether the buckets of a map come out uneven: `uneven` where buckets with `full` samples or more hold more than
-// `most` samples and are `least` at least. Few codes that hold everything make few such buckets, which need no further
-// level; keys that crowd at every scale make many. `table` (fine buckets) and `arrived` are zero.
+// Whether buckets of a map come out uneven: `uneven` where those with `full` samples or more hold more than `most`
+// samples and are `least` at least. Few codes that hold everything make few such buckets, which need no further level;
+// keys that crowd at every scale make many, and so do rows that are unlike. A bucket is 2^fine_bits fine ones of one row
+// of `length` elements. `table` (buckets of all rows) and `arrived` are zero.
 template <class Scale>
 __global__ void __launch_bounds__(kMapThreads)
-    judge_map(const typename Scale::Code* samples, u32 num_samples, QuantileMap* map, u32* table, u32* arrived,
-              u32 full, u32 most, u32 least) {
+    judge_map(const typename Scale::Code* samples, u32 num_samples, QuantileMap* map, Offset n, Offset length,
+              u32 fine_bits, u32 num_buckets, u32* table, u32* arrived, u32 full, u32 most, u32 least) {
     using Scan = LeanScan<Offset, kMapThreads>;
     constexpr int kBucketBits = 20;  // number of buckets in the low bits, samples above
     __shared__ __align__(16) u32 intervals[kMapWords];
     __shared__ typename Scan::SharedStorage shared;
     __shared__ bool is_last;
-    if (map->plain) return;  // the whole grid leaves
-    copy_intervals(map, intervals);
-    const FineMap<CodeScale<typename Scale::Code>> by_code(map, intervals);
-    const FineMap<Scale> by_value(map, intervals);
+    if (map->plain && length == n) return;  // the whole grid leaves
+    const SampledMap<Scale> sampled(map, intervals);
     __syncthreads();  // the intervals are there before they are looked at
+    const u32 row_buckets = map->num_fine >> fine_bits;
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
-        const bool values = Scale::kHasValues && map->by_value;
-        atomicAdd(&table[values ? by_value.fine_by_share(samples[j]) : by_code.fine_by_share(samples[j])], 1u);
+        const u32 row = length == n ? 0 : u32(sample_place(j, n / num_samples) / length);
+        atomicAdd(&table[row * row_buckets + (sampled.fine(samples[j]) >> fine_bits)], 1u);
     }
     __threadfence();
     __syncthreads();  // the block's samples are counted before it counts as arrived
@@ -287,7 +286,7 @@ __global__ void __launch_bounds__(kMapThreads)
     __threadfence();
     Offset sum = 0;
 #pragma unroll 8
-    for (u32 f = threadIdx.x; f < map->num_fine; f += kMapThreads) {
+    for (u32 f = threadIdx.x; f < num_buckets; f += kMapThreads) {
         const u32 count = __ldcg(&table[f]);
         if (count >= full) sum += (Offset(count) << kBucketBits) + 1;
     }
@@ -321,7 +320,7 @@ __global__ void __launch_bounds__(kMapThreads)
     for (int k = 0; k < kSmallSamples; ++k) {
         const u32 j = k * kMapThreads + threadIdx.x;
         if (j >= num_samples) break;
-        codes[k] = Source::load(keys, j * stretch + mix(j) % stretch, 0);
+        codes[k] = Source::load(keys, sample_place(j, stretch), 0);
         least_complement = ~u64(codes[k]) > least_complement ? ~u64(codes[k]) : least_complement;
         greatest = u64(codes[k]) > greatest ? u64(codes[k]) : greatest;
     }

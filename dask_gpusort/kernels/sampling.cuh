@@ -1,6 +1,7 @@
 // Where samples are taken: one in each of equal stretches, at a hashed place in it.
 #pragma once
 #include "order.cuh"
+#include "scan.cuh"
 
 namespace gpusort {
 
@@ -12,5 +13,8 @@ __device__ __forceinline__ u32 mix(u32 x) {
     x *= 0xC2B2AE35u;
     return x ^ x >> 16;
 }
+
+// Place of sample j, of one from every `stretch` elements.
+__device__ __forceinline__ Offset sample_place(u32 j, Offset stretch) { return j * stretch + mix(j) % stretch; }
 
 }  // namespace gpusort

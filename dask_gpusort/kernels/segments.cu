@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
     for (u32 i = threadIdx.x; i < kMaxSegmentIntervals; i += kSegmentThreads) counts[i] = 0;
     __syncthreads();  // counts are zero before samples are counted
     for (u32 j = threadIdx.x; j < num_samples; j += kSegmentThreads) {
-        atomicAdd(&counts[map.digit(Source::load(codes_in, segment.start + j * stretch + mix(j) % stretch, 0))], 1u);
+        atomicAdd(&counts[map.digit(Source::load(codes_in, segment.start + sample_place(j, stretch), 0))], 1u);
     }
     __syncthreads();  // all samples are counted before they are summed
     const u32 i = 2 * threadIdx.x, first = counts[i], second = counts[i + 1];

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from . import count_scan_reorder, four_step, lsd, msd, refine, split, split_launch, tuning
-from .arguments import ALGORITHMS, check_algorithm, check_array, check_indexable, prepare_out
+from . import count_scan_reorder, four_step, lsd, msd, split, split_launch, tuning
+from .arguments import ALGORITHMS, check_algorithm, check_array, prepare_out
 from .dtypes import RAW_TYPES, DeviceKey, device_key
-from .elements import WIDE_CODE, Arrays, Elements, indexed_elements
+from .elements import WIDE_CODE, Arrays, Elements
 from .histogram import count_fine
 from .limits import count_bytes, needs_spare, shared_limit
 from .loader import launch, require_cupy
-from .pairs import argsort, sort_indexed
+from .pairs import argsort
 from .transform import decode, encode, gather, tie_ranges
 
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
@@ -67,17 +67,6 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
         lsd.sort(elements, keys, n, arrays)
 
 
-def sort_code_rows(keys: Any, key: DeviceKey, out: Any) -> None:
-    """Sort each row by the one-to-one codes of its keys."""
-    cupy = require_cupy()
-    num_rows, length = keys.shape
-    width = max(key.itemsize, 4)
-    elements = plain_elements(key) if width == key.itemsize else narrow_elements(key)
-    spare = cupy.empty(keys.size if needs_spare(elements, length) else 0, f"u{width}")
-    second = out if width == key.itemsize else cupy.empty(spare.size, f"u{width}")
-    refine.sort_rows(elements, keys, num_rows, length, Arrays([spare, second], [None, None], out, None))
-
-
 def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
     code_type, order = RAW_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
@@ -85,12 +74,6 @@ def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     if key.itemsize == WIDE_CODE and not key.has_ties:
         narrow = Elements(f"Narrowed<{key.order}>", f"Narrowed<{order}>", "u32")
     return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, scale=key.scale(code_type), narrow=narrow)
-
-
-def narrow_elements(key: DeviceKey) -> Elements:
-    """Rows of 8- and 16-bit keys: their codes travel as 32-bit ones."""
-    name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32", scale=key.scale("u32"))
 
 
 def sort_keys(
@@ -177,52 +160,6 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
     for first, last in tie_ranges(out, descending):
         is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
         out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
-
-
-def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:
-    """Sort each row of a matrix.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (rows, length)
-        C-contiguous.
-    out : cupy.ndarray, optional
-        Receives the result; may be `keys`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length)
-    """
-    check_array(keys, "keys", 2)
-    key = device_key(keys.dtype, descending)
-    out = prepare_out(out, keys.shape, keys.dtype)
-    if keys.size == 0:
-        return out
-    if stable and key.has_ties:
-        positions = argsort_rows(keys, descending=descending)
-        out[...] = require_cupy().take_along_axis(keys, positions, axis=1)
-    else:
-        sort_code_rows(keys, key, out)
-    return out
-
-
-def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Positions within each row that sort the row, stable.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length), int64
-    """
-    check_array(keys, "keys", 2)
-    check_indexable(keys.size)
-    key = device_key(keys.dtype, descending)
-    out = prepare_out(out, keys.shape, np.int64)
-    if keys.size == 0:
-        return out
-    sort_indexed(keys, key, "long long", out, None, keys.shape)
-    if needs_spare(indexed_elements(key, "long long"), keys.shape[1]):
-        out %= keys.shape[1]  # long rows are sorted along positions in the whole matrix
-    return out
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:

@@ -133,6 +133,24 @@ PARTITION: dict[tuple[int, int], Tile] = {
     (8, 4): Tile(512, 12),
 }
 
+# Longer rows are partitioned by one map for all, even if a block could hold one; but not fewer keys than this, for
+# which one launch takes less time than one a step.
+BLOCK_ROW = 12_288
+PARTITIONED_ROWS = 1 << 25
+ROW_KEYS = 1 << 28  # as many at a time: the sample has four keys of every bucket then
+ROW_FILL = 0.667  # as FILL; few buckets make less noise, and blocks of `even_items` hold those of this mean
+ROW_DIGITS = 64  # of a row, or nearly: lanes of a warp that share a digit wait for each other
+# Tiles for rows: the first one with digits enough. Finishing blocks of more threads want for registers.
+ROW_PARTITION: dict[tuple[int, int], tuple[Tile, ...]] = {
+    (4, 0): (PARTITION[4, 0], Tile(512, 16)),
+    (8, 0): (PARTITION[8, 0],),
+    (8, 4): (PARTITION[8, 4],),
+}
+MOST_ROW_THREADS = 512
+COUNT_ROW_THREADS, COUNT_ROW_BLOCKS = 512, 4  # kRowThreads in rows.cu, and blocks a multiprocessor
+COUNT_ROW_KEYS = 1 << 16  # of one row that a block counts before it adds to the table
+SCAN_ROW_THREADS = 256
+
 # One level: tiles small enough that every multiprocessor has some.
 SMALL_PARTITIONS = (Tile(512, 4, 2), Tile(1024, 8, 1, 1024))
 

@@ -30,10 +30,10 @@ LEAST_SAMPLES_PER_GROUP = 8
 MOST_IN_QUESTION = 1 / 3
 #: Keys of a chunk whose size is not known, for a guess at how many of them to ask for.
 GUESSED_KEYS = 1 << 20
-#: Samples for each group and chunk in the device exchange: what the boundaries leave in question, and is sent twice, is
+#: Samples for each group and run in the device exchange: what the boundaries leave in question, and is sent twice, is
 #: then about a hundredth of the keys.
 SAMPLES_PER_GROUP = 256
-#: Samples of all chunks in the device exchange. More would take the host longer than the GPUs take for the keys.
+#: Samples of all runs in the device exchange. More would take the host longer than the GPUs take for the keys.
 DEVICE_SAMPLES = 1 << 17
 
 
@@ -103,9 +103,9 @@ def left_in_question(num_groups: int, samples: int, kept_samples: int, dropped: 
     return 2 * num_groups * (1 / samples + dropped / kept_samples)
 
 
-def choose_device_samples(num_chunks: int, num_groups: int) -> int:
-    """Keys that a chunk answers with in the device exchange."""
-    return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_chunks))
+def choose_device_samples(num_runs: int, num_groups: int) -> int:
+    """Keys that a run answers with in the device exchange."""
+    return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_runs))
 
 
 def choose_rounds(in_question: float) -> int:

@@ -10,11 +10,11 @@ from dask.utils import format_bytes
 
 from ..order import Order
 from . import counting
-from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, lay_out_groups
+from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, holds_apart, join_chunks, lay_out_groups
 from .terms import Exchange, Path, Size, Workers
 
-#: Chunks up to which each task of the device exchange finds the cuts itself, which saves a step from task to task.
-SELF_SCANNED_CHUNKS = 16
+#: Runs up to which each task of the device exchange finds the cuts itself, which saves a step from task to task.
+SELF_SCANNED_RUNS = 16
 #: Sorted chunks that one task of the "tasks" exchange joins, or counts on threads. A task costs about 0.3 ms. Whole
 #: bundles are added up together, so it divides `counting.FAN_IN`.
 BUNDLE_CHUNKS = 16
@@ -39,15 +39,19 @@ class Plan:
     radix_bits : int
         Digits counted in each chunk, 0 on the merge path.
     samples, kept_samples : int
-        Keys with which a chunk answers in a round, and those that are kept of the answers of several.
+        Keys with which a chunk, or a run of several, answers in a round, and those that are kept of several answers.
     fan_in : int
         Answers that one task of the counting adds up.
     rounds : int
         Rounds that bracket the cuts, before the one that counts between which ends of the brackets they fall.
     row_bytes : int
         Bytes of one key in transit and its companions.
+    runs : tuple of tuples of int
+        Input chunks that are sorted as one, for the device exchange (see `groups.join_chunks`); else empty.
     sources : tuple of tuples of int
-        Input chunks that one task sorts together, ascending in each, for the device exchange; else empty.
+        Runs that one task sorts, for the device exchange; else empty.
+    apart : bool
+        Whether the device exchange cuts all runs up before it finishes any group (see `groups.holds_apart`).
     """
 
     order: Order
@@ -62,7 +66,9 @@ class Plan:
     fan_in: int
     rounds: int
     row_bytes: int
+    runs: tuple[tuple[int, ...], ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
+    apart: bool = False
 
     @property
     def known(self) -> bool:
@@ -101,7 +107,7 @@ class Plan:
         chunks, groups = len(self.sizes), len(self.groups)
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "device":
-            return chunks * self.samples * entry
+            return len(self.runs) * self.samples * entry
         answers = min(chunks, self.fan_in)
         samples = self.samples if chunks <= self.fan_in else max(self.samples, self.kept_samples)
         told = answers * (samples + counting.ENDS_PER_GROUP * groups) * entry
@@ -111,7 +117,7 @@ class Plan:
     @property
     def scans(self) -> bool:
         """Whether the device exchange has a task that finds the cuts for all others."""
-        return not self.known or len(self.sizes) > SELF_SCANNED_CHUNKS
+        return not self.known or len(self.runs) > SELF_SCANNED_RUNS
 
     @property
     def whole_chunks(self) -> dict[int, int]:
@@ -127,7 +133,7 @@ class Plan:
         chunks, groups = len(self.sizes), len(self.groups)
         if self.exchange == "device":
             merges = groups - len(self.whole_chunks)
-            return len(self.sources) * (2 + groups) + self.scans + merges + len(self.chunks)
+            return len(self.sources) * (2 + groups + self.apart) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": chunks + 1 + groups,
@@ -144,8 +150,10 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes that one thread holds: three times a group with what it cuts off, or a chunk and its copy."""
-        return max(3 * (1 + self.in_question) * self.group_bytes, 2 * max(self.sizes, default=0) * self.row_bytes)
+        """Peak bytes that one thread holds: three times a group with what it cuts off, or a run and its copy."""
+        runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
+        longest = max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
+        return max(3 * (1 + self.in_question) * self.group_bytes, 2 * longest * self.row_bytes)
 
 
 def make_plan(
@@ -159,6 +167,7 @@ def make_plan(
     groups: int | None,
     companion_bytes: int,
     places: Sequence[str | None] = (),
+    presorted: bool = False,
 ) -> Plan:
     """Decide how an array is sorted.
 
@@ -176,6 +185,8 @@ def make_plan(
         Bytes that travel with each key.
     places : sequence of str or None
         The worker that holds each input chunk, where that is known.
+    presorted : bool
+        Whether the chunks are sorted already.
 
     Returns
     -------
@@ -194,9 +205,13 @@ def make_plan(
             groups = min(groups, max(len(chunks), workers.threads))
     laid_out = lay_out_groups(chunks, groups)
     rounds = 0
+    runs: tuple[tuple[int, ...], ...] = ()
+    sources: tuple[tuple[int, ...], ...] = ()
     if device:
+        sources = bundle_chunks(sizes, row_bytes, workers, places)
+        runs, sources = _runs_of(sources, sizes, order, companion_bytes, presorted)
         # One round of ranks: what it leaves in question is settled where a group is finished.
-        path, samples, kept, radix_bits = "merge", counting.choose_device_samples(len(sizes), len(laid_out)), 0, 0
+        path, samples, kept, radix_bits = "merge", counting.choose_device_samples(len(runs), len(laid_out)), 0, 0
     else:
         dropped = len(counting.counting_tree(len(sizes), counting.FAN_IN)) - 1
         kept = counting.choose_kept_samples(order, len(sizes), len(laid_out), dropped)
@@ -217,8 +232,19 @@ def make_plan(
         fan_in=counting.FAN_IN,
         rounds=rounds,
         row_bytes=row_bytes,
-        sources=bundle_chunks(sizes, row_bytes, workers, places) if device else (),
+        runs=runs,
+        sources=sources,
+        apart=device and holds_apart(total, workers),
     )
+
+
+def _runs_of(
+    bundles: Sequence[Sequence[int]], sizes: Sequence[Size], order: Order, companion_bytes: int, presorted: bool
+) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """What is sorted as one run, and the runs of each bundle; chunks that are sorted already are runs."""
+    if presorted:
+        return tuple((chunk,) for chunk in range(len(sizes))), tuple(map(tuple, bundles))
+    return join_chunks(bundles, sizes, alike=order.coded and not order.has_ties and not companion_bytes)
 
 
 def describe(plan: Plan) -> str:
@@ -239,11 +265,16 @@ def describe(plan: Plan) -> str:
         "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.in_question:.1%} of the keys in question",
         "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
         "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
-        "exchange": f"device, of {len(plan.sources):,} bundles of chunks" if plan.sources else plan.exchange,
+        "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
     }
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+
+
+def _bundles_of(plan: Plan) -> str:
+    first = ", all cut up before a group is finished" if plan.apart else ""
+    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}"
 
 
 def _bytes(number: float) -> str:

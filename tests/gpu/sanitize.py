@@ -60,8 +60,10 @@ def main() -> None:
         for values_dtype in ("u1", "f4", "u8", "c16"):
             values = np.arange(MOVED).astype(values_dtype)
             check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], values[order])
-    rows = make_keys("u4", 3 * 30_000, "zipf").reshape(3, -1)
-    check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
+    for distribution in ("random", "zipf"):
+        rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
+        check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
+        check(kernels.argsort_rows(cp.asarray(rows)), np.argsort(rows, axis=1, kind="stable"))
     print("all results right")
 
 

@@ -301,10 +301,64 @@ def test_rows(cp: Any, guarded: Any, dtype: str) -> None:
             assert_bits(positions, np.stack([expected_positions(row, True) for row in keys]))
 
 
+def check_rows(cp: Any, keys: np.ndarray[Any, Any], positions: bool = True) -> None:
+    """To another array, in place, and by positions."""
+    wanted = np.stack([expected_sorted(row, False) for row in keys])
+    device = cp.asarray(keys)
+    assert_bits(kernels.sort_rows(device), wanted)
+    if positions:
+        assert_bits(kernels.argsort_rows(device), np.stack([expected_positions(row, False) for row in keys]))
+    kernels.sort_rows(device, out=device)
+    assert_bits(device, wanted)
+
+
+#: Past what a block holds; whole tiles, a key less and one more; odd lengths, whose rows begin inside of vectors.
+TILE_ROWS = sorted({m * tile + d for tile in TILES for m in (4, 7) for d in (-1, 0, 1)})
+LONG_ROWS = [(40, 12_289), (7, 16_384), (5, 25_601), (6, 100_003), (3, 1 << 18)]
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_rows(cp: Any, monkeypatch: Any, dtype: str, distribution: str) -> None:
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
+    for shape in LONG_ROWS:
+        check_rows(cp, make_keys(dtype, shape[0] * shape[1], distribution).reshape(shape))
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_rows_around_whole_tiles(cp: Any, monkeypatch: Any, dtype: str) -> None:
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 0)
+    for length in TILE_ROWS:
+        check_rows(cp, make_keys(dtype, 5 * length, "random").reshape(5, length))
+
+
+@pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "u8", "f8"])
+def test_rows_of_more_digits_and_of_more_than_one_partition(cp: Any, dtype: str, distribution: str) -> None:
+    for length in (1_179_649, 2_359_297, 4_915_201):
+        check_rows(cp, make_keys(dtype, 2 * length, distribution).reshape(2, length), positions=False)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_uniform_rows(cp: Any, monkeypatch: Any, dtype: str) -> None:
+    monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
+    keys = np.random.default_rng(1).random((9, 100_003)).astype(dtype)
+    check_rows(cp, keys)
+    check_rows(cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype))  # all together uniform, no row
+    check_rows(cp, (keys * np.linspace(0.5, 1.5, 9)[:, None]).astype(dtype))
+    keys[4] = 0.25
+    check_rows(cp, keys)
+
+
 def test_rows_of_unlike_distributions(cp: Any) -> None:
     length = 100_000
-    keys = np.stack([make_keys("f8", length, name) for name in DISTRIBUTIONS])
-    assert_bits(kernels.sort_rows(cp.asarray(keys)), np.stack([expected_sorted(row, False) for row in keys]))
+    check_rows(cp, np.stack([make_keys("f8", length, name) for name in DISTRIBUTIONS]))
+
+
+def test_many_rows_that_a_block_would_hold(cp: Any) -> None:
+    keys = cp.random.default_rng(1).random((1 << 11, 1 << 14), dtype=np.float32)
+    assert keys.size >= tuning.PARTITIONED_ROWS
+    assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -318,6 +372,27 @@ def test_search_sorted(cp: Any, dtype: str) -> None:
         for side in ("left", "right"):
             got = kernels.search_sorted(cp.asarray(keys), cp.asarray(needles), side, descending=descending)
             assert_bits(got, np.searchsorted(*floors, side=side))
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rank_samples(cp: Any, dtype: str, distribution: str) -> None:
+    for n in (0, 1, 2, 65, 4097, LARGE):
+        keys = make_keys(dtype, n, distribution)
+        for descending in (False, True):
+            codes = np.sort(expected_codes(keys, descending))
+            floors = codes_of.tie_floor(codes, keys.dtype, descending=descending)
+            listed = np.random.default_rng(n).integers(0, n, 33) if n else np.empty(0, np.int64)
+            every = np.minimum(np.arange(-(-n // 97) + 1) * 97, n - 1) if n else listed
+            for ties_of, classes in ((None, codes), (keys.dtype, floors)):
+                for positions, places in ((97, every), (listed, listed)):
+                    least, less, at_most = kernels.rank_samples(
+                        cp.asarray(codes), positions, ties_of=ties_of, descending=descending
+                    )
+                    assert least.dtype == codes.dtype
+                    np.testing.assert_array_equal(least, classes[places])
+                    np.testing.assert_array_equal(less, np.searchsorted(classes, least, "left"))
+                    np.testing.assert_array_equal(at_most, np.searchsorted(classes, least, "right"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

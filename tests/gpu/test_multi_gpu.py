@@ -259,8 +259,10 @@ def test_one_worker(tmp_path: Any) -> None:
 
 
 @pytest.mark.multi_gpu
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("protocol", protocols())
-def test_more_than_the_device_may_hold(protocol: str) -> None:
+def test_more_than_the_device_may_hold(monkeypatch: pytest.MonkeyPatch, protocol: str, apart: bool) -> None:
+    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: apart)
     host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
     options = {"device_memory_limit": "64MB", "pool": "2GB"}
     with (
@@ -302,7 +304,7 @@ def test_every_task_waits_for_its_kernels() -> None:
         made = []
         for number, block in enumerate(blocks):
             delay(stream)
-            made.append(slabs.sort_bundle([[block]], (number,), plan.order, plan.samples, False))
+            made.append(slabs.sort_bundle([[[block]]], (number,), plan.order, plan.samples, False))
             assert stream.done
         told = [slabs.take_answers(bundle) for bundle in made]
         for group in range(2):

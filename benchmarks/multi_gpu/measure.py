@@ -1,0 +1,186 @@
+"""How a work is measured: seconds, memory, phases, and what a long run is doing."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import distributed
+
+from .data import Data
+from .works import Work
+
+#: Seconds in which workers drop a result before the next run begins.
+RELEASE = 0.1
+#: Seconds after which a run says what it is doing.
+TELL = 5.0
+PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "sort", "argsort")
+
+
+@dataclass
+class Row:
+    """One line of the table; times in seconds.
+
+    Attributes
+    ----------
+    commit : str
+        What was measured; empty in rows of calls that did not say.
+    """
+
+    work: str
+    gpus: int
+    keys: int
+    data_bytes: int = 0
+    peak_bytes: int = 0
+    seconds: list[float] = field(default_factory=list)
+    baseline: float | None = None
+    baseline_steps: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, dict[str, float]] = field(default_factory=dict)
+    verified: bool = False
+    error: str = ""
+    commit: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds) if self.seconds else float("nan")
+
+    @property
+    def peak(self) -> float:
+        """Most memory of a GPU beside the input, in shares of the data."""
+        return self.peak_bytes * self.gpus / self.data_bytes if self.data_bytes else float("nan")
+
+
+def begin_counting() -> None:
+    """On a worker: count what is allocated from RMM from now on."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        memory.enable_statistics()
+        memory.push_statistics()
+
+
+def counted_peak() -> int:
+    """On a worker: most bytes allocated at a time since counting began, beside those before; 0 without RMM."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        counted = memory.pop_statistics()
+        return 0 if counted is None else int(counted.peak_bytes)
+    return 0
+
+
+def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
+    """One sort: the result, held by the workers, and its seconds."""
+    start = time.perf_counter()
+    found = tuple(data.client.persist(list(data.sort())))
+    wait_and_tell(data.client, found, data.work.patience)
+    seconds = time.perf_counter() - start
+    for future in distributed.futures_of(found):
+        if future.status == "error":
+            future.result()
+    return found, seconds
+
+
+def wait_and_tell(client: Any, found: tuple[Any, ...], patience: float) -> None:
+    """Wait for a result; where that takes long, say again and again what is done and what the workers hold."""
+    start = time.perf_counter()
+    while True:
+        left = patience - (time.perf_counter() - start)
+        try:
+            distributed.wait(found, timeout=min(TELL, left))
+            return
+        except TimeoutError:
+            print(f"    after {time.perf_counter() - start:.0f} s: {progress(client)}", flush=True)
+            if left <= TELL:
+                raise
+
+
+def progress(client: Any) -> str:
+    """Where a run is, as the scheduler knows it: states of the tasks of each phase, and memory of the processes.
+
+    Tasks whose results nobody needs any more are not counted. What is spilled from a GPU lies in its process, until it
+    goes on to disk.
+    """
+    counts = client.run_on_scheduler(count_states)
+    told = [f"{name} {' '.join(f'{n} {state}' for state, n in counts[name].items())}" for name in counts]
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    held = " and ".join(f"{worker['metrics']['memory'] / 1e9:.0f}" for worker in workers)
+    paused = sum(worker["status"] == "paused" for worker in workers)
+    return f"{', '.join(told)}; processes of {held} GB, {paused} paused"
+
+
+def count_states(dask_scheduler: Any = None) -> dict[str, dict[str, int]]:
+    """On the scheduler: tasks of each phase by their state."""
+    counts: dict[str, dict[str, int]] = {}
+    for key, task in dask_scheduler.tasks.items():
+        of_phase = counts.setdefault(phase_of(key) or "other", {})
+        of_phase[task.state] = of_phase.get(task.state, 0) + 1
+    return counts
+
+
+def phase_of(key: Any) -> str | None:
+    """The phase that a task belongs to, by its key."""
+    prefix = key[0] if isinstance(key, tuple) else str(key)
+    return next((phase for phase in PHASES if prefix.startswith(phase)), None)
+
+
+def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
+    """Tasks of each phase of a task stream, seconds of the worker that is busiest in it, and when it ran."""
+    tasks: dict[str, int] = defaultdict(int)
+    busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for task in stream:
+        name = phase_of(task["key"])
+        if name is None:
+            continue
+        tasks[name] += 1
+        for part in task["startstops"]:
+            busy[name, part["action"]][task["worker"]].append((part["start"], part["stop"]))
+    moments = [moment for workers in busy.values() for spans in workers.values() for span in spans for moment in span]
+    found: dict[str, dict[str, float]] = {}
+    for name in (phase for phase in PHASES if phase in tasks):
+        compute, transfer = (
+            max(map(covered, busy[name, action].values()), default=0.0) for action in ("compute", "transfer")
+        )
+        mine = [span for action in ("compute", "transfer") for spans in busy[name, action].values() for span in spans]
+        start, stop = min(span[0] for span in mine), max(span[1] for span in mine)
+        found[name] = {"tasks": tasks[name], "compute": compute, "transfer": transfer}
+        found[name] |= {"from": start - min(moments), "to": stop - min(moments)}
+    spent = sum(phase["compute"] + phase["transfer"] for phase in found.values())
+    scheduler = {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0, "from": 0.0, "to": seconds}
+    return {**found, "scheduler": scheduler}
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Seconds that some spans cover together."""
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        total += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return total
+
+
+def measure(client: Any, name: str, work: Work, log2: float, library: str, commit: str) -> Row:
+    """One row of the table."""
+    workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    data = Data(client, work, log2, library)
+    row = Row(name, workers, data.total, data_bytes=data.row_bytes * data.total, commit=commit)
+    for number in range(work.repeats + (2 if work.repeats > 1 else 0)):
+        client.run(begin_counting)
+        found, seconds = run_once(data)
+        if number >= 2 or work.repeats == 1:
+            row.seconds.append(seconds)
+        row.peak_bytes = max(client.run(counted_peak).values())
+        if number == 0:
+            row.verified = data.check(found)
+        del found
+        time.sleep(RELEASE)
+    if work.repeats > 1:
+        with distributed.get_task_stream(client=client) as stream:
+            found, seconds = run_once(data)
+        row.phases = phases_of(stream.data, seconds)
+        del found
+    return row
