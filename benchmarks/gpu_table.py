@@ -238,7 +238,8 @@ def index_rows(table: Table, n: int) -> None:
         keys_out, values_out = cp.empty_like(keys), cp.empty_like(values)
         ours = median_ms(lambda: kernels.sort_pairs(keys, values, keys_out=keys_out, values_out=values_out))  # noqa: B023
         verified = is_stable_order(keys, values_out.view(np.int64)) and bool((keys_out == keys[values_out]).all())
-        traffic = n * (2 * size + 5 * record + size + 4 + 4 + 8 + 8)
+        # Count; key and value by the first level; key, then with its place, by the second; finish; gather.
+        traffic = n * (size + 2 * (size + 8) + size + 2 * record + size + 4 + 4 + 8 + 8)
         table.add(f"pairs {dtype}/uint64", n, ours, 1.8 if size == 8 else 1.0, traffic, verified, cub["uint64"])
 
 

@@ -6,6 +6,7 @@ import bisect
 
 import host_cuda
 import numpy as np
+import oracle
 import pytest
 from host_cuda import HostDevice
 from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
@@ -186,6 +187,9 @@ def test_sorts_complex_keys(device):
             np.testing.assert_array_equal(words.argsort_wide(device.array(keys)), wanted)
             got = words.sort_wide(device.array(keys))
             np.testing.assert_array_equal(got.view("u8"), keys[wanted].view("u8"))
+            backwards = oracle.argsort(keys, descending=True)
+            got = words.sort_wide(device.array(keys), descending=True)
+            np.testing.assert_array_equal(got.view("u8"), keys[backwards].view("u8"))
 
 
 def test_lexsort(device):

@@ -7,7 +7,8 @@ import pytest
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import rows, sorting
+from dask_gpusort.kernels import tuning
+from dask_gpusort.kernels.limits import RESERVED_SHARED_BYTES
 
 #: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
@@ -24,16 +25,39 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
     recorder.take_place(kernels, monkeypatch)
     for n in SIZES:
         keys = recorder.empty(n, dtype)
-        recorder.record(sorting.sort_keys, keys)
-        recorder.record(sorting.argsort, keys)
-        recorder.record(sorting.sort_pairs, keys, recorder.empty(n, np.uint64))
-        recorder.record(rows.sort_rows, recorder.empty((1, n), dtype))
-        recorder.record(rows.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
+        recorder.record(kernels.sort_keys, keys)
+        recorder.record(kernels.argsort, keys)
+        for values in (np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(n, values))
+        recorder.record(kernels.sort_rows, recorder.empty((1, n), dtype))
+        recorder.record(kernels.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
     assert 0 < recorder.most_shared <= LIMITS[capability]
+
+
+def blocks_of_tuning():
+    """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
+    for widths, shapes in tuning.FINISH.items():
+        for shape in shapes:
+            for block in (shape, shape.for_even(), shape.for_even(1)):
+                yield f"finish {widths} {block}", block.blocks, block.shared_bytes(*widths)
+    for widths, tile in tuning.PARTITION.items():
+        yield f"partition {widths} {tile}", tile.blocks, tile.shared_bytes(*widths, tile.digits, tuning.MAP_WORDS)
+    for widths, tile in tuning.LSD.items():
+        yield f"pass {widths} {tile}", tile.blocks, tuning.stable_shared_bytes(tile, *widths)
+    for widths, tile in tuning.STABLE.items():
+        shared = tuning.stable_shared_bytes(tile, *widths, tuning.MAP_WORDS, keeps_digits=True)
+        yield f"stable {widths} {tile}", tile.blocks, shared
+
+
+def test_registers_are_not_bound_for_blocks_that_do_not_fit():
+    """More blocks than the shared memory of a multiprocessor holds would cost registers for nothing."""
+    memory = LIMITS["9.0"] + RESERVED_SHARED_BYTES
+    for name, blocks, shared in blocks_of_tuning():
+        assert blocks == 1 or blocks * (shared + RESERVED_SHARED_BYTES) <= memory, name
 
 
 def test_a_large_device_is_used(monkeypatch):
     recorder = Recorder(LIMITS["9.0"])
     recorder.take_place(kernels, monkeypatch)
-    recorder.record(sorting.sort_keys, recorder.empty(1 << 28, "u4"))
+    recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))
     assert recorder.most_shared > LIMITS["8.6"]

@@ -19,6 +19,7 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels import (
+    arguments,
     comparing,
     count_scan_reorder,
     four_step,
@@ -28,7 +29,6 @@ from dask_gpusort.kernels import (
     merging,
     ranks,
     rows,
-    sorting,
     split,
     tuning,
     words,
@@ -74,13 +74,13 @@ def record_papers_sorts(recorder):
 
 def record_whole_arrays(recorder, keys, order):
     """Every sort of one array."""
-    recorder.record(sorting.sorted_codes, keys, **order)
-    recorder.record(sorting.sort_with_positions, keys, **order)
-    for algorithm in sorting.ALGORITHMS:
-        recorder.record(sorting.sort_keys, keys, algorithm=algorithm, **order)
-        recorder.record(sorting.argsort, keys, algorithm=algorithm, **order)
-        for values in (np.uint32, np.uint64):
-            recorder.record(sorting.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
+    recorder.record(kernels.sorted_codes, keys, **order)
+    recorder.record(kernels.sort_with_positions, keys, **order)
+    for algorithm in arguments.ALGORITHMS:
+        recorder.record(kernels.sort_keys, keys, algorithm=algorithm, **order)
+        recorder.record(kernels.argsort, keys, algorithm=algorithm, **order)
+        for values in (np.uint8, np.uint16, np.uint32, np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
 
 
 def record_rows(recorder, dtype, order):
@@ -110,13 +110,13 @@ def record_sorts(recorder, dtype, descending):
         record_whole_arrays(recorder, recorder.empty(LARGE, dtype), order)
     record_rows(recorder, dtype, order)
     keys = recorder.empty(1000, dtype)
-    recorder.record(sorting.decode, recorder.record(sorting.encode, keys, **order), dtype, **order)
+    recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
     for side in ("left", "right"):
-        recorder.record(sorting.search_sorted, keys, keys, side, **order)
+        recorder.record(kernels.search_sorted, keys, keys, side, **order)
     for bits in (1, 8, 16)[: 1 + keys.itemsize]:
-        recorder.record(sorting.top_histogram, keys, bits, **order)
+        recorder.record(kernels.top_histogram, keys, bits, **order)
     for positions in (np.uint32, np.int64):
-        recorder.record(sorting.gather, keys, recorder.empty(1000, positions))
+        recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
 
 EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")

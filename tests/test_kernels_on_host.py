@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import host_cuda
 import numpy as np
+import oracle
 import pytest
 from host_cuda import HostDevice
 from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import count_scan_reorder, four_step, scan, sorting, split, tuning
-from dask_gpusort.kernels.elements import Arrays
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import count_scan_reorder, four_step, moving, msd, scan, split, tuning
+from dask_gpusort.kernels.dtypes import device_key
+from dask_gpusort.kernels.elements import Arrays, indexed_elements
 from dask_gpusort.kernels.loader import SOURCES
+from dask_gpusort.kernels.partition import run_partition_stable
 from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -205,6 +210,7 @@ def use_small_blocks(patch):
     segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4, 2, 64)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
+    patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
     patch.setattr(tuning, "LSD_SMALL", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_SMALL})
     patch.setattr(tuning, "LSD_SMALL_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
@@ -229,7 +235,7 @@ SORTS = {
 def sorts_calls():
     for function, _, dtype, shapes, options in SORTS.values():
         for shape in shapes:
-            yield lambda empty, f=function, s=shape, d=dtype, o=options: getattr(sorting, f)(empty(s, d), **o)
+            yield lambda empty, f=function, s=shape, d=dtype, o=options: getattr(kernels, f)(empty(s, d), **o)
 
 
 @pytest.fixture(scope="module")
@@ -267,10 +273,10 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
     function, twin = SORTED if "keys" in case else POSITIONS
     keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
-    np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys)), twin(keys))
+    np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))
     if "keys" in case:
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), twin(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), twin(keys))
 
 
 #: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
@@ -296,10 +302,10 @@ def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
     taken = []
     monkeypatch.setattr(Arrays, "hold", lambda *of, hold=Arrays.hold: taken.append(of) or hold(*of))
     source = device.array(keys)
-    np.testing.assert_array_equal(sorting.sort_keys(source), np.sort(keys))
-    np.testing.assert_array_equal(sorting.argsort(source), np.argsort(keys, kind="stable"))
-    np.testing.assert_array_equal(sorting.sorted_codes(source), sorting.encode(device.array(np.sort(keys))))
-    np.testing.assert_array_equal(sorting.sort_keys(source, out=source), np.sort(keys))
+    np.testing.assert_array_equal(kernels.sort_keys(source), np.sort(keys))
+    np.testing.assert_array_equal(kernels.argsort(source), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(kernels.sorted_codes(source), kernels.encode(device.array(np.sort(keys))))
+    np.testing.assert_array_equal(kernels.sort_keys(source, out=source), np.sort(keys))
     assert len(taken) == (0 if stray else 4)
 
 
@@ -328,8 +334,8 @@ def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending
     if descending:
         number = wanted[wanted == wanted]
         wanted = np.concatenate([number[::-1], wanted[number.size :]])
-    np.testing.assert_array_equal(sorting.sort_keys(source, descending=descending), wanted)
-    np.testing.assert_array_equal(keys[sorting.argsort(source, descending=descending)], wanted)
+    np.testing.assert_array_equal(kernels.sort_keys(source, descending=descending), wanted)
+    np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])
@@ -340,7 +346,7 @@ def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
         keys.view("u1").reshape(n, -1)[:, :shared] = 3
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
 
 
 @pytest.mark.parametrize("values_dtype", ["u4", "f8"])
@@ -349,10 +355,117 @@ def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
     monkeypatch.setattr(tuning, "LSD_PAIRS", 1)
     n = 3 * LSD_TILE + 5
     keys, values = bits_of_keys(np.random.default_rng(3), "i4", n, "few"), np.arange(n).astype(values_dtype)
-    keys_out, values_out = sorting.sort_pairs(device.array(keys), device.array(values))
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values))
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(keys_out, keys[order])
     np.testing.assert_array_equal(values_out, values[order])
+
+
+#: By width: one value, and a row of values.
+VALUES = {1: [("u1", ())], 2: [("u2", ())], 4: [("f4", ())], 8: [("i8", ()), ("u2", (4,))], 16: [("c16", ())]}
+
+
+def special_keys(dtype):
+    """Zeros and NaN of both signs; of a complex dtype in either part."""
+    parts = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0, np.inf])
+    if np.dtype(dtype).kind != "c":
+        return parts.astype(dtype)
+    keys = np.empty((parts.size, parts.size), dtype)
+    keys.real, keys.imag = parts[:, None], parts
+    return keys.ravel()
+
+
+def assert_pairs(device, keys, values, **options):
+    """Sort and compare bit by bit; equal keys keep their order."""
+    order = oracle.argsort(keys, **options)
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values), **options)
+    assert np.asarray(keys_out).tobytes() == keys[order].tobytes()
+    assert np.asarray(values_out).tobytes() == values[order].tobytes()
+
+
+@pytest.fixture
+def moved(device, monkeypatch):
+    """Small blocks, and values that move at the first level whatever their number; how often they did."""
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    original, answers = moving.sort_moved, []
+
+    def sort_moved(*arguments):
+        answers.append(original(*arguments))
+        return answers[-1]
+
+    monkeypatch.setattr(moving, "sort_moved", sort_moved)
+    return answers
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
+    use_small_blocks(monkeypatch)
+    rng, n = np.random.default_rng(11), TWO_LEVELS // LSD_TILE * LSD_TILE + extra
+    keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
+    key, source = device_key(keys.dtype), device.array(keys)
+    elements = indexed_elements(key, "u32")
+    buckets = moving.map_pairs(source, key, elements)
+    msd.describe_segments(elements, buckets)
+    codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
+    inputs, starts = (source, None), buckets.places["coarse_cursors"]
+    where = buckets.quantiles, buckets.fine_bits, starts
+    run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
+    np.testing.assert_array_equal(np.sort(positions), np.arange(n))
+    np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
+    greatest = 0
+    for begin, end in pairwise([*map(int, buckets.cursors), n]):
+        assert (np.diff(positions[begin:end].astype("i8")) > 0).all()
+        assert codes[begin:end].min(initial=greatest) == greatest
+        greatest = int(codes[begin:end].max(initial=greatest))
+
+
+@pytest.mark.parametrize("width", VALUES)
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_values_of_any_width_move_once(device, moved, dtype, width):
+    rng = np.random.default_rng(width)
+    for value_dtype, row in VALUES[width]:
+        keys = bits_of_keys(rng, dtype, TWO_LEVELS, "random")
+        values = rng.integers(0, 256, (TWO_LEVELS, width), dtype="u1").view(value_dtype).reshape(TWO_LEVELS, *row)
+        assert_pairs(device, keys, values)
+    assert moved == [True] * len(VALUES[width])
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "equal", "sorted", "clustered", "zipf"])
+@pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
+def test_values_move_once_whatever_the_keys(device, moved, dtype, kind):
+    rng = np.random.default_rng(12)
+    for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):
+        if kind == "equal":
+            keys = np.full(n, 3, dtype)
+        elif kind == "zipf":
+            keys = np.minimum(rng.zipf(1.3, n), 10**6).astype(dtype)
+        else:
+            keys = bits_of_keys(rng, dtype, n, kind)
+        assert_pairs(device, keys, np.arange(n, dtype="u8"))
+    assert len(moved) == 3
+    assert all(moved) or kind != "random"
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
+def test_tied_keys_of_moved_values_keep_their_bits(device, moved, dtype, descending):
+    rng = np.random.default_rng(13)
+    if dtype == "M8[ns]":
+        keys = rng.integers(-(1 << 63), 1 << 63, TWO_LEVELS).view(dtype)
+        keys[:5] = "NaT"
+    else:
+        keys = rng.standard_normal(TWO_LEVELS).astype(dtype)
+        keys[rng.integers(0, keys.size, 900)] = rng.choice(special_keys(dtype), 900)
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"), descending=descending)
+    assert moved == [True]
+
+
+def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved):
+    keys = np.repeat(np.arange(5, dtype="u4"), TWO_LEVELS // 5)[::-1].copy()
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"))
+    assert moved == [False]
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
@@ -364,9 +477,9 @@ def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
         if kind == "bytes":  # all passes but one have nothing to do
             keys.view("u1").reshape(n, -1)[:, :-1] = 1
-        np.testing.assert_array_equal(sorting.sort_keys(device.array(keys)), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
         place = device.array(keys)
-        np.testing.assert_array_equal(sorting.sort_keys(place, out=place), np.sort(keys))
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), np.sort(keys))
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
@@ -377,4 +490,4 @@ def test_the_packages_sorts(built_small, device, monkeypatch, case, kind):
     rng = np.random.default_rng(8)
     for shape in shapes:
         keys = bits_of_keys(rng, dtype, shape, kind)
-        np.testing.assert_array_equal(getattr(sorting, function)(device.array(keys), **options), twin(keys))
+        np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys), **options), twin(keys))

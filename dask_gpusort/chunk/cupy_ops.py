@@ -95,9 +95,7 @@ def _argsort(keys: Any, order: Order) -> Any:
 
 def _take(keys: Any, permutation: Any) -> Any:
     """Keys of any kind in the order of a permutation."""
-    if keys.ndim > 1:
-        return keys[permutation]
-    return (kernels.gather_wide if keys.itemsize == 16 else kernels.gather)(keys, permutation)
+    return kernels.gather(keys, permutation)
 
 
 def _expression(order: Order) -> str:

@@ -6,26 +6,16 @@ Importing it needs neither CuPy nor a GPU; the first call of a function does.
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .loader import KernelsUnavailable
 from .merging import merge_runs
+from .pairs import argsort, sort_pairs, sort_with_positions
 from .ranks import rank_samples
 from .rows import argsort_rows, sort_rows
-from .sorting import (
-    argsort,
-    decode,
-    encode,
-    gather,
-    search_sorted,
-    sort_keys,
-    sort_pairs,
-    sort_with_positions,
-    sorted_codes,
-    top_histogram,
-)
+from .sorting import sort_keys, sorted_codes, top_histogram
+from .transform import decode, encode, gather, search_sorted
 from .words import (
     argsort_wide,
     argsort_words,
     encode_words,
     floor_codes,
-    gather_wide,
     lexsort,
     search_wide,
     search_words,
@@ -45,7 +35,6 @@ __all__ = [
     "encode_words",
     "floor_codes",
     "gather",
-    "gather_wide",
     "lexsort",
     "merge_runs",
     "rank_samples",

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from . import merge_sort, merge_tuning, network
+from .arguments import check_algorithm, check_array, check_indexable, prepare_out
 from .dtypes import device_key
 from .less import Comparison, by_expression, launch_compared, natural
 from .loader import require_cupy
-from .sorting import check_algorithm, check_array, check_indexable, decode, encode, gather, prepare_out
-from .words import check_side, gather_wide
+from .transform import decode, encode, gather
+from .words import check_side
 
 NETWORKS = {
     "odd_even_merge": network.odd_even_merge,
@@ -92,7 +93,7 @@ def sort_by_comparison(
             keys, less=less, descending=descending, algorithm=algorithm, split=split, tiles=tiles
         )
         source = keys.copy() if out.data.ptr == keys.data.ptr else keys
-        return take(source, positions, out)
+        return gather(source, positions, out)
     comparison = compare(keys.dtype, less, descending, tied=False)
     if keys.size == 0:
         return out
@@ -105,13 +106,6 @@ def sort_by_comparison(
         NETWORKS[algorithm](comparison, codes, None)
         out[...] = decode(codes, keys.dtype, descending) if less is None else codes
     return out
-
-
-def take(keys: Any, positions: Any, out: Any) -> Any:
-    """`keys[positions]` into `out`, for keys of any width."""
-    if keys.itemsize == 16:
-        return gather_wide(keys, positions, out)
-    return gather(keys, positions, out)
 
 
 def argsort_by_comparison(

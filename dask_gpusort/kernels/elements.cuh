@@ -27,6 +27,11 @@ constexpr bool kHasPayload<NoPayload> = false;
 
 constexpr int kPositionBits = 32;
 
+// A value of 16 bytes, which one access moves.
+struct alignas(16) u128 {
+    u64 words[2];
+};
+
 template <class Order>
 struct Keys {
     using Code = typename Order::Code;
@@ -149,7 +154,8 @@ __device__ __forceinline__ Value load_payload(const Value* values, Offset i, Off
     if constexpr (!kHasPayload<Value>) {
         return Value{};
     } else {
-        return values ? values[i] : Value(i - origin);
+        if constexpr (sizeof(Value) > sizeof(Offset)) return values[i];  // no position is so wide
+        else return values ? values[i] : Value(i - origin);
     }
 }
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from .dtypes import RAW_TYPES, DeviceKey
+
+WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
+WIDE_CODE = 8  # bytes; a position fits no code beside such a one
 NARROW_BITS = 32
-WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
+POSITION_BITS = 32  # kPositionBits in elements.cuh
 
 
 @dataclass(frozen=True)
@@ -83,3 +87,21 @@ class Arrays:
             halves = codes[0].view(f"u{elements.code_bytes}")
             codes = [halves[:n], halves[n : 2 * n]]
         return Arrays(codes, [None, None], self.keys_out, self.positions_out)
+
+
+def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
+    """Keys with their positions: one code up to 32 bits, two words beyond."""
+    if key.itemsize < WIDE_CODE:
+        name = f"Packed<{key.order}, {position_type}>"
+        return Elements(name, name, "u64", scale=key.scale("u64", POSITION_BITS))
+    elements = tied_elements(key, position_type, "u32")
+    if key.has_ties:
+        return elements
+    name = f"PackedNarrowed<{key.order}, {position_type}>"
+    return replace(elements, narrow=Elements(name, name, "u64"))
+
+
+def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
+    """Keys by their canonical codes, with a value beside each."""
+    name, code_type = f"TiedKeys<{key.order}, {value_type}>", RAW_TYPES[key.itemsize]
+    return Elements(name, name, code_type, payload_type, key.scale(code_type))

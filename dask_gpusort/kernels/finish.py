@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from . import tuning
-from .elements import Arrays, Elements
+from .elements import WIDE_CODE, Arrays, Elements
 from .loader import launch, require_cupy
 
 SEGMENT_BYTES = 96  # sizeof(Segment) in digits.cuh
 OVERFLOW_WORDS = 3  # of Overflow in finish.cu
-WIDE_CODE = 8  # bytes
 PENDING_SHARE = 8  # buckets a block where few are expected: to start a block takes 2 ns of the whole device
 
 

@@ -58,9 +58,12 @@ def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Ti
     return tile
 
 
-def fit_lsd(tile: tuning.Tile, code_bytes: int, payload_bytes: int) -> tuning.Tile:
+def fit_stable(
+    tile: tuning.Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
+) -> tuning.Tile:
     """A block of a stable pass, with fewer codes where the device asks for it."""
-    while tile.items > 1 and tuning.lsd_shared_bytes(tile, code_bytes, payload_bytes) > shared_limit():
+    widths = code_bytes, payload_bytes, map_words, keeps_digits
+    while tile.items > 1 and tuning.stable_shared_bytes(tile, *widths) > shared_limit():
         tile = replace(tile, items=tile.items - 1)
     return tile
 
@@ -69,6 +72,11 @@ def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
     """Blocks of a cooperative launch that the device holds at a time."""
     by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
     return multiprocessors() * max(min(tile.blocks, by_shared), 1)
+
+
+def needs_spare(elements: Elements, n: int) -> bool:
+    """Whether a sort of n elements, or of rows of n, leaves shared memory."""
+    return n > finish_shapes(elements)[-1].capacity
 
 
 def count_bytes(num_buckets: int, map_words: int) -> int:

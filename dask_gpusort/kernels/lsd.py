@@ -13,7 +13,7 @@ import numpy as np
 from . import tuning
 from .dtypes import DeviceKey
 from .elements import Arrays, Elements
-from .limits import fit_lsd, multiprocessors, resident_blocks
+from .limits import fit_stable, multiprocessors, resident_blocks
 from .loader import Readback, launch, require_cupy
 
 RADIX = 256
@@ -56,13 +56,13 @@ def run_pass(
 ) -> None:
     """One stable pass over one byte of the codes."""
     cupy = require_cupy()
-    shape = fit_lsd(tuning.LSD[elements.shape], *elements.shape)
+    shape = fit_stable(tuning.LSD[elements.shape], *elements.shape)
     tiles = -(-n // shape.keys)
     cxx, dtype = count_type(n)
     status = cupy.zeros(tiles * RADIX + 1, dtype)
     name = f"lsd_pass<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
     arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[-1:])
-    launch("lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.lsd_shared_bytes(shape, *elements.shape))
+    launch("lsd_pass.cu", name, tiles, shape.threads, arguments, tuning.stable_shared_bytes(shape, *elements.shape))
 
 
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = None) -> None:
@@ -111,8 +111,8 @@ def sort_small(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     cupy = require_cupy()
     width = elements.code_bytes
     shapes = tuning.LSD_SMALL[width]
-    shape = fit_lsd(shapes[0] if n <= shapes[0].keys * multiprocessors() else shapes[1], width, 0)
-    shared_bytes = tuning.lsd_shared_bytes(shape, width, 0)
+    shape = fit_stable(shapes[0] if n <= shapes[0].keys * multiprocessors() else shapes[1], width, 0)
+    shared_bytes = tuning.stable_shared_bytes(shape, width, 0)
     tiles = -(-n // shape.keys)
     blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_SMALL_STATIC[width]))
     cleared = cupy.zeros(width * RADIX * (1 + tiles) + 1, np.uint32)

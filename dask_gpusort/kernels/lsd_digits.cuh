@@ -12,6 +12,17 @@ __device__ __forceinline__ u32 digit_of(Code code, int shift) {
     return u32(code >> shift) & (kRadix - 1);
 }
 
+// The digit of one pass, for a tile of it.
+template <class Code>
+struct ByteDigits {
+    static constexpr bool kKept = false;
+    static constexpr int kSharedWords = 1;
+    int shift;
+
+    __device__ __forceinline__ u32 digit(Code code) const { return digit_of(code, shift); }
+    __device__ __forceinline__ u32 greatest() const { return kRadix - 1; }
+};
+
 constexpr int kCountThreads = 512;
 constexpr int kCountItems = 8;  // loads in flight
 

@@ -1,7 +1,7 @@
 // Stable least-significant-digit sort: the histogram of all digits, and a pass over one of them.
 //
 // Tiles take their numbers from a ticket, so that every tile a block waits for has begun.
-#include "lsd_tile.cuh"
+#include "stable_tile.cuh"
 
 namespace gpusort {
 
@@ -31,13 +31,14 @@ template <class Source, class Sink, class Value, class Count, int kThreads, int 
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     lsd_pass(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
              const Count* starts, Count* status, u32* tickets) {
-    using Tile = LsdTile<typename Source::Code, Value, Count, kThreads, kItems>;
+    using Digits = ByteDigits<typename Source::Code>;
+    using Tile = StableTile<typename Source::Code, Value, Digits, Count, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);
     __syncthreads();  // the ticket is drawn before the tile is read
-    Tile::template pass<Source, Sink>(keys_in, values_in, keys_out, values_out, n, shift, starts, status, shared.ticket,
-                                      shared);
+    Tile::template pass<Source, Sink>(keys_in, values_in, keys_out, values_out, n, Digits{shift}, starts, status,
+                                      shared.ticket, shared);
 }
 
 }  // namespace gpusort

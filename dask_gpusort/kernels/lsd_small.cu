@@ -6,7 +6,7 @@
 //   count  |meet|  scan  pass 0  |meet|  pass 1  |meet|  ...  last pass
 //
 //   keys_in -> codes[...] -> ... -> codes[0] -> keys_out         codes[1] may be keys_out
-#include "lsd_tile.cuh"
+#include "stable_tile.cuh"
 
 namespace gpusort {
 
@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
              void* positions_out, u32 n, u32* counts, u32* status, u32* arrivals) {
     using Code = typename Source::Code;
     using Between = Codes<Code>;
-    using Tile = LsdTile<Code, Value, u32, kThreads, kItems>;
+    using Digits = ByteDigits<Code>;
+    using Tile = StableTile<Code, Value, Digits, u32, kThreads, kItems>;
     using Counter = DigitCounter<Code>;
     using Scan = LeanScan<u32, kThreads>;
     constexpr int kPasses = sizeof(Code);
@@ -72,16 +73,17 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
         wanted &= wanted - 1;
         const u32 slot = __popc(wanted) & 1;  // of what this pass reads, if it is not the first
         u32* own_status = status + Offset(pass) * tiles * kRadix;
+        const Digits digits{pass * kDigitBits};
         for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             if (first) {
-                Tile::template pass<Source, Between>(keys_in, nullptr, codes[1 - slot], values[1 - slot], n,
-                                                     pass * kDigitBits, starts[pass], own_status, tile, shared);
+                Tile::template pass<Source, Between>(keys_in, nullptr, codes[1 - slot], values[1 - slot], n, digits,
+                                                     starts[pass], own_status, tile, shared);
             } else if (wanted) {
                 Tile::template pass<Between, Between>(codes[slot], values[slot], codes[1 - slot], values[1 - slot], n,
-                                                      pass * kDigitBits, starts[pass], own_status, tile, shared);
+                                                      digits, starts[pass], own_status, tile, shared);
             } else {
-                Tile::template pass<Between, Sink>(codes[slot], values[slot], keys_out, positions_out, n,
-                                                   pass * kDigitBits, starts[pass], own_status, tile, shared);
+                Tile::template pass<Between, Sink>(codes[slot], values[slot], keys_out, positions_out, n, digits,
+                                                   starts[pass], own_status, tile, shared);
             }
             __syncthreads();  // the tile is written out before the next one takes its place
         }

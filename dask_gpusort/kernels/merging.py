@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from . import merge_tuning, words
+from .arguments import INDEX_LIMIT
 from .dtypes import device_key
 from .less import by_expression, launch_compared
 from .loader import require_cupy
 from .merge_sort import PART_BYTES, PARTS_SOURCE, merge_instance, plan_blocks
-from .sorting import INDEX_LIMIT, gather
+from .transform import gather
 
 SOURCE = "merge_runs.cu"
 CODE_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}

@@ -22,7 +22,7 @@ from .finish import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_f
 from .histogram import MAP_BYTES, MAP_THREADS, count_fine, judge_whole, sample_quantiles
 from .limits import finish_shapes, fit_tile, main_shapes, most_fine
 from .loader import Readback, launch, require_cupy
-from .partition import BY_SHARE, EITHER, PLAIN, fine_digits, run_partition
+from .partition import BY_SHARE, EITHER, PLAIN, Digits, fine_digits, run_partition
 from .refine import refine
 
 OUTLINE_BYTES = slice(60, 76)  # of QuantileMap: from `plain` to `narrow`
@@ -108,7 +108,7 @@ def sort_parts(elements: Elements, keys: Any, n: int, arrays: Arrays, may_declin
     if coarse is None:
         return False
     inner = replace(wide, source=elements.codes)
-    for begin, end in pairwise([0, *Readback(coarse.cursors).wait()]):
+    for begin, end in pairwise([0, *Readback(coarse.buckets.cursors).wait()]):
         if begin == end:
             continue
         # What was the target of the last pass is that of the next one.
@@ -205,39 +205,61 @@ class Outline(NamedTuple):
 
 
 @dataclass
-class Coarse:
-    """Elements in the buckets of the first level, and what tells the second from them.
+class BucketMap:
+    """The buckets of both levels: how elements are told their own, and where each begins.
 
     Attributes
     ----------
-    elements : Elements
-        By narrow codes, where those of all keys lie close.
-    arrays : Arrays
-    tile : tuning.Tile
     quantiles : cupy.ndarray
-        The map of all levels.
+        The map of both levels.
     scale, maps : str
         Where codes stand in it, and its kind, as C++ has them.
+    is_narrow : bool
+        The codes of a sample lie close.
     fine_bits : int
         Of a fine bucket's number, those below the coarse bucket's.
-    num_coarse : int
-    cursors : cupy.ndarray, shape (num_coarse,)
-        Ends of the coarse buckets.
+    num_coarse, num_fine : int
     places : dict
         Addresses of the tables, in `memory`.
     """
 
-    elements: Elements
-    arrays: Arrays
-    tile: tuning.Tile
     quantiles: Any
     scale: str
     maps: str
+    is_narrow: bool
     fine_bits: int
     num_coarse: int
-    cursors: Any
+    num_fine: int
     places: dict[str, int]
     memory: Any
+
+    def digits(self, is_coarse: bool) -> Digits:
+        """The digits of a level."""
+        return fine_digits(self.scale, self.maps, is_coarse)
+
+    def table(self, name: str, count: int) -> Any:
+        """A table of 64-bit words: shape (count,)."""
+        return self.memory[self.places[name] - self.memory.data.ptr :][: 8 * count].view(np.uint64)
+
+    @property
+    def cursors(self) -> Any:
+        """Starts of the coarse buckets, and once they are filled their ends: shape (num_coarse,)."""
+        return self.table("coarse_cursors", self.num_coarse)
+
+    @property
+    def starts(self) -> Any:
+        """Starts of the fine buckets, and the end of all: shape (num_fine + 1,)."""
+        return self.table("starts", self.num_fine + 1)
+
+
+@dataclass
+class Coarse:
+    """Elements in the buckets of the first level: by narrow codes, where those of all keys lie close."""
+
+    elements: Elements
+    arrays: Arrays
+    tile: tuning.Tile
+    buckets: BucketMap
 
 
 @dataclass
@@ -277,6 +299,33 @@ def partition_coarse(
     may_decline: bool,
 ) -> Coarse | None:
     """Sample, count, and one partition into `codes[0]`; `None` where the sort is declined."""
+    buckets = map_buckets(elements, keys, n, num_fine, fine_per_coarse, may_decline=may_decline)
+    if buckets is None:
+        return None
+    if buckets.is_narrow and elements.narrow is not None and (base := base_of(buckets.quantiles)) is not None:
+        elements = replace(elements.narrow, base=base)
+        arrays, buckets.scale = arrays.hold(elements, n), elements.narrow_scale
+    tile = describe_segments(elements, buckets)
+    run_partition(
+        elements,
+        tile,
+        buckets.digits(True),
+        elements.source,
+        -(-n // tile.keys),
+        (keys, payload),
+        (arrays.codes[0], arrays.payloads[0]),
+        buckets.quantiles,
+        buckets.fine_bits,
+        (buckets.places["whole"], 1),
+        buckets.places["coarse_cursors"],
+    )
+    return Coarse(elements, arrays, tile, buckets)
+
+
+def map_buckets(
+    elements: Elements, keys: Any, n: int, num_fine: int, fine_per_coarse: int, *, may_decline: bool
+) -> BucketMap | None:
+    """Sample and count; `None` where the sort is declined."""
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
     quantiles = sample_quantiles(elements, keys, n, num_fine, judge_whole(n, num_fine) if may_decline else None)
@@ -303,33 +352,17 @@ def partition_coarse(
     if found.is_uneven and may_decline:
         return None
     scale = elements.scale if found.by_value else elements.code_scale
-    maps = PLAIN if found.is_plain else BY_SHARE
-    if found.is_narrow and elements.narrow is not None and (base := base_of(quantiles)) is not None:
-        elements = replace(elements.narrow, base=base)
-        arrays, scale = arrays.hold(elements, n), elements.narrow_scale
+    maps, is_narrow = PLAIN if found.is_plain else BY_SHARE, bool(found.is_narrow)
+    return BucketMap(quantiles, scale, maps, is_narrow, fine_bits, num_coarse, num_fine, places, memory)
+
+
+def describe_segments(elements: Elements, buckets: BucketMap) -> tuning.Tile:
+    """Make the coarse buckets segments of the second level; gives its tile."""
     tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
-    launch(
-        "count.cu",
-        f"describe_segments<{tile.keys}>",
-        1,
-        SCAN_THREADS,
-        (places["starts"], np.uint32(num_fine), np.uint32(fine_bits), places["coarse_cursors"], places["coarse"]),
-    )
-    run_partition(
-        elements,
-        tile,
-        fine_digits(scale, maps, True),
-        elements.source,
-        -(-n // tile.keys),
-        (keys, payload),
-        (arrays.codes[0], arrays.payloads[0]),
-        quantiles,
-        fine_bits,
-        (places["whole"], 1),
-        places["coarse_cursors"],
-    )
-    cursors = memory[: 8 * num_coarse].view(np.uint64)
-    return Coarse(elements, arrays, tile, quantiles, scale, maps, fine_bits, num_coarse, cursors, places, memory)
+    places, numbers = buckets.places, (np.uint32(buckets.num_fine), np.uint32(buckets.fine_bits))
+    arguments = (places["starts"], *numbers, places["coarse_cursors"], places["coarse"])
+    launch("count.cu", f"describe_segments<{tile.keys}>", 1, SCAN_THREADS, arguments)
+    return tile
 
 
 def sort_two_levels(
@@ -343,25 +376,37 @@ def sort_two_levels(
     may_decline: bool,
 ) -> Left | None:
     """Two partitions and the finish; `None` where it is declined."""
-    fine_per_coarse = 1 << num_fine.bit_length() // 2
-    coarse = partition_coarse(elements, keys, n, arrays, num_fine, fine_per_coarse, payload, may_decline)
+    coarse = partition_coarse(elements, keys, n, arrays, num_fine, split_fine(num_fine), payload, may_decline)
     if coarse is None:
         return None
-    elements, arrays, places = coarse.elements, coarse.arrays, coarse.places
-    codes, payloads = arrays.codes, arrays.payloads
+    first = coarse.arrays.codes[0], coarse.arrays.payloads[0]
+    return finish_coarse(coarse, coarse.buckets.digits(False), coarse.elements.codes, first, n, shape)
+
+
+def split_fine(num_fine: int) -> int:
+    """Fine buckets of a coarse one: about as many as there are coarse ones."""
+    return 1 << num_fine.bit_length() // 2
+
+
+def finish_coarse(
+    coarse: Coarse, digits: Digits, source: str, sources: tuple[Any, Any], n: int, shape: tuning.Finish
+) -> Left:
+    """The second level, from `sources` in coarse buckets into `codes[1]`, and the finish."""
+    elements, arrays, mapped = coarse.elements, coarse.arrays, coarse.buckets
+    target, places, num_fine = (arrays.codes[1], arrays.payloads[1]), mapped.places, mapped.num_fine
     run_partition(
         elements,
         coarse.tile,
-        fine_digits(coarse.scale, coarse.maps, False),
-        elements.codes,
-        -(-n // coarse.tile.keys) + coarse.num_coarse,
-        (codes[0], payloads[0]),
-        (codes[1], payloads[1]),
-        coarse.quantiles,
-        coarse.fine_bits,
-        (places["coarse"], coarse.num_coarse),
+        digits,
+        source,
+        -(-n // coarse.tile.keys) + mapped.num_coarse,
+        sources,
+        target,
+        mapped.quantiles,
+        mapped.fine_bits,
+        (places["coarse"], mapped.num_coarse),
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
-    run_finish_even(elements, shape, elements.codes, codes[1], payloads[1], arrays, buckets, n / num_fine)
+    run_finish_even(elements, shape, elements.codes, *target, arrays, buckets, n / num_fine)
     return Left(elements, arrays, 1, buckets.overflow, buckets.segments)

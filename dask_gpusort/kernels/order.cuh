@@ -144,4 +144,15 @@ struct KeyOrder {
     }
 };
 
+// One-to-one codes in the place of the keys.
+template <class Order>
+struct CodesOf {
+    using Raw = typename Order::Code;
+    using Code = typename Order::Code;
+
+    static __device__ __forceinline__ Code encode(Raw code) { return code; }
+    static __device__ __forceinline__ Raw decode(Code code) { return code; }
+    static __device__ __forceinline__ Code canonical(Code code) { return Order::canonical(code); }
+};
+
 }  // namespace gpusort

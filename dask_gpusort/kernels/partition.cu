@@ -10,11 +10,15 @@
 //   reserve   scan of counts -> place in the tile; cursors[digit] += counts[digit] -> place in the output
 //   scatter   codes to shared memory in digit order
 //   store     shared memory to the output, runs of one digit together
+//
+// `partition_stable` keeps the order inside a bucket, with values of any width beside the keys: from then on the place of
+// a key in the output tells ties apart as its position in the input did.
 #include "block.cuh"
 #include "crowding.cuh"
 #include "digits.cuh"
 #include "elements.cuh"
 #include "find_segment.cuh"
+#include "stable_tile.cuh"
 
 namespace gpusort {
 
@@ -34,6 +38,7 @@ struct FineDigits {
     using Code = typename Scale::Code;
     static constexpr bool kCopied = kCoarse && kMaps != Maps::kPlain;
     static constexpr int kSharedWords = kCopied ? kMapWords : kWordsPerVector;
+    static constexpr bool kIsCheap = kMaps == Maps::kPlain && Scale::kIsCheap;
     FineMap<Scale> map;
     u32 fine_bits;
     bool plain;
@@ -53,8 +58,31 @@ struct FineDigits {
         const u32 fine = plain ? map.fine_plain(code) : map.fine_by_share(code);
         return kCoarse ? fine >> fine_bits : fine & ((1u << fine_bits) - 1);
     }
-    __device__ __forceinline__ bool is_cheap() const { return kMaps == Maps::kPlain && Scale::kIsCheap; }
+    __device__ __forceinline__ bool is_cheap() const { return kIsCheap; }
     __device__ __forceinline__ bool is_empty() const { return false; }
+};
+
+// The same of codes that have a place below them.
+template <class Digits>
+struct OfPacked : Digits {
+    using Digits::Digits;
+
+    template <class Value>
+    __device__ __forceinline__ u32 digit(u64 code, Value value) const {
+        return Digits::digit(u32(code >> kPositionBits), value);
+    }
+};
+
+// The same of one-to-one codes, for a tile of a stable pass: those that compare equal share a digit.
+template <class Order, class Digits>
+struct OfKeys : Digits {
+    static constexpr bool kKept = !Digits::kIsCheap;
+    using Digits::Digits;
+
+    __device__ __forceinline__ u32 digit(typename Order::Code code) const {
+        return Digits::digit(Order::canonical(code), NoPayload{});
+    }
+    __device__ __forceinline__ u32 greatest() const { return digit(typename Order::Code(~typename Order::Code(0))); }
 };
 
 // Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
@@ -123,12 +151,12 @@ __device__ __forceinline__ void partition_tile(const void* keys_in, const Value*
     // All keys are on their way before the first one is waited for.
     const typename Source::Raw* keys = static_cast<const typename Source::Raw*>(keys_in) + first + t;
     typename Source::Raw raws[kItems];
-    Value values[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         if (is_filled(k)) raws[k] = keys[k * kThreads];
-        values[k] = is_filled(k) ? load_payload(values_in, first + k * kThreads + t, 0) : Value{};
     }
+    // Read, or made, where it is needed: registers for all of a thread's would be those of a block.
+    const auto value_of = [&](int k) { return load_payload(values_in, first + k * kThreads + t, 0); };
     const Digits digits(map, segment, fine_bits, base, shared.map_words);
     if (digits.is_empty()) return;  // a segment of one code; the whole block leaves
     if (t < kMaxDigits) shared.counts[t] = 0;
@@ -138,7 +166,7 @@ __device__ __forceinline__ void partition_tile(const void* keys_in, const Value*
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         codes[k] = is_filled(k) ? Source::encode(raws[k], first + k * kThreads + t, base) : Code(0);
-        slots[k] = is_filled(k) ? digits.digit(codes[k], values[k]) : kNoDigit;
+        slots[k] = is_filled(k) ? digits.digit(codes[k], value_of(k)) : kNoDigit;
     }
     rank_tile<kFull>(shared.counts, slots);
     __syncthreads();  // all ranks are claimed before the counts are scanned
@@ -159,7 +187,7 @@ __device__ __forceinline__ void partition_tile(const void* keys_in, const Value*
         const u32 at = shared.counts[digit] + (slots[k] & ((1u << kRankBits) - 1));
         shared.codes[at] = codes[k];
         if (!cheap) shared.digits[at] = u16(digit);
-        if constexpr (kHasPayload<Value>) shared.values[at] = values[k];
+        if constexpr (kHasPayload<Value>) shared.values[at] = value_of(k);
     }
     __syncthreads();  // the tile is in digit order before it is written out
 #pragma unroll
@@ -196,6 +224,23 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     };
     if (left >= kTile) move(Truth<true>{});
     else move(Truth<false>{});
+}
+
+// A whole array by its coarse digits (at most kRadix), stable: one-to-one codes and values. Tiles take their numbers from
+// a ticket, so that every tile a block waits for has begun.
+template <class Source, class Value, class Digits, int kThreads, int kItems, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+    partition_stable(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
+                     Offset n, const void* map, u32 fine_bits, const Offset* starts, u32* status, u32* tickets) {
+    using Code = typename Source::Code;
+    using Tile = StableTile<Code, Value, Digits, u32, kThreads, kItems>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
+    const Digits digits(map, nullptr, fine_bits, 0, shared.map_words);
+    if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);
+    __syncthreads();  // the ticket is drawn and the map is copied before the tile is read
+    Tile::template pass<Source, Codes<Code>>(keys_in, values_in, codes_out, values_out, n, digits, starts, status,
+                                             shared.ticket, shared);
 }
 
 }  // namespace gpusort

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from . import tuning
-from .elements import Elements
-from .loader import launch
+from .dtypes import DeviceKey
+from .elements import WIDTHS, Elements
+from .limits import fit_stable
+from .loader import launch, require_cupy
 
+RADIX = 256  # kRadix in lsd_digits.cuh: most digits of a stable pass
 PLAIN, BY_SHARE, EITHER = "Maps::kPlain", "Maps::kByShare", "Maps::kEither"
 
 
@@ -65,3 +68,28 @@ def run_partition(
     shared = tile.shared_bytes(*elements.shape, tile.digits, digits.map_words)
     ends = cursors, np.uint64(elements.base)
     launch("partition.cu", name, blocks, tile.threads, (*arguments, *ends), shared)
+
+
+def run_partition_stable(
+    key: DeviceKey,
+    value_type: str,
+    digits: Digits,
+    n: int,
+    sources: tuple[Any, Any],
+    targets: tuple[Any, Any],
+    quantiles: Any,
+    fine_bits: int,
+    starts: Any,
+) -> None:
+    """Move every key and its value to the bucket of its digit, as one-to-one codes, in the order of the input."""
+    code_bytes, payload_bytes = key.itemsize, WIDTHS[value_type]
+    storage = code_bytes, payload_bytes, digits.map_words, True
+    tile = fit_stable(tuning.STABLE[code_bytes, payload_bytes], *storage)
+    tiles = -(-n // tile.keys)
+    status = require_cupy().zeros(tiles * RADIX + 1, np.uint32)
+    name = (
+        f"partition_stable<Keys<{key.order}>, {value_type}, OfKeys<{key.order}, {digits.name}>, "
+        f"{tile.threads}, {tile.items}, {tile.blocks}>"
+    )
+    arguments = (*sources, *targets, np.uint64(n), quantiles, np.uint32(fine_bits), starts, status, status[-1:])
+    launch("partition.cu", name, tiles, tile.threads, arguments, tuning.stable_shared_bytes(tile, *storage))

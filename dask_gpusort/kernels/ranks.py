@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import check_array
 from .dtypes import device_key
 from .loader import launch, require_cupy
-from .sorting import check_array
 
 #: Of a block: few, so that some thousand samples are spread over many multiprocessors, each look waits for memory.
 THREADS = 128

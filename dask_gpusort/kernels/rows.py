@@ -18,24 +18,17 @@ from typing import Any
 import numpy as np
 
 from . import tuning
+from .arguments import check_array, check_indexable, prepare_out
 from .dtypes import DeviceKey, device_key
-from .elements import Arrays, Elements
+from .elements import Arrays, Elements, indexed_elements
 from .finish import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
 from .histogram import Judge, sample_quantiles
-from .limits import count_row_bytes, finish_shapes, fit_tile, main_shapes, most_row_digits, multiprocessors
+from .limits import count_row_bytes, finish_shapes, fit_tile, main_shapes, most_row_digits, multiprocessors, needs_spare
 from .loader import Readback, launch, require_cupy
 from .msd import OUTLINE_BYTES, Outline
 from .partition import BY_SHARE, PLAIN, fine_digits, run_partition
 from .refine import refine
-from .sorting import (
-    check_array,
-    check_indexable,
-    indexed_elements,
-    needs_spare,
-    plain_elements,
-    prepare_out,
-    sort_plain,
-)
+from .sorting import plain_elements, sort_plain
 
 FEWEST_CODE_BYTES = 4  # of the blocks' codes
 

@@ -3,6 +3,15 @@
 
 namespace gpusort {
 
+constexpr int kSectorBytes = 32;  // of device memory, that one access fetches at least
+
+// Calls the sector of an address into the second-level cache.
+__device__ __forceinline__ void prefetch(const void* address) {
+#if __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
 __device__ __forceinline__ Offset element_of_thread() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
 
 template <class Order>
@@ -17,9 +26,13 @@ __global__ void decode_codes(const typename Order::Code* codes_in, typename Orde
     if (i < n) keys_out[i] = Order::decode(codes_in[i]);
 }
 
+// Where positions stay near their places, the values `ahead` of a place are called in order, before they are wanted in
+// any order: random sectors come at a quarter of the memory's speed. None are where `ahead` is 0.
 template <class Value, class Position>
-__global__ void gather(const Value* values_in, const Position* positions, Value* values_out, Offset n) {
+__global__ void gather(const Value* values_in, const Position* positions, Value* values_out, Offset n, Offset ahead) {
+    constexpr Offset kPerSector = sizeof(Value) < kSectorBytes ? kSectorBytes / sizeof(Value) : 1;
     const Offset i = element_of_thread();
+    if (ahead > 0 && i % kPerSector == 0 && i + ahead < n) prefetch(values_in + i + ahead);
     if (i < n) values_out[i] = values_in[positions[i]];
 }
 

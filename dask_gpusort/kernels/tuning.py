@@ -103,22 +103,22 @@ FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
         Finish(512, 12, 4096, 2, 3, 9),
         Finish(512, 25, 8192),
         Finish(1024, 16, 8192),
-        Finish(1024, 25, 16384),
+        Finish(1024, 25, 16384, 1, 1),
     ),
     (8, 0): (
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
         Finish(512, 12, 4096, 2, 3, 9),
-        Finish(1024, 13, 8192),
-        Finish(1024, 17, 16384),
+        Finish(1024, 13, 8192, 1, 1),
+        Finish(1024, 17, 16384, 1, 1),
     ),
     (8, 4): (
         Finish(128, 2, 512),
         Finish(128, 9, 1024, 4),
         Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9),
-        Finish(1024, 13, 8192),
+        Finish(512, 12, 4096, 2, 2, 9),
+        Finish(1024, 13, 8192, 1, 1),
     ),
 }
 
@@ -177,31 +177,63 @@ PARTITIONED_KEYS = {4: (1 << 24, MOST_TWO_LEVELS)}
 LSD: dict[tuple[int, int], Tile] = {
     (1, 0): Tile(512, 16),
     (1, 4): Tile(512, 16),
+    (1, 8): Tile(512, 12),
+    (1, 16): Tile(512, 7),
     (2, 0): Tile(512, 16),
     (2, 4): Tile(512, 16),
+    (2, 8): Tile(512, 12),
+    (2, 16): Tile(512, 7),
     (4, 0): Tile(512, 20),
     (4, 4): Tile(512, 16),
     (4, 8): Tile(512, 12),
+    (4, 16): Tile(512, 7),
     (8, 0): Tile(512, 15),
     (8, 4): Tile(512, 12),
     (8, 8): Tile(512, 8),
+    (8, 16): Tile(512, 5),
 }
+
+# The stable first level of pairs, by code and value bytes: two blocks a multiprocessor, with a digit kept a code.
+STABLE: dict[tuple[int, int], Tile] = {
+    (4, 1): Tile(512, 16),
+    (4, 2): Tile(512, 16),
+    (4, 4): Tile(512, 16),
+    (4, 8): Tile(512, 11),
+    (4, 16): Tile(512, 6),
+    (8, 1): Tile(512, 12),
+    (8, 2): Tile(512, 12),
+    (8, 4): Tile(512, 11),
+    (8, 8): Tile(512, 8),
+    (8, 16): Tile(512, 5),
+}
+# Pairs from which on that first level moves the values, by code bytes: of fewer the cache holds the values anyway.
+MOVED_PAIRS = {4: 1 << 24, 8: 1 << 23}
+# More keys than this share of all in buckets that fit no block, and 32-bit keys take less time by stable passes.
+CROWDED_SHARE = 0.3
+# Values are called into the cache so many coarse buckets before they are gathered; 0: they are not.
+GATHER_AHEAD = 1
 
 # All passes in one launch, by code bytes: for as many tiles as multiprocessors, and for more. From one block's keys on,
 # to where the partitions take less time.
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
-LSD_WORDS = 288  # kWords in lsd_tile.cuh
+STABLE_WORDS = 288  # kWords in stable_tile.cuh
 # Up to here every byte has a pass, and the device is not asked which it needs.
 LSD_ALL_PASSES = 1 << 24
-# Pairs of 32-bit keys move their values through the passes from here on; below, values are gathered.
+# Pairs of keys up to 32 bits move their values through the passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
 LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of lsd_sort, and some
 
 
-def lsd_shared_bytes(tile: Tile, code_bytes: int, payload_bytes: int) -> int:
-    """Bytes of `LsdTile::SharedStorage`: codes, values, two words a warp and digit, moves, a sum a warp, the ticket."""
+def stable_shared_bytes(
+    tile: Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
+) -> int:
+    """Bytes of `StableTile::SharedStorage`: codes or map, values, two words a warp and digit, moves, and some.
+
+    Those are a sum a warp, the ticket, and a byte a code where digits are kept.
+    """
     warps = tile.threads // WARP_THREADS
     payload = tile.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
-    parts = tile.keys * code_bytes + payload + warps * LSD_WORDS * 8 + 256 * 8 + warps * 4 + 4 * PADDED_EMPTY_BYTES
+    parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + 256 * 8 + warps * 4
+    parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT

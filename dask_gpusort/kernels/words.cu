@@ -162,12 +162,4 @@ __global__ void __launch_bounds__(kColumnThreads)
     ranks_out[i] = (long long)low;
 }
 
-// values_in[positions] for keys of several words.
-template <class Value>
-__global__ void __launch_bounds__(kColumnThreads)
-    gather_wide(const Value* values_in, const long long* positions, Value* values_out, Offset n) {
-    const Offset i = thread_of_grid();
-    if (i < n) values_out[i] = values_in[positions[i]];
-}
-
 }  // namespace gpusort

@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import check_array, check_indexable, prepare_out
 from .dtypes import DeviceKey, device_key
 from .loader import launch, require_cupy
-from .sorting import check_array, check_indexable, gather, prepare_out, sort_indexed
+from .pairs import sort_indexed, sort_pairs
+from .transform import gather
 
 SOURCE = "words.cu"
 COLUMN_THREADS = 256  # kColumnThreads in words.cu
@@ -151,13 +153,21 @@ def argsort_columns(columns: Sequence[Column], n: int, out: Any) -> Any:
     del word
     if len(words) == 1:
         return out
+    starts = mark_starts(ordered)
+    if starts is not None:
+        break_ties(words[1:], out, starts)
+    return out
+
+
+def mark_starts(ordered: Any) -> Any | None:
+    """Where a sorted word differs from the one before it: bool, shape (n,); `None` where all do."""
+    cupy = require_cupy()
+    n = ordered.size
     starts = cupy.empty(n, np.bool_)
     ties = cupy.zeros(1, np.uint64)
     arguments = (ordered, np.uint64(n), starts, ties)
     launch(SOURCE, "mark_starts<u64>", blocks_of(n), COLUMN_THREADS, arguments)
-    if int(ties.get()[0]):
-        break_ties(words[1:], out, starts)
-    return out
+    return starts if int(ties.get()[0]) else None
 
 
 def break_ties(words: Sequence[Sequence[Bits]], positions: Any, starts: Any) -> None:
@@ -332,7 +342,7 @@ def encode_complex(keys: Any, high: Any, low: Any, stride: int, descending: bool
 
 
 def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
-    """Ranks of complex128 needles among sorted complex128 keys; parameters as `sorting.search_sorted`.
+    """Ranks of complex128 needles among sorted complex128 keys; parameters as `transform.search_sorted`.
 
     Returns
     -------
@@ -360,7 +370,7 @@ def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
     Parameters
     ----------
     codes : cupy.ndarray, shape (n,)
-        As `sorting.encode` gives them.
+        As `transform.encode` gives them.
     dtype : dtype
         Of the keys.
     descending : bool
@@ -395,10 +405,7 @@ def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any
     out = prepare_out(out, (n,), np.int64)
     if n == 0:
         return out
-    both = require_cupy().empty((2, n), np.uint64)
-    encode_complex(keys, both[0], both[1], 1, descending, closed=True)
-    key = device_key(np.uint64)
-    return argsort_columns([Column(both[0], key), Column(both[1], key)], n, out)
+    return argsort_columns(wide_columns(keys, descending), n, out)
 
 
 def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
@@ -410,14 +417,28 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     """
     check_complex(keys)
     out = prepare_out(out, keys.shape, np.complex128)
-    return gather_wide(keys, argsort_wide(keys, descending=descending), out)
-
-
-def gather_wide(values: Any, positions: Any, out: Any = None) -> Any:
-    """`values[positions]` for values of 16 bytes and int64 positions."""
-    out = require_cupy().empty(positions.size, values.dtype) if out is None else out
-    if out.data.ptr == values.data.ptr:
-        values = values.copy()
-    arguments = (values, positions, out, np.uint64(positions.size))
-    launch(SOURCE, "gather_wide<Words<2>>", blocks_of(positions.size), COLUMN_THREADS, arguments)
+    cupy, n = require_cupy(), keys.size
+    if n == 0:
+        return out
+    columns = wide_columns(keys, descending)
+    words = lay_out(columns, n)
+    if not words:
+        out[...] = keys
+        return out
+    ordered, _ = sort_pairs(make_word(words[0], n), keys, values_out=out)
+    starts = mark_starts(ordered) if len(words) > 1 else None
+    if starts is not None:
+        # The further words of the keys as they stand now, in the memory of those in input order.
+        encode_complex(out, columns[0].keys, columns[1].keys, 1, descending, closed=True)
+        positions = cupy.arange(n, dtype=np.int64)
+        break_ties(words[1:], positions, starts)
+        gather(out, positions, out)
     return out
+
+
+def wide_columns(keys: Any, descending: bool) -> list[Column]:
+    """Both words of complex128 keys, as columns that can be told apart by few bits."""
+    both = require_cupy().empty((2, keys.size), np.uint64)
+    encode_complex(keys, both[0], both[1], 1, descending, closed=True)
+    key = device_key(np.uint64)
+    return [Column(word, key) for word in both]

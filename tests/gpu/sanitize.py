@@ -14,9 +14,11 @@ import numpy as np
 from gpu_data import make_keys
 
 from dask_gpusort import kernels
+from dask_gpusort.kernels import tuning
 
 SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
 TWO_LEVELS = (1 << 22) + 12_345  # more buckets than one level of partition makes
+MOVED = 5 << 20  # pairs whose values move at the first of two levels
 
 
 def check(got: object, wanted: object) -> None:
@@ -51,6 +53,13 @@ def main() -> None:
             check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
     values = np.arange(TWO_LEVELS, dtype=np.uint64)
     check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
+    tuning.MOVED_PAIRS.update({4: 1, 8: 1})
+    for dtype in ("u4", "f8"):
+        keys = make_keys(dtype, MOVED, "random")
+        order = np.argsort(keys, kind="stable")
+        for values_dtype in ("u1", "f4", "u8", "c16"):
+            values = np.arange(MOVED).astype(values_dtype)
+            check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], values[order])
     for distribution in ("random", "zipf"):
         rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
         check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))

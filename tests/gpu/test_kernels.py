@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_data import DISTRIBUTIONS, DTYPES, make_keys, special_keys
+from gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -20,6 +20,7 @@ TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile i
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
 MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
+TWO_LEVELS = (1 << 23) + 5  # of partition, whatever is sorted
 SMALL = sorted({tile.keys for tiles in tuning.LSD_SMALL.values() for tile in tiles})
 
 
@@ -146,6 +147,67 @@ def test_more_keys_than_31_bits_count(cp: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["u4", "i4", "u8", "f4"])
 def test_large_pairs(cp: Any, guarded: Any, dtype: str, values_dtype: str, distribution: str) -> None:
     keys, values = make_keys(dtype, LARGE, distribution), make_keys(values_dtype, LARGE, "random", seed=4)
+    keys_out, values_out = guarded(LARGE, dtype), guarded(LARGE, values_dtype)
+    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out)
+    order = expected_positions(keys, False)
+    assert_bits(keys_out, keys[order])
+    assert_bits(values_out, values[order])
+
+
+def assert_moved_pairs(
+    cp: Any, guarded: Any, monkeypatch: Any, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], **options: Any
+) -> None:
+    """Pairs whose values move at the first level, whatever their number, or are left to stable passes."""
+    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    keys_out, values_out = guarded(keys.size, keys.dtype), guarded(values.size, values.dtype).reshape(values.shape)
+    kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, **options)
+    order = expected_positions(keys, options.get("descending", False))
+    assert_bits(keys_out, keys[order])
+    assert_bits(values_out, values[order])
+
+
+@pytest.mark.parametrize("values_dtype", ["u1", "i2", "f4", "u8", "c16"])
+@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "c8"])
+def test_moved_pairs(cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str) -> None:
+    values = random_bits(np.random.default_rng(5), np.dtype(values_dtype), TWO_LEVELS)
+    keys = make_keys(dtype, TWO_LEVELS, "random")
+    assert_moved_pairs(cp, guarded, monkeypatch, keys, values, descending=values_dtype == "i2")
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8", "c8"])
+def test_moved_pairs_of_any_distribution(
+    cp: Any, guarded: Any, monkeypatch: Any, dtype: str, distribution: str
+) -> None:
+    keys = make_keys(dtype, TWO_LEVELS, distribution)
+    for descending in (False, True):
+        positions = np.arange(TWO_LEVELS, dtype="u8")  # tell whether equal keys keep their order
+        assert_moved_pairs(cp, guarded, monkeypatch, keys, positions, descending=descending)
+
+
+@pytest.mark.parametrize("distribution", ["random", "zipf"])
+@pytest.mark.parametrize(("dtype", "values_dtype"), [("u4", "u4"), ("u8", "u8"), ("f8", "c16")])
+def test_moved_pairs_around_the_tile(
+    cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str, distribution: str
+) -> None:
+    tile = tuning.STABLE[np.dtype(dtype).itemsize, np.dtype(values_dtype).itemsize].keys
+    whole = TWO_LEVELS // tile * tile
+    for n in (whole - 1, whole, whole + 1):
+        keys, values = make_keys(dtype, n, distribution), np.arange(n).astype(values_dtype)
+        assert_moved_pairs(cp, guarded, monkeypatch, keys, values)
+
+
+def test_rows_of_values_move_as_one(cp: Any, guarded: Any, monkeypatch: Any) -> None:
+    rows = random_bits(np.random.default_rng(6), np.dtype("u2"), 4 * TWO_LEVELS)
+    for width in (2, 3, 4):  # one access moves two and four
+        values = rows[: width * TWO_LEVELS].reshape(TWO_LEVELS, width)
+        assert_moved_pairs(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
+
+
+@pytest.mark.parametrize("values_dtype", ["u4", "f8", "c16"])
+@pytest.mark.parametrize("dtype", ["u1", "i2"])
+def test_pairs_of_narrow_keys(cp: Any, guarded: Any, dtype: str, values_dtype: str) -> None:
+    keys, values = make_keys(dtype, LARGE, "random"), np.arange(LARGE).astype(values_dtype)
     keys_out, values_out = guarded(LARGE, dtype), guarded(LARGE, values_dtype)
     kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out)
     order = expected_positions(keys, False)

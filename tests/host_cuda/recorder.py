@@ -13,8 +13,9 @@ import pytest
 
 from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, replace_loader
 
-#: Counters that a sort reads back before it ends: one level of refinement (how many buckets, what is planned).
-MOST_READS = 2
+#: Counters that a sort reads back before it ends: how many keys crowd, then one level of refinement (how many buckets,
+#: what is planned).
+MOST_READS = 3
 #: What a sample can say of keys (see `dask_gpusort.kernels.msd.Outline`).
 OUTLINES = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
 #: Of an H200; launches choose a few shapes by it.
@@ -55,10 +56,15 @@ class Recorder:
         self.outline = OUTLINES[0]
         self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
+        self.cupy.zeros = self.zeros
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
         """Reserve addresses; memory that nobody touches takes no room."""
         return np.empty(shape, dtype).view(self.cupy.ndarray)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
+        """Reserve zeros, which take no room either until they are touched."""
+        return np.zeros(shape, dtype).view(self.cupy.ndarray)
 
     def launch(
         self,
