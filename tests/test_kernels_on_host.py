@@ -309,6 +309,23 @@ def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
     assert len(taken) == (0 if stray else 4)
 
 
+@pytest.mark.parametrize("case", ["i4", "f4", "i8", "i8 and a stray"])
+def test_positions_of_keys_that_share_codes(device, monkeypatch, case):
+    """A bucket holds some hundred codes of several keys each."""
+    use_small_blocks(monkeypatch)
+    keys = np.random.default_rng(15).integers(0, TWO_LEVELS // 8, TWO_LEVELS).astype(case[:2])
+    if case[:2] == "f4":
+        keys = np.float32(1) + np.spacing(np.float32(1)) * keys
+    if "stray" in case:
+        keys[1234] = 1 << 62
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(kernels.argsort(device.array(keys)), order)
+    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(np.arange(TWO_LEVELS)))
+    np.testing.assert_array_equal(keys_out, keys[order])
+    np.testing.assert_array_equal(values_out, order)
+
+
 FLOATS = {
     "uniform": lambda rng: rng.random(TWO_LEVELS),
     "on both sides": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,

@@ -172,6 +172,10 @@ struct LinearMap {
         else distance = u32((code - least) >> drop_bits);
         return exact ? distance : __umulhi(distance, scale);
     }
+    template <class Code, class Value>
+    __device__ __forceinline__ u32 digit(Code code, Value) const {
+        return digit(code);
+    }
     // Place inside the digit, as a fraction of 2^32.
     template <class Code>
     __device__ __forceinline__ u32 fraction(Code code) const {

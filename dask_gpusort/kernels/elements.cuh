@@ -6,6 +6,7 @@
 //   Packed     key, position  -> code << 32 | position    -> position (and key)   argsort and pairs, keys to 32 bits
 //   TiedKeys   key            -> canonical code           -> key                  64-bit keys; positions are values
 //   PackedNarrowed          as Packed, of a code less the base                    64-bit keys whose codes lie so close
+//   Gathered                     a place                  -> key, value           pairs whose values lie in order of places
 //   Codes      code           -> code                                             between the passes
 //
 // A source has `Raw`, `Code`, `encode(key, position, base)` and `load(keys, i, origin, base)`; positions count from
@@ -130,6 +131,45 @@ struct TiedKeys {
         if (positions_out) static_cast<Position*>(positions_out)[i] = Position(value);
     }
 };
+
+// Addresses of values in the order of places, and of where they go.
+struct Moves {
+    u64 from;
+    u64 to;
+};
+
+// Keys, and for their places the values that lie there: a sink alone. Codes are packed where no value is beside them.
+template <class Order, class Value>
+struct Gathered {
+    using Raw = typename Order::Raw;
+
+    template <class Code, class Place>
+    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Place beside,
+                                                 u64 = 0) {
+        const Moves* moves = static_cast<const Moves*>(moves_in);
+        const Value* from = reinterpret_cast<const Value*>(__ldg(&moves->from));
+        Value* to = reinterpret_cast<Value*>(__ldg(&moves->to));
+        u32 place;
+        if constexpr (kHasPayload<Place>) {
+            place = beside;
+        } else {
+            place = u32(code);
+            code >>= kPositionBits;
+        }
+        static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code));
+        to[i] = from[place];
+    }
+};
+
+// Whether the low word of a code breaks ties of the high one.
+template <class Sink>
+constexpr bool kIsPacked = false;
+template <class Order, class Position>
+constexpr bool kIsPacked<Packed<Order, Position>> = true;
+template <class Order, class Position>
+constexpr bool kIsPacked<PackedNarrowed<Order, Position>> = true;
+template <class Order, class Value>
+constexpr bool kIsPacked<Gathered<Order, Value>> = true;
 
 template <class Code_>
 struct Codes {

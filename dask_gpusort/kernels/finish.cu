@@ -70,7 +70,22 @@ __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* v
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
-    return Tile::sort_by_bins(codes, values, size, least, greatest, shared, [&](u32 place, Code code, Value value) {
+    const LinearMap map = LinearMap::over(least, greatest, Tile::kNumBins);
+    return Tile::sort_by_bins(codes, values, size, map, shared, [&](u32 place, Code code, Value value) {
+        Sink::store(keys_out, positions_out, start + place, code, value, base);
+    });
+}
+
+// The same where keys share codes: by bins of codes and of what breaks their ties.
+template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Map, class Code>
+__device__ __noinline__ bool finish_spread(const void* codes_in, const Value* values_in, void* keys_out,
+                                           void* positions_out, Offset start, Offset origin, int size, Code least,
+                                           Code greatest, u64 base, typename Tile::SharedStorage& shared) {
+    Code codes[kItems];
+    Value values[kItems];
+    load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
+    const Map map = Tile::template spread<Map>(codes, values, size, least, greatest, shared);
+    return Tile::sort_by_bins(codes, values, size, map, shared, [&](u32 place, Code code, Value value) {
         Sink::store(keys_out, positions_out, start + place, code, value, base);
     });
 }
@@ -110,7 +125,20 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
             }
         } else {
             // Four neighbours of 64 bits to look at cost as much as the few codes of a bin.
-            sorted = Tile::sort_by_bins(codes, values, size, least, greatest, shared, emit);
+            bool few = false;
+            if constexpr (kHasPayload<Value> || kIsPacked<Sink>) {
+                using Map = SpreadMap<Code, Value, !kHasPayload<Value>>;
+                few = Map::code_of(greatest) - Map::code_of(least) < kSpreadCodes * u32(size);
+                if (few) {
+                    sorted = finish_spread<Source, Sink, Value, kThreads, kItems, Tile, Map>(
+                        codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base,
+                        shared);
+                }
+            }
+            if (!few) {
+                const LinearMap map = LinearMap::over(least, greatest, kBins);
+                sorted = Tile::sort_by_bins(codes, values, size, map, shared, emit);
+            }
         }
     }
     if (!sorted && threadIdx.x == 0) pending[1 + atomicAdd(&pending[0], 1u)] = blockIdx.x;

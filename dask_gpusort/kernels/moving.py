@@ -2,10 +2,10 @@
 
     keys, values   --stable partition-->   codes, values            by coarse bucket; the place breaks ties from here on
     codes          -----partition------>   codes, places            by fine bucket
-                   -----finish--------->   keys, places
-    values         -----gather--------->   values                   from places in one coarse bucket at a time
+                   -----finish--------->   keys, values             from places in one coarse bucket at a time
 
-Values gathered by their positions in the input come from anywhere in device memory, which reads 35 G sectors a second
+Where keys tie that differ in their bits, the finish gives places, and keys and values are gathered by them. Values
+gathered by their positions in the input come from anywhere in device memory, which reads 35 G sectors a second
 on an H200 however narrow they are. A coarse bucket of 2^20 values lies in the second-level cache.
 """
 
@@ -57,14 +57,22 @@ def sort_moved(
         buckets.fine_bits,
         buckets.places["coarse_cursors"],
     )
+    if not key.has_ties:
+        moves = cupy.asarray(np.array([moved.data.ptr, values_out.data.ptr], np.uint64))
+        gathered = replace(elements, sink=f"Gathered<{key.order}, {type_name}>")
+        sort_places(key, msd.Coarse(gathered, hold(keys_out, moves), tile, buckets), codes)
+        return True
     places = cupy.empty(n, np.uint32)
-    coarse = msd.Coarse(elements, Arrays([None, None], [None, None], keys_out, places), tile, buckets)
-    sort_places(key, coarse, codes)
-    if key.has_ties:
-        restore_ties(codes, places, keys_out, descending)
+    sort_places(key, msd.Coarse(elements, hold(keys_out, places), tile, buckets), codes)
+    restore_ties(codes, places, keys_out, descending)
     del codes
     run_gather(type_name, moved, places, values_out, tuning.GATHER_AHEAD * -(-n // buckets.num_coarse))
     return True
+
+
+def hold(keys_out: Any, places_out: Any) -> Arrays:
+    """The outputs, and no memory in between yet."""
+    return Arrays([None, None], [None, None], keys_out, places_out)
 
 
 def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.BucketMap | None:
@@ -85,14 +93,14 @@ def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.BucketMap | 
 
 
 def sort_places(key: DeviceKey, coarse: msd.Coarse, codes: Any) -> None:
-    """Sort one-to-one codes in coarse buckets: keys, tied ones canonical, and the places that they came from."""
+    """Sort one-to-one codes in coarse buckets: keys, tied ones canonical, and what the sink makes of their places."""
     cupy, n = require_cupy(), codes.size
     elements, arrays, digits = coarse.elements, coarse.arrays, coarse.buckets.digits(False)
     shape, _ = msd.finish_shape(elements, n)
     order = f"CodesOf<{key.order}>" if key.has_ties else f"KeyOrder<{RAW_TYPES[key.itemsize]}, Kind::kUnsigned, false>"
     if key.itemsize == WIDE_CODE:
         source = f"TiedKeys<{order}, u32>"
-        arrays.codes[1], arrays.payloads[1] = arrays.keys_out, arrays.positions_out
+        arrays.codes[1], arrays.payloads[1] = arrays.keys_out, cupy.empty(n, np.uint32)
     else:
         source, digits = f"Packed<{order}, u32>", replace(digits, name=f"OfPacked<{digits.name}>")
         arrays.codes[1] = cupy.empty(n, np.uint64)

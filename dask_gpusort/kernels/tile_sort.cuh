@@ -26,14 +26,37 @@ constexpr int kWindow = kMostInField - 1;  // codes that share a field stand at 
 constexpr u32 kLowBits = 0x55555555u;      // of all fields of a word
 constexpr u32 kFieldsPerKey = 10;          // fewer, and one field in a bucket of 4096 codes overflows
 
+constexpr u32 kSpreadCodes = 2;  // times as many codes as keys in the range; of fewer, several keys share each
+
 constexpr u32 kUnevenBin = 12;   // codes in one bin past which a second counting step pays
 constexpr int kArrivalBits = 4;  // of a code's rank in its bin, by arrival: holds kUnevenBin
 constexpr int kArrivalsPerWord = 32 / kArrivalBits;
 static_assert(kUnevenBin < 1u << kArrivalBits, "ranks of even bins fit");
 
+// Digits of codes and of what breaks their ties: where several keys share each code, a bin for each would hold too many.
+// Ties are broken by the code's low word (kPacked), or by the value.
+template <class Code, class Value, bool kPacked>
+struct SpreadMap {
+    LinearMap line;
+    u64 least;  // code, without what breaks ties
+    u32 least_tie;
+    u64 span;  // of what breaks ties
+    u32 exact;
+
+    static __device__ __forceinline__ u64 code_of(Code code) { return kPacked ? u64(code) >> kPositionBits : code; }
+    static __device__ __forceinline__ u32 tie_of(Code code, Value value) {
+        if constexpr (kPacked) return u32(code);
+        else return u32(value);
+    }
+    __device__ __forceinline__ u32 digit(Code code, Value value) const {
+        return line.digit((code_of(code) - least) * span + (tie_of(code, value) - least_tie));
+    }
+};
+
 template <class Code, class Value, int kThreads, int kItems, int kBins>
 struct TileSort {
     static constexpr int kTile = kThreads * kItems;
+    static constexpr int kNumBins = kBins;
     static constexpr int kBinsPerThread = kBins / kThreads;
     static constexpr int kVectorBins = kBinsPerThread % 4 == 0 ? 4 : 2;
     static constexpr int kVectors = kBinsPerThread / kVectorBins;
@@ -234,15 +257,17 @@ struct TileSort {
 
     // Counts the codes into bins, ranks of arrival packed into words, and scans the counts. Gives whether any bin of
     // the block holds more than `limit` codes.
-    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], int size, const LinearMap& map,
-                                                      u32 limit, SharedStorage& shared,
+    template <class Map>
+    static __device__ __forceinline__ bool count_bins(const Code (&codes)[kItems], const Value (&values)[kItems],
+                                                      int size, const Map& map, u32 limit, SharedStorage& shared,
                                                       u32 (&ranks)[kItems / kArrivalsPerWord + 1]) {
         clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 rank =
-                k * kThreads + int(threadIdx.x) < size ? atomicAdd(&shared.bins[map.digit(codes[k])], 1u) : 0;
+            const u32 rank = k * kThreads + int(threadIdx.x) < size
+                                 ? atomicAdd(&shared.bins[map.digit(codes[k], values[k])], 1u)
+                                 : 0;
             const u32 word = k % kArrivalsPerWord == 0 ? 0 : ranks[k / kArrivalsPerWord];
             ranks[k / kArrivalsPerWord] = word | rank << k % kArrivalsPerWord * kArrivalBits;
         }
@@ -267,38 +292,51 @@ struct TileSort {
     }
 
     // Sorts by bins of no more than one code each: every code claims the next place of its bin.
-    template <class Emit>
-    static __device__ __forceinline__ void sort_by_single_bins(const Code (&codes)[kItems], int size,
-                                                               const LinearMap& map, SharedStorage& shared, Emit emit) {
+    template <class Map, class Emit>
+    static __device__ __forceinline__ void sort_by_single_bins(const Code (&codes)[kItems],
+                                                               const Value (&values)[kItems], int size, const Map& map,
+                                                               SharedStorage& shared, Emit emit) {
         u32 ranks[kItems / kArrivalsPerWord + 1];
-        count_bins(codes, size, map, kTile, shared, ranks);
+        count_bins(codes, values, size, map, kTile, shared, ranks);
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) < size)
-                shared.code(atomicAdd(&shared.bins[map.digit(codes[k])], 1u)) = codes[k];
+                shared.code(atomicAdd(&shared.bins[map.digit(codes[k], values[k])], 1u)) = codes[k];
         }
         __syncthreads();  // every code is in its place before it is stored
         for (int i = threadIdx.x; i < size; i += kThreads) emit(u32(i), shared.code(i), Value{});
     }
 
+    // The bins of codes whose range has fewer codes than keys, or not many more. Holds two barriers.
+    template <class Map>
+    static __device__ __forceinline__ Map spread(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
+                                                 Code least, Code greatest, SharedStorage& shared) {
+        u32 ties[kItems], least_tie, greatest_tie;
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) ties[k] = Map::tie_of(codes[k], values[k]);
+        __syncthreads();  // the codes' range is read before that of the ties overwrites it
+        find_range(ties, size, shared, least_tie, greatest_tie);
+        const u64 first = Map::code_of(least), span = u64(greatest_tie) - least_tie + 1;
+        const LinearMap line = LinearMap::over(0, (Map::code_of(greatest) - first + 1) * span - 1, kBins);
+        return {line, first, least_tie, span, line.exact};
+    }
+
     // Sorts by bins, if these come out even; otherwise emits nothing.
-    template <class Emit>
+    template <class Map, class Emit>
     static __device__ __forceinline__ bool sort_by_bins(const Code (&codes)[kItems], const Value (&values)[kItems],
-                                                        int size, Code least, Code greatest, SharedStorage& shared,
-                                                        Emit emit) {
-        const LinearMap map = LinearMap::over(least, greatest, kBins);
+                                                        int size, const Map& map, SharedStorage& shared, Emit emit) {
         if (!kHasPayload<Value> && map.exact) {
-            sort_by_single_bins(codes, size, map, shared, emit);
+            sort_by_single_bins(codes, values, size, map, shared, emit);
             return true;
         }
         u32 ranks[kItems / kArrivalsPerWord + 1];
-        if (count_bins(codes, size, map, kUnevenBin, shared, ranks)) return false;
+        if (count_bins(codes, values, size, map, kUnevenBin, shared, ranks)) return false;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) >= size) continue;
             const u32 rank =
                 ranks[k / kArrivalsPerWord] >> k % kArrivalsPerWord * kArrivalBits & ((1u << kArrivalBits) - 1);
-            const u32 place = shared.bins[map.digit(codes[k])] + rank;
+            const u32 place = shared.bins[map.digit(codes[k], values[k])] + rank;
             shared.code(place) = codes[k];
             if constexpr (kHasPayload<Value>) shared.value(place) = values[k];
         }
@@ -306,7 +344,7 @@ struct TileSort {
         for (int i = threadIdx.x; i < size; i += kThreads) {
             const Code code = shared.code(i);
             const Value value = shared.value(i);
-            emit(find_place(shared, i, code, value, map.digit(code)), code, value);
+            emit(find_place(shared, i, code, value, map.digit(code, value)), code, value);
         }
         return true;
     }

@@ -206,8 +206,9 @@ STABLE: dict[tuple[int, int], Tile] = {
     (8, 8): Tile(512, 8),
     (8, 16): Tile(512, 5),
 }
-# Pairs from which on that first level moves the values, by code bytes: of fewer the cache holds the values anyway.
-MOVED_PAIRS = {4: 1 << 24, 8: 1 << 23}
+# Pairs from which on that first level moves the values, by code bytes: of fewer the cache holds the values anyway, and
+# stable passes over four bytes take less time.
+MOVED_PAIRS = {4: 1 << 26, 8: 1 << 23}
 # More keys than this share of all in buckets that fit no block, and 32-bit keys take less time by stable passes.
 CROWDED_SHARE = 0.3
 # Values are called into the cache so many coarse buckets before they are gathered; 0: they are not.
