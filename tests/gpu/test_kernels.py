@@ -361,6 +361,51 @@ def test_many_rows_that_a_block_would_hold(cp: Any) -> None:
     assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))
 
 
+FLOATS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "normal": lambda rng, n: rng.standard_normal(n) * 3 - 1,
+    "lognormal": lambda rng, n: np.exp(4 * rng.standard_normal(n)),
+    "far from zero": lambda rng, n: 1000 + rng.random(n),
+    "tiny": lambda rng, n: rng.random(n) * 1e-40,
+    "huge": lambda rng, n: (rng.random(n) - 0.5) * 6e38,
+    "some no numbers": lambda rng, n: np.where(rng.random(n) < 1e-5, np.nan, rng.random(n)),
+    "many no numbers": lambda rng, n: np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+    "infinities": lambda rng, n: np.where(rng.random(n) < 1e-5, -np.inf, rng.random(n)),
+    "zeros": lambda rng, n: np.where(rng.random(n) < 0.1, -0.0, rng.random(n) - 0.5),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_by_their_values(cp: Any, dtype: str, kind: str, descending: bool) -> None:
+    keys = FLOATS[kind](np.random.default_rng(1), TWO_LEVELS).astype(dtype)
+    source = cp.asarray(keys)
+    got = kernels.sort_keys(source, descending=descending, algorithm="msd")
+    assert_bits(got, expected_sorted(keys, descending))
+    assert_bits(kernels.argsort(source, descending=descending), expected_positions(keys, descending))
+
+
+#: Keys of 64 bits within 2^32 of each other: the least one, and how many there may be.
+CLOSE = {"2^24": (0, 1 << 24), "no power of two": (-5, 3_000_000_000), "at the end": ((1 << 63) - 1000, 1000)}
+
+
+@pytest.mark.parametrize("stray", [False, True])
+@pytest.mark.parametrize("place", CLOSE)
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_wide_keys_that_lie_close(cp: Any, dtype: str, place: str, stray: bool) -> None:
+    least, count = CLOSE[place]
+    keys = least + np.random.default_rng(2).integers(0, count, TWO_LEVELS)
+    if stray:
+        keys[1_234_567] = -(1 << 62)
+    keys = keys.view(dtype)
+    source, order = cp.asarray(keys), np.argsort(keys, kind="stable")
+    assert_bits(kernels.sort_keys(source), keys[order])
+    assert_bits(kernels.argsort(source), order)
+    assert_bits(kernels.sorted_codes(source), kernels.encode(cp.asarray(keys[order])).get())
+    assert_bits(kernels.sort_keys(source, out=source), keys[order])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_search_sorted(cp: Any, dtype: str) -> None:
     for descending in (False, True):
