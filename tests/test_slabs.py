@@ -18,7 +18,7 @@ from test_sort import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import slabs, wire
+from dask_gpusort.graph import scheduler, slabs, wire
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
@@ -437,13 +437,15 @@ def test_a_mask_hides_the_library_of_chunks_and_their_graph_tells_it(made_of):
     assert chunk_library(source * 2) == "numpy"
 
 
+@pytest.mark.parametrize("own", [None, 48 * GIB])
 @pytest.mark.parametrize("reported", [0, 64 * GIB])
-def test_gpus_are_what_the_workers_report(reported):
+def test_gpus_are_what_the_workers_report(monkeypatch, reported, own):
+    monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
     worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
     info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
     client = SimpleNamespace(scheduler_info=lambda n_workers: info, asynchronous=False)
     found = workers_in_use("distributed", client, "cupy")
-    assert found == Workers(threads=2, memory=reported or None, devices=True)
+    assert found == Workers(threads=2, memory=reported or own, devices=True)
     # Without NVML nothing is reported.
     info["workers"] = {"one": {"nthreads": 1, "memory_limit": GIB}}
-    assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=None, devices=True)
+    assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=own, devices=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from typing import Any, Literal
 
 import dask
@@ -32,12 +33,22 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT, devices=devices)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
     if devices:
-        # What the workers report through NVML; nothing where that does not work.
+        # What the workers report through NVML; where that does not work, GPUs are taken to be like those seen here.
         sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
-        return Workers(threads=len(workers) or CPU_COUNT, memory=min(sizes, default=0) or None, devices=True)
+        memory = min(sizes, default=0) or own_device_memory()
+        return Workers(threads=len(workers) or CPU_COUNT, memory=memory, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
+
+
+def own_device_memory() -> int | None:
+    """Bytes of the smallest GPU that this process sees; None where it sees none."""
+    try:
+        runtime = import_module("cupy").cuda.runtime
+        return min(runtime.getDeviceProperties(i)["totalGlobalMem"] for i in range(runtime.getDeviceCount()))
+    except Exception:  # whatever CuPy says of a missing driver or library
+        return None
 
 
 def places_of(client: Any, array: Any) -> list[str | None]:
