@@ -5,6 +5,7 @@ The transform itself is `order.cuh`, which equals `dask_gpusort.keys` bit by bit
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ class DeviceKey:
         return f"ValueScale<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeScale<{code_type}>"
 
 
+@functools.cache
 def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
     """How keys of `dtype` are sorted on the device.
 

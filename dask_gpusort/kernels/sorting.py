@@ -6,6 +6,7 @@ one block holds read a few counters back, and so wait for the stream.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
         lsd.sort(elements, keys, n, arrays)
 
 
+@functools.cache
 def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
     code_type, order = RAW_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
