@@ -18,11 +18,12 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import count_scan_reorder, four_step, moving, msd, scan, split, tuning
+from dask_gpusort.kernels import count_scan_reorder, four_step, histogram, moving, msd, scan, split, tuning
 from dask_gpusort.kernels.dtypes import device_key
 from dask_gpusort.kernels.elements import Arrays, indexed_elements
 from dask_gpusort.kernels.loader import SOURCES
 from dask_gpusort.kernels.partition import run_partition_stable
+from dask_gpusort.kernels.sorting import plain_elements
 from dask_gpusort.kernels.split_launch import THREADS, Columns, instance, keys_per_thread
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -279,6 +280,35 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
         np.testing.assert_array_equal(kernels.sort_keys(place, out=place), twin(keys))
 
 
+def and_of(words, rng, n):
+    return np.bitwise_and.reduce(rng.integers(0, 1 << 32, (words, n), dtype=np.uint64), axis=0).astype("u4")
+
+
+CROWDING = {
+    "uniform": (False, lambda rng, n: and_of(1, rng, n)),
+    "and of 2": (True, lambda rng, n: and_of(2, rng, n)),
+    "and of 6": (True, lambda rng, n: and_of(6, rng, n)),
+    "and of 8": (True, lambda rng, n: and_of(8, rng, n)),
+    "16 codes": (False, lambda rng, n: and_of(1, rng, 16)[rng.integers(0, 16, n)]),
+    "100 codes": (False, lambda rng, n: and_of(1, rng, 100)[rng.integers(0, 100, n)]),
+    "100 codes among many": (
+        False,
+        lambda rng, n: np.where(rng.random(n) < 0.5, and_of(1, rng, 100)[rng.integers(0, 100, n)], and_of(1, rng, n)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CROWDING)
+def test_a_sample_tells_of_keys_that_crowd_at_every_scale(device, kind):
+    n, num_fine = 1 << 21, 1 << 16
+    wanted, make = CROWDING[kind]
+    keys = make(np.random.default_rng(16), n)
+    elements = plain_elements(device_key(keys.dtype))
+    judge = histogram.judge_whole(n, num_fine)
+    quantiles = histogram.sample_quantiles(elements, device.array(keys), n, num_fine, judge)
+    assert bool(msd.Outline(*quantiles[msd.OUTLINE_BYTES].view(np.uint32)).is_uneven) == wanted
+
+
 #: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
 CLOSE = {
     "in the middle": (0, 1 << 24),
@@ -298,7 +328,7 @@ def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
     keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)
     if stray:
         keys[1234] = -(1 << 62)
-    keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8")
+    keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8") ^ np.uint64(1 << 63)
     taken = []
     monkeypatch.setattr(Arrays, "hold", lambda *of, hold=Arrays.hold: taken.append(of) or hold(*of))
     source = device.array(keys)

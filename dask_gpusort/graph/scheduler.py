@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from importlib import import_module
 from typing import Any, Literal
@@ -42,6 +43,7 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
 
 
+@functools.cache  # the driver takes milliseconds to tell
 def own_device_memory() -> int | None:
     """Bytes of the smallest GPU that this process sees; None where it sees none."""
     try:

@@ -77,9 +77,11 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
         mean = num_samples / judge.num_buckets
         full = np.uint32(judge.full * mean + tuning.FULL_SIGMAS * mean**0.5)
         most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(judge.least)
+        nearly_all = np.uint32(tuning.CROWDED_NEARLY_ALL * num_samples)
+        crowded = nearly_all, np.uint32(tuning.CROWDED_BUCKETS), np.uint32(tuning.CROWDED_SPREAD)
         table = key_range[RANGE_BYTES // 4 :]
         buckets = np.uint64(n), np.uint64(judge.length), np.uint32(judge.fine_bits), np.uint32(judge.num_buckets)
-        judged = table, table[judge.num_buckets :], full, most, least
+        judged = table, table[judge.num_buckets :], full, most, least, *crowded
         run(f"judge_map<{scale}>", blocks, MAP_THREADS, samples, count, quantiles, *buckets, *judged)
     return quantiles
 

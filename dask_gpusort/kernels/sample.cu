@@ -258,15 +258,18 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 // Whether buckets of a map come out uneven: `uneven` where those with `full` samples or more hold more than `most`
-// samples and are `least` at least. Few codes that hold everything make few such buckets, which need no further level;
-// keys that crowd at every scale make many, and so do rows that are unlike. A bucket is 2^fine_bits fine ones of one row
-// of `length` elements. `table` (buckets of all rows) and `arrived` are zero.
+// samples and are `least` at least; or where they hold more than `nearly_all`, are `few` at least, and buckets with
+// samples are `spread` times as many. Few codes that hold everything make few such buckets and no others, and need no
+// further level; keys that crowd at every scale make many, and so do rows that are unlike. A bucket is 2^fine_bits fine
+// ones of one row of `length` elements. `table` (buckets of all rows) and `arrived` are zero.
 template <class Scale>
 __global__ void __launch_bounds__(kMapThreads)
     judge_map(const typename Scale::Code* samples, u32 num_samples, QuantileMap* map, Offset n, Offset length,
-              u32 fine_bits, u32 num_buckets, u32* table, u32* arrived, u32 full, u32 most, u32 least) {
+              u32 fine_bits, u32 num_buckets, u32* table, u32* arrived, u32 full, u32 most, u32 least, u32 nearly_all,
+              u32 few, u32 spread) {
     using Scan = LeanScan<Offset, kMapThreads>;
-    constexpr int kBucketBits = 20;  // number of buckets in the low bits, samples above
+    constexpr int kBucketBits = 20;  // overfull buckets in the low bits, buckets with samples above, and their samples
+    constexpr Offset kBucketMask = (Offset(1) << kBucketBits) - 1;
     __shared__ __align__(16) u32 intervals[kMapWords];
     __shared__ typename Scan::SharedStorage shared;
     __shared__ bool is_last;
@@ -288,12 +291,16 @@ __global__ void __launch_bounds__(kMapThreads)
 #pragma unroll 8
     for (u32 f = threadIdx.x; f < num_buckets; f += kMapThreads) {
         const u32 count = __ldcg(&table[f]);
-        if (count >= full) sum += (Offset(count) << kBucketBits) + 1;
+        if (count > 0) sum += Offset(1) << kBucketBits;
+        if (count >= full) sum += (Offset(count) << 2 * kBucketBits) + 1;
     }
     Scan::exclusive(sum, shared);
     if (threadIdx.x > 0) return;
     const Offset all = shared.before[Scan::kWarps];
-    map->uneven = (all >> kBucketBits) > most && (all & ((1u << kBucketBits) - 1)) >= least;
+    const Offset overfull = all & kBucketMask, filled = all >> kBucketBits & kBucketMask;
+    const Offset held = all >> 2 * kBucketBits;
+    map->uneven =
+        (held > most && overfull >= least) || (held > nearly_all && overfull >= few && filled >= spread * overfull);
 }
 
 constexpr int kSmallSamples = 16;  // a thread
