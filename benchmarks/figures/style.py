@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,15 +155,23 @@ def label_ends(axes: Axes) -> None:
             height = axes.transData.transform((x, y))[1] * points_per_pixel
             placed.append([height, height, x, y, line.get_label(), line.get_color()])
     placed.sort(key=lambda label: label[0])
-    # Upwards each label leaves room for the one below; what that adds is shared between up and down.
-    for below, above in itertools.pairwise(placed):
-        above[0] = max(above[0], below[0] + LABEL_STEP)
-    shift = sum(label[0] - label[1] for label in placed) / max(len(placed), 1)
+    # Upwards each label leaves room for the one below; what that adds is shared between up and down by those that touch.
+    touching: list[list[Any]] = []
+    for label in placed:
+        if touching and label[0] < touching[-1][-1][0] + LABEL_STEP:
+            label[0] = touching[-1][-1][0] + LABEL_STEP
+            touching[-1].append(label)
+        else:
+            touching.append([label])
+    for labels in touching:
+        shift = sum(label[0] - label[1] for label in labels) / len(labels)
+        for label in labels:
+            label[0] -= shift
     for height, wanted, x, y, series, colour in placed:
         axes.annotate(
             series,
             (x, y),
-            (8, height - shift - wanted if len(placed) > 1 else 0),
+            (8, height - wanted),
             textcoords="offset points",
             color=colour,
             va="center",
