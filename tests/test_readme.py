@@ -105,9 +105,16 @@ def gpus(*works: str, rate: bool = False, beside: bool = False) -> Numbers:
     return numbers
 
 
+def gpu_figure(figure: str, series: str, x: float) -> float:
+    """Median seconds of a point of the GPU's figures."""
+    points = json.loads((RESULTS / "figures_gpu.json").read_text())["points"]
+    found = [point for point in points if (point["figure"], point["series"], point["x"]) == (figure, series, x)]
+    return statistics.median(found[0]["samples"])
+
+
 def span_of_gpus(phase: str) -> list[float]:
     """Least and greatest milliseconds of a phase."""
-    found = [1e3 * row["phases"][phase]["compute"] for row in rows_of("multi_gpu")]
+    found = [1e3 * row["phases"][phase]["compute"] for row in rows_of("multi_gpu") if row["phases"]]
     return [min(found), max(found)]
 
 
@@ -154,6 +161,7 @@ TABLES: dict[str, Numbers] = {
     "uint64 / int64 / float64, random bits": gpu(
         *(f"{dtype} keys, random" for dtype in ("uint64", "int64", "float64"))
     ),
+    "int64 below 2^24": gpu("int64 keys below"),
     "float64 uniform / normal": gpu("float64 keys, uniform", "float64 keys, normal"),
     "uint8 / uint16": gpu("uint8 keys", "uint16 keys"),
     "float16, complex64": gpu("float16 keys", "complex64 keys", columns=BESIDE_CUPY),
@@ -182,6 +190,7 @@ TABLES: dict[str, Numbers] = {
     "2^28 uint32 in four chunks": gpus("u32-28-x4"),
     "2^29 uint32, a companion each": gpus("pairs-29", beside=True),
     "`argsort` of 2^28 uint32": gpus("argsort-28"),
+    "55 GB of uint64 in 8 chunks, made by the tasks that sort them": in_seconds(gpus("large-u64-55"), 1),
     "rows 16384 x 16384, 2^20 x 256, 256 x 2^20, float32": gpu(
         "rows 16384", "rows 1048576", "rows 256 ", columns=BESIDE_CUPY
     ),
@@ -199,6 +208,12 @@ SENTENCES: dict[str, Numbers] = {
         row["ratio"] for row in rows_of("comparison_cpu") if row["section"] == "threads"
     ],
     r"the steps from task to task, (\S+) to (\S+) ms whatever the size": lambda: span_of_gpus("scheduler"),
+    r"random uint32 keys stand in that table twice, with (\S+) and (\S+) ms": lambda: [
+        one(rows_of("gpu_table"), work)["ours"] for work in ("uint32 keys, random", "uint32 keys, 2^28")
+    ],
+    r"2\^28 uint32 keys: (\S+) ms, CUB (\S+) stable passes (\S+)": lambda: [
+        1e3 * gpu_figure("entropy uint32", series, 6) for series in ("auto", "CUB", "lsd")
+    ],
     r"Beside the input a GPU holds (\S+) to (\S+) times its share": peaks_of_gpus,
     r"(\S+) tasks on threads and (\S+) on a cluster at 1,024 chunks \((\S+) s to build\), (\S+) and (\S+) at 10,000": (
         lambda: [

@@ -155,7 +155,7 @@ def label_ends(axes: Axes) -> None:
             height = axes.transData.transform((x, y))[1] * points_per_pixel
             placed.append([height, height, x, y, line.get_label(), line.get_color()])
     placed.sort(key=lambda label: label[0])
-    # Upwards each label leaves room for the one below; what that adds is shared between up and down by those that touch.
+    # Upwards each label leaves room for the one below; what that adds is shared by those that touch.
     touching: list[list[Any]] = []
     for label in placed:
         if touching and label[0] < touching[-1][-1][0] + LABEL_STEP:
