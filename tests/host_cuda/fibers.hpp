@@ -37,14 +37,14 @@ constexpr unsigned kLanes = 32;
 // A kernel's tile lives in shared memory, its registers in a few hundred bytes of stack; the rest is room for
 // frames that the host compiler did not inline. Pages never touched cost nothing.
 constexpr size_t kStackBytes = 64 << 10;
-constexpr int kOsThreads = 2;  // so that blocks overlap in time
+constexpr int kOsThreads = 2;   // so that blocks overlap in time
 
 // The next fiber is drawn evenly once in mask + 1 switches: always, every other time, or hardly ever.
 constexpr uint64_t kEvenDrawMasks[] = {0, 1, 15, 255};
 
 // Checked past the end of dynamic shared memory: a warp's worth of the widest (16-byte) accesses.
 constexpr size_t kCheckedBytes = 512;
-constexpr size_t kMostDynamicBytes = 227 << 10;  // of a block, on Hopper
+constexpr size_t kMostDynamicBytes = 227 << 10;   // of a block, on Hopper
 
 enum class State { kReady, kAtBarrier, kInWarpCall, kDone };
 enum class WarpOp { kSync, kShuffle, kBallot, kMatch };
@@ -54,7 +54,7 @@ struct Fiber {
     std::unique_ptr<char[]> stack;
     dim3 thread_index;
     State state;
-    WarpOp op;  // the warp collective it waits in, with its arguments and its result
+    WarpOp op;         // the warp collective it waits in, with its arguments and its result
     unsigned mask;
     unsigned source;
     uint64_t operand;
@@ -64,9 +64,9 @@ struct Fiber {
 // One OS thread's share of a launch: a block at a time, on fibers that are kept from block to block and from launch
 // to launch (to make one costs as much as to run it).
 struct Worker {
-    std::vector<Fiber> fibers;  // at least `threads`
+    std::vector<Fiber> fibers;   // at least `threads`
     std::vector<unsigned> ready;
-    std::vector<unsigned> lanes_arrived;  // per warp, one bit a lane
+    std::vector<unsigned> lanes_arrived;   // per warp, one bit a lane
     jmp_buf scheduler;
     ucontext_t home;
     unsigned threads = 0, current = 0, live = 0, at_barrier = 0, votes = 0, votes_of_last_barrier = 0;
@@ -76,7 +76,7 @@ struct Worker {
     void* body_arguments = nullptr;
     const char* error = nullptr;
 
-    uint64_t random() {  // xorshift64
+    uint64_t random() {   // xorshift64
         random_state ^= random_state << 13;
         random_state ^= random_state >> 7;
         return random_state ^= random_state << 17;
@@ -153,7 +153,7 @@ struct Worker {
             if (lane[i].op != op || lane[i].mask != mask) fail("lanes of one warp met in different collectives");
             ballot |= uint64_t(lane[i].operand != 0) << i;
         }
-        const uint64_t undefined = random();  // what a shuffle from a lane outside the mask gives
+        const uint64_t undefined = random();   // what a shuffle from a lane outside the mask gives
         for (unsigned i = 0; i < kLanes; ++i) {
             if (!(mask >> i & 1)) continue;
             lane[i].result = ballot;
@@ -180,7 +180,7 @@ struct Worker {
             body(body_arguments);
             fibers[me].state = State::kDone;
             --live;
-            release_barrier_if_complete();  // a barrier waits for the threads that have not left
+            release_barrier_if_complete();   // a barrier waits for the threads that have not left
             if (_setjmp(fibers[me].resume) == 0) run_next();
         }
     }
@@ -204,7 +204,7 @@ struct Worker {
     }
 
     void begin_launch() {
-        if (error) fibers.clear();  // some never came to the end of the launch that failed
+        if (error) fibers.clear();   // some never came to the end of the launch that failed
         error = nullptr;
         at_barrier = votes = 0;
         threads = block.x * block.y * block.z;
@@ -230,24 +230,19 @@ inline thread_local Worker* worker = nullptr;
 
 // Fills this thread's copy of every __shared__ array (the thread-local segment of this library).
 inline void poison_shared_memory(int byte) {
-    struct Fill {
-        uintptr_t marker;
-        int byte;
-    } fill{reinterpret_cast<uintptr_t>(&worker), byte};
+    struct Fill { uintptr_t marker; int byte; } fill{reinterpret_cast<uintptr_t>(&worker), byte};
     Worker* const kept = worker;
-    dl_iterate_phdr(
-        [](dl_phdr_info* module, size_t, void* argument) {
-            const auto& want = *static_cast<Fill*>(argument);
-            const auto begin = reinterpret_cast<uintptr_t>(module->dlpi_tls_data);
-            for (int i = 0; begin && i < module->dlpi_phnum; ++i) {
-                const auto& segment = module->dlpi_phdr[i];
-                if (segment.p_type != PT_TLS || want.marker - begin >= segment.p_memsz) continue;
-                memset(module->dlpi_tls_data, want.byte, segment.p_memsz);
-                return 1;
-            }
-            return 0;
-        },
-        &fill);
+    dl_iterate_phdr([](dl_phdr_info* module, size_t, void* argument) {
+        const auto& want = *static_cast<Fill*>(argument);
+        const auto begin = reinterpret_cast<uintptr_t>(module->dlpi_tls_data);
+        for (int i = 0; begin && i < module->dlpi_phnum; ++i) {
+            const auto& segment = module->dlpi_phdr[i];
+            if (segment.p_type != PT_TLS || want.marker - begin >= segment.p_memsz) continue;
+            memset(module->dlpi_tls_data, want.byte, segment.p_memsz);
+            return 1;
+        }
+        return 0;
+    }, &fill);
     worker = kept;
 }
 

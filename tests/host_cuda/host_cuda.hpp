@@ -75,7 +75,7 @@ inline int __syncthreads_count(int vote) { return int(host_cuda::worker->wait_fo
 inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0; }
 inline int __syncthreads_and(int vote) { return __syncthreads_count(!vote) == 0; }
 inline void __syncwarp(unsigned mask = ~0u) { host_cuda::worker->warp_call(host_cuda::WarpOp::kSync, mask); }
-inline unsigned __activemask() { return 1u << host_cuda::lane(); }  // any set that holds the caller is allowed
+inline unsigned __activemask() { return 1u << host_cuda::lane(); }   // any set that holds the caller is allowed
 inline unsigned __ballot_sync(unsigned mask, int vote) {
     return unsigned(host_cuda::worker->warp_call(host_cuda::WarpOp::kBallot, mask, vote != 0));
 }
@@ -110,63 +110,27 @@ inline void __nanosleep(unsigned) {
     host_cuda::fence();
 }
 
-template <class T, class V>
-T atomicAdd(T* p, V v) {
-    return host_cuda::update(p, [=](T old) { return T(old + v); });
-}
-template <class T, class V>
-T atomicSub(T* p, V v) {
-    return host_cuda::update(p, [=](T old) { return T(old - v); });
-}
-template <class T, class V>
-T atomicAnd(T* p, V v) {
-    return host_cuda::update(p, [=](T old) { return T(old & v); });
-}
-template <class T, class V>
-T atomicOr(T* p, V v) {
-    return host_cuda::update(p, [=](T old) { return T(old | v); });
-}
-template <class T, class V>
-T atomicXor(T* p, V v) {
-    return host_cuda::update(p, [=](T old) { return T(old ^ v); });
-}
-template <class T, class V>
-T atomicExch(T* p, V v) {
-    return host_cuda::update(p, [=](T) { return T(v); });
-}
-template <class T, class V>
-T atomicMin(T* p, V v) {
+template <class T, class V> T atomicAdd(T* p, V v) { return host_cuda::update(p, [=](T old) { return T(old + v); }); }
+template <class T, class V> T atomicSub(T* p, V v) { return host_cuda::update(p, [=](T old) { return T(old - v); }); }
+template <class T, class V> T atomicAnd(T* p, V v) { return host_cuda::update(p, [=](T old) { return T(old & v); }); }
+template <class T, class V> T atomicOr(T* p, V v) { return host_cuda::update(p, [=](T old) { return T(old | v); }); }
+template <class T, class V> T atomicXor(T* p, V v) { return host_cuda::update(p, [=](T old) { return T(old ^ v); }); }
+template <class T, class V> T atomicExch(T* p, V v) { return host_cuda::update(p, [=](T) { return T(v); }); }
+template <class T, class V> T atomicMin(T* p, V v) {
     return host_cuda::update(p, [=](T old) { return T(v) < old ? T(v) : old; });
 }
-template <class T, class V>
-T atomicMax(T* p, V v) {
+template <class T, class V> T atomicMax(T* p, V v) {
     return host_cuda::update(p, [=](T old) { return T(v) > old ? T(v) : old; });
 }
-template <class T, class E, class V>
-T atomicCAS(T* p, E expected, V v) {
+template <class T, class E, class V> T atomicCAS(T* p, E expected, V v) {
     return host_cuda::update(p, [=](T old) { return old == T(expected) ? T(v) : old; });
 }
 
-template <class T>
-T __ldg(const T* p) {
-    return *p;
-}
-template <class T>
-T __ldcg(const T* p) {
-    return *p;
-}
-template <class T>
-T __ldcs(const T* p) {
-    return *p;
-}
-template <class T>
-void __stcg(T* p, T v) {
-    *p = v;
-}
-template <class T>
-void __stcs(T* p, T v) {
-    *p = v;
-}
+template <class T> T __ldg(const T* p) { return *p; }
+template <class T> T __ldcg(const T* p) { return *p; }
+template <class T> T __ldcs(const T* p) { return *p; }
+template <class T> void __stcg(T* p, T v) { *p = v; }
+template <class T> void __stcs(T* p, T v) { *p = v; }
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -181,15 +145,13 @@ inline unsigned __brev(unsigned x) {
 }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return (unsigned long long)((unsigned __int128)(a)*b >> 64);
+    return (unsigned long long)((unsigned __int128)(a) * b >> 64);
 }
-template <class A, class B>
-constexpr std::common_type_t<A, B> min(A a, B b) {
+template <class A, class B> constexpr std::common_type_t<A, B> min(A a, B b) {
     using T = std::common_type_t<A, B>;
     return T(b) < T(a) ? T(b) : T(a);
 }
-template <class A, class B>
-constexpr std::common_type_t<A, B> max(A a, B b) {
+template <class A, class B> constexpr std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
     return T(a) < T(b) ? T(b) : T(a);
 }
@@ -204,5 +166,5 @@ inline int __double2hiint(double x) { return int(host_cuda::bits_as<uint64_t>(x)
 inline float __ull2float_ru(unsigned long long x) { return host_cuda::round_up(float(x), x); }
 inline float __fdiv_rd(float a, float b) { return host_cuda::round_down(a / b, (long double)(a) / b); }
 inline unsigned __float2uint_rz(float x) {
-    return x <= 0 ? 0 : x >= 4294967296.0f ? ~0u : unsigned(x);  // saturates, as the device does
+    return x <= 0 ? 0 : x >= 4294967296.0f ? ~0u : unsigned(x);   // saturates, as the device does
 }
