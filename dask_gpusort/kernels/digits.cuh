@@ -160,6 +160,8 @@ struct SampledMap {
 constexpr float kTwoTo32 = 4294967296.0f;
 
 struct LinearMap {
+    static constexpr bool kTies = false;  // what breaks them is not looked at
+
     u64 least;
     int drop_bits;  // makes the range fit 32 bits, or fewer
     u32 scale;      // digits per code, times 2^32

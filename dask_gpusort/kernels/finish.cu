@@ -63,28 +63,14 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
 }
 
 // The bucket by bins, read once more. Not inlined: what it keeps in registers would take `finish_even` a block.
-template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Code>
+template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Map, class Code>
 __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
                                             void* positions_out, Offset start, Offset origin, int size, Code least,
                                             Code greatest, u64 base, typename Tile::SharedStorage& shared) {
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
-    const LinearMap map = LinearMap::over(least, greatest, Tile::kNumBins);
-    return Tile::sort_by_bins(codes, values, size, map, shared, [&](u32 place, Code code, Value value) {
-        Sink::store(keys_out, positions_out, start + place, code, value, base);
-    });
-}
-
-// The same where keys share codes: by bins of codes and of what breaks their ties.
-template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Map, class Code>
-__device__ __noinline__ bool finish_spread(const void* codes_in, const Value* values_in, void* keys_out,
-                                           void* positions_out, Offset start, Offset origin, int size, Code least,
-                                           Code greatest, u64 base, typename Tile::SharedStorage& shared) {
-    Code codes[kItems];
-    Value values[kItems];
-    load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
-    const Map map = Tile::template spread<Map>(codes, values, size, least, greatest, shared);
+    const Map map = Tile::template make_map<Map>(codes, values, size, least, greatest, shared);
     return Tile::sort_by_bins(codes, values, size, map, shared, [&](u32 place, Code code, Value value) {
         Sink::store(keys_out, positions_out, start + place, code, value, base);
     });
@@ -120,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
                 sorted = Tile::sort_by_fields(codes, values, size, least, greatest, shared, emit);
             }
             if (!sorted) {
-                sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile>(
+                sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile, LinearMap>(
                     codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base, shared);
             }
         } else {
@@ -130,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
                 using Map = SpreadMap<Code, Value, !kHasPayload<Value>>;
                 few = Map::code_of(greatest) - Map::code_of(least) < kSpreadCodes * u32(size);
                 if (few) {
-                    sorted = finish_spread<Source, Sink, Value, kThreads, kItems, Tile, Map>(
+                    sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile, Map>(
                         codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base,
                         shared);
                 }

@@ -37,6 +37,8 @@ static_assert(kUnevenBin < 1u << kArrivalBits, "ranks of even bins fit");
 // Ties are broken by the code's low word (kPacked), or by the value.
 template <class Code, class Value, bool kPacked>
 struct SpreadMap {
+    static constexpr bool kTies = true;
+
     LinearMap line;
     u64 least;  // code, without what breaks ties
     u32 least_tie;
@@ -56,7 +58,6 @@ struct SpreadMap {
 template <class Code, class Value, int kThreads, int kItems, int kBins>
 struct TileSort {
     static constexpr int kTile = kThreads * kItems;
-    static constexpr int kNumBins = kBins;
     static constexpr int kBinsPerThread = kBins / kThreads;
     static constexpr int kVectorBins = kBinsPerThread % 4 == 0 ? 4 : 2;
     static constexpr int kVectors = kBinsPerThread / kVectorBins;
@@ -307,18 +308,23 @@ struct TileSort {
         for (int i = threadIdx.x; i < size; i += kThreads) emit(u32(i), shared.code(i), Value{});
     }
 
-    // The bins of codes whose range has fewer codes than keys, or not many more. Holds two barriers.
+    // The bins of codes between two ends. Holds two barriers where ties are looked at: for ranges with fewer codes than
+    // keys, or not many more.
     template <class Map>
-    static __device__ __forceinline__ Map spread(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
-                                                 Code least, Code greatest, SharedStorage& shared) {
-        u32 ties[kItems], least_tie, greatest_tie;
+    static __device__ __forceinline__ Map make_map(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
+                                                   Code least, Code greatest, SharedStorage& shared) {
+        if constexpr (Map::kTies) {
+            u32 ties[kItems], least_tie, greatest_tie;
 #pragma unroll
-        for (int k = 0; k < kItems; ++k) ties[k] = Map::tie_of(codes[k], values[k]);
-        __syncthreads();  // the codes' range is read before that of the ties overwrites it
-        find_range(ties, size, shared, least_tie, greatest_tie);
-        const u64 first = Map::code_of(least), span = u64(greatest_tie) - least_tie + 1;
-        const LinearMap line = LinearMap::over(0, (Map::code_of(greatest) - first + 1) * span - 1, kBins);
-        return {line, first, least_tie, span, line.exact};
+            for (int k = 0; k < kItems; ++k) ties[k] = Map::tie_of(codes[k], values[k]);
+            __syncthreads();  // the codes' range is read before that of the ties overwrites it
+            find_range(ties, size, shared, least_tie, greatest_tie);
+            const u64 first = Map::code_of(least), span = u64(greatest_tie) - least_tie + 1;
+            const LinearMap line = LinearMap::over(0, (Map::code_of(greatest) - first + 1) * span - 1, kBins);
+            return {line, first, least_tie, span, line.exact};
+        } else {
+            return LinearMap::over(least, greatest, kBins);
+        }
     }
 
     // Sorts by bins, if these come out even; otherwise emits nothing.
