@@ -141,6 +141,7 @@ __device__ __forceinline__ u32 begin_map(const Cover& cover, bool plain, u32 num
         map->step = u32(min((u64(num_fine) << 32) / positions, u64(~0u)));
         map->plain = plain;
         map->by_value = map->uneven = map->narrow = map->strayed = 0;
+        map->base = 0;
         map->sub_bits = 0;
         map->num_words = kIntervals;
     }
