@@ -79,7 +79,7 @@ class Arrays:
     keys_out: Any
     positions_out: Any
 
-    def hold(self, elements: Elements, n: int) -> Arrays:
+    def narrowed(self, elements: Elements, n: int) -> Arrays:
         """The same memory, for elements whose codes are as wide and have no payload, or half as wide."""
         codes = self.codes
         if codes[0].itemsize > elements.code_bytes:

@@ -60,17 +60,17 @@ def sort_moved(
     if not key.has_ties:
         moves = cupy.asarray(np.array([moved.data.ptr, values_out.data.ptr], np.uint64))
         gathered = replace(elements, sink=f"Gathered<{key.order}, {type_name}>")
-        sort_places(key, msd.Coarse(gathered, hold(keys_out, moves), tile, buckets), codes)
+        sort_places(key, msd.Coarse(gathered, outputs_alone(keys_out, moves), tile, buckets), codes)
         return True
     places = cupy.empty(n, np.uint32)
-    sort_places(key, msd.Coarse(elements, hold(keys_out, places), tile, buckets), codes)
+    sort_places(key, msd.Coarse(elements, outputs_alone(keys_out, places), tile, buckets), codes)
     restore_ties(codes, places, keys_out, descending)
     del codes
     run_gather(type_name, moved, places, values_out, tuning.GATHER_AHEAD * -(-n // buckets.num_coarse))
     return True
 
 
-def hold(keys_out: Any, places_out: Any) -> Arrays:
+def outputs_alone(keys_out: Any, places_out: Any) -> Arrays:
     """The outputs, and no memory in between yet."""
     return Arrays([None, None], [None, None], keys_out, places_out)
 

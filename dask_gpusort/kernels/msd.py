@@ -304,7 +304,7 @@ def partition_coarse(
         return None
     if buckets.is_narrow and elements.narrow is not None and (base := base_of(buckets.quantiles)) is not None:
         elements = replace(elements.narrow, base=base)
-        arrays, buckets.scale = arrays.hold(elements, n), elements.narrow_scale
+        arrays, buckets.scale = arrays.narrowed(elements, n), elements.narrow_scale
     tile = describe_segments(elements, buckets)
     run_partition(
         elements,
