@@ -105,13 +105,6 @@ def gpus(*works: str, rate: bool = False, beside: bool = False) -> Numbers:
     return numbers
 
 
-def gpu_figure(figure: str, series: str, x: float) -> float:
-    """Median seconds of a point of the GPU's figures."""
-    points = json.loads((RESULTS / "figures_gpu.json").read_text())["points"]
-    found = [point for point in points if (point["figure"], point["series"], point["x"]) == (figure, series, x)]
-    return statistics.median(found[0]["samples"])
-
-
 def span_of_gpus(phase: str) -> list[float]:
     """Least and greatest milliseconds of a phase."""
     found = [1e3 * row["phases"][phase]["compute"] for row in rows_of("multi_gpu") if row["phases"]]
@@ -210,9 +203,6 @@ SENTENCES: dict[str, Numbers] = {
     r"the steps from task to task, (\S+) to (\S+) ms whatever the size": lambda: span_of_gpus("scheduler"),
     r"random uint32 keys stand in that table twice, with (\S+) and (\S+) ms": lambda: [
         one(rows_of("gpu_table"), work)["ours"] for work in ("uint32 keys, random", "uint32 keys, 2^28")
-    ],
-    r"2\^28 uint32 keys: (\S+) ms, CUB (\S+) stable passes (\S+)": lambda: [
-        1e3 * gpu_figure("entropy uint32", series, 6) for series in ("auto", "CUB", "lsd")
     ],
     r"Beside the input a GPU holds (\S+) to (\S+) times its share": peaks_of_gpus,
     r"(\S+) tasks on threads and (\S+) on a cluster at 1,024 chunks \((\S+) s to build\), (\S+) and (\S+) at 10,000": (
