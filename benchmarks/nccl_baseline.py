@@ -3,6 +3,7 @@
     python benchmarks/nccl_baseline.py '[["int32", 28, false]]' --gpus 4 --out baseline.json
 
 One process a GPU: `torch.sort`, splitters from regular samples, one all-to-all with uneven sizes, `torch.sort` again.
+On one GPU that is `torch.sort` once: there is nothing to exchange.
 Keys are signed, as PyTorch does not sort unsigned ones; the work is the same. Pairs are sorted stably, their values
 gathered. The cuts are approximate, and so are the sizes of what each GPU holds at the end.
 """
@@ -74,7 +75,8 @@ def timed(step: Any, *arguments: Any) -> tuple[Any, float]:
 
 def whole(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
     """The whole sort, with nothing between the steps."""
-    return order(*exchange(*order(keys, values), world))
+    first = order(keys, values)
+    return first if world == 1 else order(*exchange(*first, world))
 
 
 def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[str, Any]:
@@ -91,8 +93,10 @@ def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[s
     del sorted_keys
     seconds = [timed(whole, keys, values, world)[1] for _ in range(REPEATS)]
     first, local = timed(order, keys, values)
-    second, moved = timed(exchange, *first, world)
-    _, last = timed(order, *second)
+    moved = last = 0.0
+    if world > 1:
+        second, moved = timed(exchange, *first, world)
+        _, last = timed(order, *second)
     return {
         "dtype": dtype,
         "log2": log2,

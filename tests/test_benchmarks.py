@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,22 @@ SMALL = 4_096
 @pytest.fixture(autouse=True)
 def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
+
+
+def run(*command: str, code: int = 0, variable: str = "PYTHONPATH") -> str:
+    """What a module prints that finds this checkout."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, variable: path},
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def suites() -> Iterator[Any]:
@@ -109,33 +126,14 @@ def test_every_module_is_known() -> None:
 
 def test_asv_takes_the_suites() -> None:
     pytest.importorskip("asv")
-    command = [sys.executable, "-m", "asv", "check", "--environment", f"existing:{sys.executable}"]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "ASV_PYTHONPATH": str(ROOT)},  # it drops PYTHONPATH
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    # It drops PYTHONPATH.
+    run("asv", "check", "--environment", f"existing:{sys.executable}", variable="ASV_PYTHONPATH")
 
 
 def test_core_report(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("zarr")
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.core", "--quick", "--output", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("benchmarks.core", "--quick", "--output", str(tmp_path))
     report = json.loads((tmp_path / "core_cpu.json").read_text())
     sections = {row["section"] for row in report["rows"]}
     assert sections == {"threads", "cluster", "chunk", "larger", "graph", "balance"}
@@ -149,17 +147,7 @@ def test_core_report(tmp_path: Path) -> None:
 
 
 def test_comparison_report(tmp_path: Path) -> None:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.comparison", "--quick", "--output", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("benchmarks.comparison", "--quick", "--output", str(tmp_path))
     rows = json.loads((tmp_path / "comparison_cpu.json").read_text())["rows"]
     assert {row["section"] for row in rows} == {"one chunk", "chunks", "threads"}
     text = (tmp_path / "comparison_cpu.md").read_text()
@@ -180,15 +168,7 @@ def test_multi_gpu_without_a_gpu(tmp_path: Path) -> None:
     works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
     options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--out", str(tmp_path / "table")]
     for commit, some in (("one", works[:4]), ("two+", works[4:])):
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.multi_gpu", *options, "--commit", commit, "--works", *some],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        run("benchmarks.multi_gpu", *options, "--commit", commit, "--works", *some)
     machine = json.loads((tmp_path / "table.json").read_text())["machine"]
     assert machine["commit"] == "two+"
     assert {"cpu", "cores", "memory_bytes", "versions"} <= machine.keys()
@@ -203,6 +183,40 @@ def test_multi_gpu_without_a_gpu(tmp_path: Path) -> None:
     assert "| u32-28 | 2 | 8,192 |" in text
     assert "- commit: two+" in text
     assert "| yes | one |" in text
+
+
+def test_rows_of_one_gpu_stand_beside_those_of_two(tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    options = ["--library", "numpy", "--keys-log2", "10", "--no-baseline", "--out", str(out), "--works", "u32-28"]
+    run("benchmarks.multi_gpu", *options, "--gpus", "2")
+    before = json.loads(out.with_suffix(".json").read_text())["rows"]
+    run("benchmarks.multi_gpu", *options, "--gpus", "1")
+    one, two = json.loads(out.with_suffix(".json").read_text())["rows"]
+    assert [two] == before
+    assert (one["gpus"], one["keys"], two["gpus"], two["keys"]) == (1, 1_024, 2, 2_048)
+    assert one["verified"]
+    assert one["phases"]["sort"]["tasks"] == 1
+    assert "| u32-28 | 1 | 1,024 |" in out.with_suffix(".md").read_text()
+
+
+@pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
+def test_the_baseline_exchanges_where_there_is_another_gpu(
+    monkeypatch: pytest.MonkeyPatch, world: int, sorts: int
+) -> None:
+    done = []
+
+    def sort(keys: np.ndarray) -> tuple[np.ndarray, None]:
+        done.append("sort")
+        return np.sort(keys), None
+
+    for name in ("torch", "torch.distributed", "torch.multiprocessing"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(sort=sort, distributed=None, multiprocessing=None))
+    monkeypatch.delitem(sys.modules, "benchmarks.nccl_baseline", raising=False)
+    baseline = importlib.import_module("benchmarks.nccl_baseline")
+    monkeypatch.setattr(baseline, "exchange", lambda keys, values, world: done.append("exchange") or (keys, values))
+    keys, _ = baseline.whole(np.array([3, 1, 2]), None, world)
+    assert keys.tolist() == [1, 2, 3]
+    assert (done.count("sort"), done.count("exchange")) == (sorts, sorts - 1)
 
 
 def test_a_long_run_on_many_gpus_says_where_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -269,9 +283,4 @@ def test_a_wrong_result_is_seen(spoil: Any, message: str) -> None:
 
 def test_no_section_of_that_name() -> None:
     pytest.importorskip("pandas")
-    command = [sys.executable, "-m", "benchmarks.core", "unheard-of"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
-    )
-    assert done.returncode == 2
-    assert "choose from" in done.stderr
+    assert "choose from" in run("benchmarks.core", "unheard-of", code=2)
