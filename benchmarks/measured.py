@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from .core.measure import Effort, Job, Sample, in_turns
+from .core.measure import Effort, Job, Sample, in_turns, run_here
 from .core.report import machine, version_of
 from .points import Point
 
@@ -72,7 +72,12 @@ def measured_points(effort: Effort, figure: str, x: float, jobs: Mapping[str, tu
     return [Point(figure, name, x, [_seconds(found[name][0]) for found in rounds], "s", others) for name in jobs]
 
 
-def quiet_rounds(effort: Effort, measure: Callable[[], T]) -> tuple[list[T], float]:
+def seconds_here(job: Job, *args: Any) -> float:
+    """Seconds of a job in this process, warmed; its own, if it times itself."""
+    return _seconds(run_here(warmed, job, *args))
+
+
+def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOST_TIMES) -> tuple[list[T], float]:
     """Measure some rounds while others leave the machine alone, as far as they do.
 
     Parameters
@@ -81,18 +86,20 @@ def quiet_rounds(effort: Effort, measure: Callable[[], T]) -> tuple[list[T], flo
         Its `repeat` says how many rounds.
     measure : callable
         One round.
+    most_times : int
+        How many times as many rounds as were asked for are measured at most.
 
     Returns
     -------
     list
-        The rounds during which others took least of the machine's time, of at most `MOST_TIMES` as many as were asked
+        The rounds during which others took least of the machine's time, of at most `most_times` as many as were asked
         for. They are chosen by that alone, not by what they gave.
     float
         Greatest share of the processor time spent in one of them that others took.
     """
     rounds: list[tuple[float, T]] = []
     while sum(others <= QUIET for others, _ in rounds) < effort.repeat:
-        if len(rounds) == effort.repeat * (1 if effort.quick else MOST_TIMES):
+        if len(rounds) == effort.repeat * (1 if effort.quick else most_times):
             break
         watch = Watch()
         found = measure()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from test_benchmarks import run
 
 pytest.importorskip("distributed")
 pytest.importorskip("psutil")
@@ -33,21 +32,6 @@ def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def points() -> Any:
     return importlib.import_module("benchmarks.points")
-
-
-def run(*command: str, code: int = 0) -> str:
-    """What a module of the benchmarks prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def test_a_record_is_kept_as_it_is(points: Any, tmp_path: Path) -> None:
@@ -232,6 +216,119 @@ class FakeCupy:
 
 
 @pytest.fixture
+def peers(gpu_figures: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The comparison of libraries on a machine that says it has a GPU, where all of them are NumPy's sort."""
+    module = importlib.import_module("benchmarks.peers")
+    tensor = SimpleNamespace(
+        from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys), indices=None)
+    )
+    monkeypatch.setitem(sys.modules, "torch", tensor)
+
+    class Cub:
+        def __init__(self, library: Path) -> None:
+            assert library == module.CUB_LIBRARY
+
+        def call(self, name: str, keys: np.ndarray, found: np.ndarray) -> float:
+            assert name == "cub_keys_int64"
+            found[:] = np.sort(keys)
+            return 2.0
+
+    monkeypatch.setattr(sys.modules["benchmarks.gpu_table"], "Cub", Cub)
+    monkeypatch.setattr(gpu_figures.kernels, "sort_keys", np.sort)
+    monkeypatch.setattr(module, "devices", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr(module, "missing", lambda library: "")
+    monkeypatch.setattr(module, "DEVICE_CHUNK_KEYS", 300)
+    return module
+
+
+ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")
+
+
+def test_where_there_is_a_gpu_a_turn_is_all_sizes(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuple(peers.usual()) == ("numpy.sort", *ON_DEVICE)
+    turns = []
+    plain = peers.turn
+    monkeypatch.setattr(peers, "turn", lambda job, sizes: turns.append((job, sizes)) or plain(job, sizes))
+    effort = peers.Effort(quick=True, repeat=3)  # in this process
+    found = list(peers.points(effort, {name: [100, 1_000] for name in peers.usual()}))
+    assert turns == 3 * [(peers.LIBRARIES[name].job, [100, 1_000]) for name in peers.usual()]
+    assert {(point.series, point.x) for point in found} == set(itertools.product(peers.usual(), (100, 1_000)))
+    assert all(len(point.samples) == 3 for point in found)
+    # An event of the stand-in comes a millisecond after the one before; CUB times itself.
+    on_device = [point for point in found if point.series in ON_DEVICE[:-1]]
+    assert all(point.samples == pytest.approx([1e-3] * 3) for point in on_device)
+    assert {tuple(point.samples) for point in found if point.series == "CUB"} == {(2e-3,) * 3}
+
+
+def test_libraries_of_the_host_sort_fewer_keys(peers: Any) -> None:
+    assert peers.sizes_of("CUB", None, quick=False)[-1] == 10**9
+    assert peers.sizes_of("numpy.sort", None, quick=False)[-1] == 10**8
+    assert peers.sizes_of("numpy.sort", [1 << 30, 5], quick=False) == [5, 1 << 30]
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_a_wrong_result_of_a_library_on_a_gpu_is_seen(peers: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    measured = importlib.import_module("benchmarks.measured")
+    assert measured.seconds_here(peers.LIBRARIES[name].job, 1_000) > 0
+    swapped = np.arange(1_000)
+    swapped[[0, 1]] = [1, 0]
+    sort = np.sort
+    if name == "dask_gpusort, CuPy chunks":
+        monkeypatch.setattr(peers, "chunked", lambda keys, _: peers.da.from_array(keys[:-1], chunks=300))
+    else:
+        monkeypatch.setattr(peers.np, "sort", lambda keys: sort(keys)[swapped])
+        if name == "dask_gpusort, kernels":
+            monkeypatch.setattr(importlib.import_module("dask_gpusort.kernels"), "sort_keys", np.sort)
+    with pytest.raises(AssertionError, match="not in order|does not hold"):
+        measured.seconds_here(peers.LIBRARIES[name].job, 1_000)
+
+
+def test_keys_are_the_same_wherever_they_are_made(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CACHED_KEYS", "PIECE_KEYS"):
+        monkeypatch.setattr(peers, name, 300 if name == "PIECE_KEYS" else 64)
+    here, there = peers.make_keys(1_000), peers.make_keys(1_000, FakeCupy())
+    np.testing.assert_array_equal(here, there)
+    # The first numbers of splitmix64 from state 0, halved.
+    assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
+    check = peers.checked(here)
+    check(np.sort(here))
+    for wrong in (here, np.sort(here)[1:], np.roll(np.sort(here), 300)):
+        with pytest.raises(AssertionError):
+            check(wrong)
+
+
+def test_a_library_that_has_to_be_built_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    peers = importlib.import_module("benchmarks.peers")
+    monkeypatch.setattr(peers, "devices", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr(peers.shutil, "which", lambda name: None)
+    library = peers.Library(peers.by_cub, device=True, built=tmp_path / "library.so")
+    assert peers.missing(library) == "needs nvcc"
+    (tmp_path / "library.so").touch()
+    assert peers.missing(library) == ""
+
+
+def test_libraries_on_a_gpu_are_drawn(points: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    seconds = {name: 1e-9 * number for number, name in enumerate(("numpy.sort", *ON_DEVICE), 1)}
+    drawn = [
+        points.Point("peers", name, n, [n * each])
+        for name, each in seconds.items()
+        for n in (10**4, 10**8, 10**9)
+        if n <= 10**8 or name != "numpy.sort"
+    ]
+    points.Record({"device": "NVIDIA H200"}, {}, drawn).write(tmp_path / "peers_gpu.json")
+    run("benchmarks.figures", "gpu_peers", "--results", str(tmp_path))
+    assert ElementTree.parse(tmp_path / "gpu_peers.svg").getroot().get("width") == "621pt"
+    figures = importlib.import_module("benchmarks.figures.__main__").FIGURES
+    lines, bars = figures["gpu_peers"].draw(figures["gpu_peers"].record(tmp_path)).axes
+    assert [len(line.get_xdata()) for line in lines.lines] == [3] * 5 + [2]
+    # The fastest stands at the top; NumPy has not sorted so many.
+    shown = [text.get_text().strip() for text in bars.get_yticklabels()]
+    assert shown[::-1] == ["ours: kernels alone", "ours: Dask, CuPy chunks", "cupy.sort", "torch.sort", "CUB"]
+    assert [bar.get_width() for bar in bars.patches][::-1] == pytest.approx([1 / n for n in range(2, 7)])
+
+
+@pytest.fixture
 def gpu_figures(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The measuring script at small sizes, on NumPy's sort."""
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
@@ -315,9 +412,39 @@ def test_slow_algorithms_end_early(gpu_figures: Any, monkeypatch: pytest.MonkeyP
     assert all(len(point.samples) == 1 for point in found)
 
 
-@pytest.mark.parametrize("numbers", [(2,), (2, 4)])
+def rows_of_gpus(work: str, numbers: tuple[int, ...], baseline: float | None) -> list[dict[str, Any]]:
+    """Rows of `multi_gpu`: each GPU sorts a billion keys a second, and the baseline as it is told."""
+    made = {"work": work, "baseline": baseline}
+    return [{**made, "gpus": gpus, "keys": gpus << 30, "seconds": [2**30 / 1e9]} for gpus in numbers]
+
+
+@pytest.mark.parametrize("numbers", [(2,), (1, 2), (1, 2, 4)])
 def test_gpus_are_drawn_where_there_are_several_numbers_of_them(tmp_path: Path, numbers: tuple[int, ...]) -> None:
-    figures = importlib.import_module("benchmarks.figures.__main__").FIGURES
-    rows = [{"work": "u32-28", "gpus": gpus, "keys": 1 << 29, "seconds": [0.1], "baseline": None} for gpus in numbers]
-    (tmp_path / "multi_gpu.json").write_text(json.dumps({"machine": {}, "rows": rows}))
-    assert (figures["gpus"].record(tmp_path) is None) == (len(numbers) == 1)
+    pytest.importorskip("matplotlib")
+    figure = importlib.import_module("benchmarks.figures.__main__").FIGURES["gpus"]
+    failed = {"work": "u64-29", "gpus": 8, "keys": 0, "seconds": [], "baseline": None}
+    rows = [
+        *rows_of_gpus("u32-30", numbers, baseline=2.0),
+        *rows_of_gpus("argsort-28", numbers, baseline=None),
+        *rows_of_gpus("u64-29", numbers[-1:], baseline=1.0),
+        failed,
+    ]
+    (tmp_path / "multi_gpu.json").write_text(
+        json.dumps({"machine": {"GPUs": "NVIDIA H200; NVIDIA H200"}, "rows": rows})
+    )
+    told = run("benchmarks.figures", "gpus", "--results", str(tmp_path))
+    record = figure.record(tmp_path)
+    if len(numbers) == 1:
+        assert record is None
+        assert "gpus: not drawn" in told
+        return
+    assert ElementTree.parse(tmp_path / "gpus.svg").getroot().get("width") == "621pt"
+    # A panel for each work that was measured on several numbers; the baseline where there is one.
+    panels = figure.draw(record).axes
+    assert [axes.get_title("left") for axes in panels] == ["uint32, $2^{30}$", "argsort, $2^{28}$"]
+    ours, baseline = panels[0].lines
+    assert list(ours.get_xdata()) == list(numbers)
+    assert list(ours.get_ydata()) == pytest.approx(numbers)
+    assert list(baseline.get_ydata()) == pytest.approx([gpus * 2**30 / 2e9 for gpus in numbers])
+    assert len(panels[1].lines) == 1
+    assert [text.get_text() for text in panels[0].get_xticklabels()] == [str(gpus) for gpus in numbers]

@@ -69,7 +69,7 @@ FIGURES = {
     "network": Figure("scaling_cpu.json", ("network",), f"{SCALING} network", cpu.draw_network),
     "cost": Figure("cost_cpu.json", ("cost threads", "cost two workers"), "python -m benchmarks.cost", cpu.draw_cost),
     "gpu_sizes": Figure("gpu_table.json", ("sizes uint32", "sizes uint64"), TABLE, gpu.draw_sizes, gpu.read_table),
-    "gpu_peers": Figure("peers_gpu.json", ("peers",), PEERS, cpu.draw_peers),
+    "gpu_peers": Figure("peers_gpu.json", ("peers",), PEERS, gpu.draw_peers),
     "gpu_algorithms": Figure(GPU_FILE, ("algorithms",), f"{GPU} --sections algorithms", gpu.draw_algorithms),
     "gpu_entropy": Figure(
         GPU_FILE, ("entropy uint32", "entropy uint64"), f"{GPU} --sections entropy", gpu.draw_entropy

@@ -10,6 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..peers import OUR_KERNELS, OURS_ON_DEVICE
 from ..points import Point, Record
 from .cpu import KEYS, RATE
 from .style import (
@@ -25,9 +26,20 @@ from .style import (
     page,
     rates,
     scale_axes,
+    short,
 )
 
 COLOURS = {"ours": BLUE, "CUB": BLACK, "cupy.sort": GREY}
+HOST = "numpy.sort, on the host"
+#: What the libraries of `peers` are called in the figure, and their colours.
+LIBRARIES = {
+    OUR_KERNELS: ("ours: kernels alone", BLUE),
+    OURS_ON_DEVICE: ("ours: Dask, CuPy chunks", SKY),
+    "CUB": ("CUB", BLACK),
+    "cupy.sort": ("cupy.sort", VERMILION),
+    "torch.sort": ("torch.sort", ORANGE),
+    "numpy.sort": (HOST, GREY),
+}
 #: What the algorithms are called in figures, and their colours.
 ALGORITHMS = {
     "auto": ("ours", BLUE),
@@ -41,7 +53,7 @@ ALGORITHMS = {
     "odd_even_merge": ("Batcher's network", BLACK),
     "odd_even_transposition": ("odd-even transposition", GREY),
 }
-BASELINE = "PyTorch + NCCL, "
+OURS, BASELINE = "ours", "PyTorch + NCCL"
 DASHED = ("Batcher's network", "odd-even transposition")
 #: Kernels of an algorithm that are drawn apart, and their colours; what takes less is drawn together.
 KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
@@ -49,11 +61,11 @@ KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
 NAMED_SHARE = 14
 #: Works of `multi_gpu` that are drawn, and what they are called; $2^{28}$ and the like are keys of each GPU.
 WORKS = {
-    "u32-28": "uint32, $2^{28}$ a GPU",
-    "u32-30": "uint32, $2^{30}$ a GPU",
-    "u64-29": "uint64, $2^{29}$ a GPU",
-    "pairs-29": "pairs, $2^{29}$ a GPU",
-    "argsort-28": "argsort, $2^{28}$ a GPU",
+    "u32-28": "uint32, $2^{28}$",
+    "u32-30": "uint32, $2^{30}$",
+    "u64-29": "uint64, $2^{29}$",
+    "pairs-29": "pairs, $2^{29}$",
+    "argsort-28": "argsort, $2^{28}$",
 }
 
 
@@ -72,19 +84,17 @@ def read_table(path: Path) -> Record:
 def read_gpus(path: Path) -> Record:
     """The rows of `multi_gpu` as a record: keys a second against the number of GPUs, of works that ran on several."""
     content = json.loads(path.read_text())
-    points = []
+    measured = [row for row in content["rows"] if row["work"] in WORKS and row["seconds"]]
     numbers: defaultdict[str, set[int]] = defaultdict(set)
-    for row in content["rows"]:
+    for row in measured:
         numbers[row["work"]].add(row["gpus"])
-    for row in content["rows"]:
-        if len(numbers[row["work"]]) == 1:
-            continue
-        if row["seconds"]:
-            rates_of_runs = [row["keys"] / seconds for seconds in row["seconds"]]
-            points.append(Point("gpus", row["work"], row["gpus"], rates_of_runs, "keys/s"))
-        if row["baseline"]:
-            name = f"{BASELINE}{row['work']}"
-            points.append(Point("gpus", name, row["gpus"], [row["keys"] / row["baseline"]], "keys/s"))
+    points = []
+    for row in measured:
+        work, gpus, keys = row["work"], row["gpus"], row["keys"]
+        if len(numbers[work]) > 1:
+            points.append(Point("gpus", work, gpus, [keys / taken for taken in row["seconds"]], "keys/s"))
+            if row["baseline"]:
+                points.append(Point("gpus", f"{BASELINE}, {work}", gpus, [keys / row["baseline"]], "keys/s"))
     device = content["machine"].get("GPUs", "no GPU").partition(";")[0]
     return Record({"device": device, **content["machine"]}, {}, points)
 
@@ -175,18 +185,46 @@ def draw_network(record: Record) -> Figure:
     return figure
 
 
+def draw_peers(record: Record) -> Figure:
+    """Keys a second against n for every library, and the rates of the largest n side by side."""
+    stored = record.lines("peers")
+    found = {name: rates(stored[series]) for series, (name, _) in LIBRARIES.items() if series in stored}
+    colours = dict(LIBRARIES.values())
+    title = "Sorting int64 keys on one GPU, from device memory to device memory"
+    with page(title, 4.2, 2, width_ratios=(3, 2)) as (figure, (lines, bars)):
+        scale_axes(lines, KEYS, RATE)
+        draw_lines(lines, found, colours, (HOST,), labelled=False)
+        most = max(n for places in found.values() for n, _ in places)
+        largest = {name: dict(places)[most] / 1e9 for name, places in found.items() if most in dict(places)}
+        order = sorted(largest, key=largest.__getitem__)
+        bars.barh(order, [largest[name] for name in order], color=[colours[name] for name in order])
+        for place, name in enumerate(order):
+            bars.text(largest[name], place, f" {largest[name]:.3g}", va="center", fontsize=9.5)
+        bars.set_title(f"{short(most)} keys")
+        bars.set_xlabel("billion keys a second")
+        bars.set_xlim(0, 1.2 * max(largest.values()))
+        bars.grid(axis="y", visible=False)
+        figure.legend(lines.lines, found, loc="outside lower center", ncols=3, fontsize=9, borderaxespad=2.2)
+    return figure
+
+
 def draw_gpus(record: Record) -> Figure:
-    """Keys a second against the number of GPUs."""
-    with page("Sorting over the GPUs of one host", 4.2) as (figure, (axes,)):
-        axes.set_xlabel("GPUs")
-        axes.set_ylabel("billion keys a second")
-        found = record.lines("gpus")
-        names = {f"{peer}{work}": f"{peer}{name}" for work, name in WORKS.items() for peer in ("", BASELINE)}
-        lines = {
-            name: [(point.x, point.median / 1e9) for point in found[series]]
-            for series, name in names.items()
-            if series in found
-        }
-        axes.set_xticks(sorted({x for places in lines.values() for x, _ in places}))
-        draw_lines(axes, lines, dashed=[name for name in lines if name.startswith(BASELINE)])
+    """Keys a second against the number of GPUs, a panel for each work."""
+    found = record.lines("gpus")
+    works = [work for work in WORKS if work in found]
+    with page("Sorting over the GPUs of one host: keys on each GPU", 3.4, len(works), sharey=True) as (figure, panels):
+        for axes, work in zip(panels, works, strict=True):
+            lines = {OURS: found[work], BASELINE: found.get(f"{BASELINE}, {work}", ())}
+            places = {name: [(point.x, point.median / 1e9) for point in lines[name]] for name in lines if lines[name]}
+            numbers = [point.x for point in found[work]]
+            axes.set_title(WORKS[work])
+            axes.set_xlabel("GPUs")
+            axes.set_xticks(numbers, [f"{number:g}" for number in numbers])
+            axes.margins(x=0.2)
+            draw_lines(axes, places, {OURS: BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
+        panels[0].set_ylabel("billion keys a second")
+        fullest = max(panels, key=lambda axes: len(axes.lines))
+        figure.legend(
+            fullest.lines, (OURS, BASELINE), loc="outside lower center", ncols=2, fontsize=9, borderaxespad=2.2
+        )
     return figure
