@@ -21,7 +21,9 @@ from rich.console import Console
 
 import dask_gpusort
 
-from .core.measure import Effort, in_turns, seconds_of, times_faster
+from .core.beside import row_of_two
+from .core.contents import check_indices
+from .core.measure import Effort
 from .core.report import ROOT, Row, as_markdown, machine, table, write
 
 SCRIPT = "benchmarks.comparison"
@@ -53,16 +55,6 @@ def make(kind: str, n: int) -> list[np.ndarray]:
         "int64": lambda: [integers(64)],
     }
     return makers[kind]()
-
-
-def check_indices(keys: list[np.ndarray], indices: np.ndarray) -> None:
-    """Raise unless the indices are those of a stable sort by all keys."""
-    rising = np.diff(indices) > 0
-    for key in reversed(keys):
-        taken = key[indices]
-        rising = (taken[1:] > taken[:-1]) | ((taken[1:] == taken[:-1]) & rising)
-    if not rising.all() or np.bincount(indices, minlength=len(keys[0])).max() != 1:
-        raise AssertionError("the indices are not those of a stable sort")
 
 
 def chunked(keys: list[np.ndarray], chunks: int) -> list[Any]:
@@ -130,7 +122,8 @@ def rows(effort: Effort) -> Iterator[Row]:
     ):
         n, what = 1 << effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
         jobs = {"ours": (ours, work, kind, n, 1, 1), "NumPy's": (numpys, work, kind, n)}
-        yield row(effort, "one chunk", f"{what} of 2^{n.bit_length() - 1} {kind}, one chunk", least, jobs)
+        title, asked = f"{what} of 2^{n.bit_length() - 1} {kind}, one chunk", "no slower" if least else ""
+        yield row_of_two(effort, "one chunk", title, asked, least, jobs)
     for work, kind, bits in (
         ("sort", "complex128", MANY),
         ("sort", "S20", STRINGS + 2),
@@ -140,30 +133,14 @@ def rows(effort: Effort) -> Iterator[Row]:
         n = 1 << effort.size(bits, 12)
         what = f"`{work}` of 2^{n.bit_length() - 1} {kind}, {CHUNKS} chunks"
         two = (ours, work, kind, n, CHUNKS, 2)
-        yield row(effort, "chunks", f"{what}, two threads", None, {"ours": two, "NumPy's": (numpys, work, kind, n)})
+        jobs = {"ours": two, "NumPy's": (numpys, work, kind, n)}
+        yield row_of_two(effort, "chunks", f"{what}, two threads", "", None, jobs)
         jobs = {"two threads": two, "ours, one thread": (ours, work, kind, n, CHUNKS, 1)}
-        yield row(effort, "threads", "the same, two threads beside one", None, jobs)
+        yield row_of_two(effort, "threads", "the same, two threads beside one", "", None, jobs)
     n = 1 << effort.size(MANY, 12)
     jobs = {"ours": (merging, "merge", n), "`sort` of both": (merging, "sort", n)}
-    yield row(effort, "chunks", f"`merge_sorted` of two halves of 2^{n.bit_length() - 1} int64", None, jobs)
-
-
-def row(effort: Effort, section: str, what: str, least: float | None, jobs: dict[str, tuple[Any, ...]]) -> Row:
-    """Measure two jobs in turns."""
-    found = in_turns(effort, jobs)
-    ours, theirs = found.values()
-    ratio = times_faster(ours, theirs)
-    return Row(
-        section,
-        what,
-        "" if least is None else "no slower",
-        1000 * seconds_of(ours),
-        "ms",
-        ratio,
-        f"{list(found)[1]}, {1000 * seconds_of(theirs):,.3g} ms",
-        None if least is None else ratio >= least,
-        {name: [1000 * sample.seconds for sample in samples] for name, samples in found.items()},
-    )
+    title = f"`merge_sorted` of two halves of 2^{n.bit_length() - 1} int64"
+    yield row_of_two(effort, "chunks", title, "", None, jobs)
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ a perfect run of the algorithm moves, over its time, as a share of the measured 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
@@ -25,8 +24,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from benchmarks import gpu_table
-from benchmarks.gpu_table import HERE, Cub, copy_bandwidth, describe_machine, is_stable_order, median_ms, random_keys
-from benchmarks.points import commit_of
+from benchmarks.gpu_table import Cub, copy_bandwidth, describe_machine, is_stable_order, median_ms, random_keys
 from dask_gpusort import kernels
 from dask_gpusort.kernels import merge_tuning
 
@@ -242,26 +240,5 @@ def write_results(table: Table, out: pathlib.Path, commit: str) -> None:
     out.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
-    parser.add_argument(
-        "--cub", type=pathlib.Path, default=HERE / "libcub_baseline.so", help="built if it is not there"
-    )
-    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / "gpu_comparison")
-    parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=[*SECTIONS][:3])
-    parser.add_argument("--commit", default=commit_of(HERE), help="what is measured, where there is no git")
-    arguments = parser.parse_args()
-    table = Table(Cub(arguments.cub))
-    try:
-        for section in arguments.sections:
-            SECTIONS[section](table, 1 << arguments.keys_log2)
-    finally:
-        write_results(table, arguments.out, arguments.commit)
-    wrong = [row.work for row in table.rows if not row.verified]
-    if wrong:
-        raise SystemExit(f"wrong results: {wrong}")
-
-
 if __name__ == "__main__":
-    main()
+    gpu_table.run_table(__doc__, "gpu_comparison", SECTIONS, [*SECTIONS][:3], Table, write_results)

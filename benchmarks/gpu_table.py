@@ -16,7 +16,7 @@ import pathlib
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -313,26 +313,50 @@ def write_results(table: Table, out: pathlib.Path, commit: str) -> None:
     out.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_table(
+    document: str,
+    name: str,
+    sections: Mapping[str, Callable[[Any, int], None]],
+    usual: Sequence[str],
+    make: Callable[[Cub], Any],
+    write: Callable[[Any, pathlib.Path, str], None],
+) -> None:
+    """Command line of a table of one GPU.
+
+    Parameters
+    ----------
+    document : str
+        What the command says of itself.
+    name : str
+        Of the files in the directory of results.
+    sections : mapping of str to callable
+        Each measures its rows, of a number of keys.
+    usual : sequence of str
+        Sections that are measured unless some are named.
+    make : callable
+        An empty table, of what calls CUB. Its rows say whether they are verified: if one is not, the run fails.
+    write : callable
+        Keeps a table. What was measured before an error is kept too.
+    """
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
     parser.add_argument(
         "--cub", type=pathlib.Path, default=HERE / "libcub_baseline.so", help="built if it is not there"
     )
-    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / "gpu_table")
-    parser.add_argument("--sections", nargs="*", choices=sorted(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results" / name)
+    parser.add_argument("--sections", nargs="*", choices=sorted(sections), default=list(usual))
     parser.add_argument("--commit", default=commit_of(HERE), help="what is measured, where there is no git")
     arguments = parser.parse_args()
-    table = Table(Cub(arguments.cub))
+    table = make(Cub(arguments.cub))
     try:
         for section in arguments.sections:
-            SECTIONS[section](table, 1 << arguments.keys_log2)
+            sections[section](table, 1 << arguments.keys_log2)
     finally:
-        write_results(table, arguments.out, arguments.commit)
+        write(table, arguments.out, arguments.commit)
     wrong = [row.work for row in table.rows if not row.verified]
     if wrong:
         raise SystemExit(f"wrong results: {wrong}")
 
 
 if __name__ == "__main__":
-    main()
+    run_table(__doc__, "gpu_table", SECTIONS, list(SECTIONS), Table, write_results)

@@ -405,6 +405,35 @@ def test_tables_of_a_gpu_say_what_was_measured(
     assert "- commit: abc+" in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_a_table_is_kept_even_if_it_is_wrong(
+    gpu_figures: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verified: bool
+) -> None:
+    script = importlib.import_module("benchmarks.gpu_table")
+    monkeypatch.setattr(script, "Cub", lambda library: "CUB")
+    monkeypatch.setattr(sys, "argv", ["table", "--keys-log2", "4", "--out", str(tmp_path / "table"), "--commit", "abc"])
+    written: list[Any] = []
+
+    def section(table: Any, n: int) -> None:
+        table.rows.append(SimpleNamespace(work=f"{n} keys", verified=verified))
+
+    def measure() -> None:
+        sections = {"some": section, "others": None}
+
+        def make(cub: str) -> Any:
+            return SimpleNamespace(cub=cub, rows=[])
+
+        script.run_table("A table.", "table", sections, ["some"], make, lambda *args: written.append(args))
+
+    if verified:
+        measure()
+    else:
+        with pytest.raises(SystemExit, match="wrong results: .*16 keys"):
+            measure()
+    ((table, *rest),) = written
+    assert (table.cub, table.rows[0].work, rest) == ("CUB", "16 keys", [tmp_path / "table", "abc"])
+
+
 def test_slow_algorithms_end_early(gpu_figures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_figures, "MOST_SECONDS", 1e-3)
     found = list(gpu_figures.algorithm_points(SimpleNamespace(keys=lambda keys: 2.0)))

@@ -13,7 +13,9 @@ import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.order import Order
 
-from .measure import Effort, in_turns, seconds_of, times_faster
+from .beside import row_of_two
+from .contents import check_indices
+from .measure import Effort
 from .report import Row
 
 #: The keys: random over the whole range of the dtype, or int64 of values below 2**32, as counters and times often are.
@@ -27,15 +29,6 @@ def make_keys(kind: str, n: int) -> np.ndarray:
     return np.random.default_rng(3).integers(low, (1 << bits) - 1, n, dtype=dtype)
 
 
-def check_indices(keys: np.ndarray, indices: np.ndarray) -> None:
-    """Raise unless the indices are those of a stable sort, without sorting again."""
-    found = keys[indices]
-    ordered = (found[1:] > found[:-1]) | ((found[1:] == found[:-1]) & (indices[1:] > indices[:-1]))
-    each_once = len(indices) == len(keys) and np.bincount(indices, minlength=len(keys)).max() == 1
-    if not (ordered.all() and each_once):
-        raise AssertionError("the indices are not those of a stable sort")
-
-
 @contextmanager
 def our_argsort(kind: str, n: int) -> Iterator[Any]:
     """Ours, through the public function."""
@@ -43,7 +36,7 @@ def our_argsort(kind: str, n: int) -> Iterator[Any]:
     x = da.from_array(keys, chunks=-1)
     yield (
         lambda: dask_gpusort.argsort(x, stable=True).compute(scheduler="synchronous"),
-        lambda found: check_indices(keys, found),
+        lambda found: check_indices([keys], found),
     )
 
 
@@ -51,7 +44,7 @@ def our_argsort(kind: str, n: int) -> Iterator[Any]:
 def numpy_argsort(kind: str, n: int) -> Iterator[Any]:
     """NumPy's stable argsort."""
     keys = make_keys(kind, n)
-    yield lambda: np.argsort(keys, kind="stable"), lambda found: check_indices(keys, found)
+    yield lambda: np.argsort(keys, kind="stable"), lambda found: check_indices([keys], found)
 
 
 def make_runs(kind: str, n: int, runs: int) -> list[np.ndarray]:
@@ -87,8 +80,9 @@ def rows(effort: Effort) -> Iterator[Row]:
     bits = effort.size(24, 12)
     for kind, least in (("int32", 5), ("int64", 3), ("int64 below 2**32", None)):
         args = (kind, 1 << bits)
-        yield _row(
+        yield row_of_two(
             effort,
+            "chunk",
             f"stable `argsort` of 2^{bits} {kind}, one chunk",
             f"{least} times faster" if least else "",
             least,
@@ -97,8 +91,9 @@ def rows(effort: Effort) -> Iterator[Row]:
     bits = effort.size(22, 10)
     for kind in ("int32", "int64"):
         for runs in (2, 4, 16, 64, 256):
-            yield _row(
+            yield row_of_two(
                 effort,
+                "chunk",
                 f"merge of {runs} runs, 2^{bits} {kind}",
                 "no slower",
                 1,
@@ -107,21 +102,3 @@ def rows(effort: Effort) -> Iterator[Row]:
                     "a fresh `numpy.sort`": (fresh_sort, kind, 1 << bits, runs),
                 },
             )
-
-
-def _row(effort: Effort, what: str, asked: str, least: float | None, jobs: dict[str, tuple[Any, ...]]) -> Row:
-    found = in_turns(effort, jobs)
-    ours, theirs = found.values()
-    peer = list(found)[1]
-    ratio = times_faster(ours, theirs)
-    return Row(
-        "chunk",
-        what,
-        asked,
-        1000 * seconds_of(ours),
-        "ms",
-        ratio,
-        f"{peer}, {1000 * seconds_of(theirs):,.3g} ms",
-        None if least is None else ratio >= least,
-        {name: [1000 * sample.seconds for sample in samples] for name, samples in found.items()},
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -78,3 +78,14 @@ def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]
     if checksums(full) != wanted:
         raise AssertionError("the result does not hold the keys of the input")
     return [part.keys for part in held]
+
+
+def check_indices(keys: Sequence[np.ndarray], indices: np.ndarray) -> None:
+    """Raise unless the indices are those of a stable sort by all keys, the most significant first; sorts nothing."""
+    rising = np.diff(indices) > 0
+    for key in reversed(keys):
+        taken = key[indices]
+        rising = (taken[1:] > taken[:-1]) | ((taken[1:] == taken[:-1]) & rising)
+    each_once = len(indices) == len(keys[0]) and np.bincount(indices, minlength=len(indices)).max() == 1
+    if not (rising.all() and each_once):
+        raise AssertionError("the indices are not those of a stable sort")

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from ..peers import OURS
 from ..points import Record
 from ..scaling import PHASES
-from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, page, rates, scale_axes
+from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, draw_panels, page, rates, scale_axes
 
 COLOURS = {
     OURS: BLUE,
@@ -97,17 +97,16 @@ def draw_chunks(record: Record) -> Figure:
 
 def draw_entropy(record: Record) -> Figure:
     """Keys a second against their entropy."""
+    keys = 1 << 24
+    lines = {
+        title: {
+            series: [(point.x, keys / point.median / 1e6) for point in points]
+            for series, points in record.lines(f"entropy {dtype}").items()
+        }
+        for dtype, title in (("u4", "uint32"), ("u8", "uint64"))
+    }
     with page("Keys of low entropy: random words and-ed together, 16M keys", 3.6, 2, sharey=True) as (figure, both):
-        for axes, dtype, title in zip(both, ("u4", "u8"), ("uint32", "uint64"), strict=True):
-            axes.set_title(title)
-            axes.set_xlabel("entropy of a key, bits")
-            axes.set_ylabel("million keys a second" if dtype == "u4" else "")
-            keys = 1 << 24
-            lines = {
-                series: [(point.x, keys / point.median / 1e6) for point in points]
-                for series, points in record.lines(f"entropy {dtype}").items()
-            }
-            draw_lines(axes, lines, COLOURS)
+        draw_panels(both, lines, "entropy of a key, bits", "million keys a second", COLOURS)
     return figure
 
 

@@ -23,6 +23,7 @@ from .style import (
     SKY,
     VERMILION,
     draw_lines,
+    draw_panels,
     page,
     rates,
     scale_axes,
@@ -127,17 +128,20 @@ def draw_algorithms(record: Record) -> Figure:
 
 def draw_entropy(record: Record) -> Figure:
     """Keys a second against the number of random words that are and-ed together."""
+    keys = 1 << 28
+    lines = {
+        dtype: {
+            name: [(point.x, keys / point.median / 1e9) for point in points]
+            for name, points in named(record.lines(f"entropy {dtype}")).items()
+        }
+        for dtype in ("uint32", "uint64")
+    }
     title = "Keys of low entropy on one GPU: random words and-ed together, $2^{28}$ keys"
     with page(title, 3.8, 2, sharey=True) as (figure, both):
-        for axes, dtype in zip(both, ("uint32", "uint64"), strict=True):
-            axes.set_title(dtype)
-            axes.set_xlabel("random words and-ed: one is uniform")
+        x, y = "random words and-ed: one is uniform", "billion keys a second"
+        draw_panels(both, lines, x, y, dict(ALGORITHMS.values()))
+        for axes in both:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_ylabel("billion keys a second" if dtype == "uint32" else "")
-            found = named(record.lines(f"entropy {dtype}"))
-            keys = 1 << 28
-            lines = {name: [(p.x, keys / p.median / 1e9) for p in points] for name, points in found.items()}
-            draw_lines(axes, lines, dict(ALGORITHMS.values()))
     return figure
 
 

@@ -144,6 +144,21 @@ def draw_lines(
         )
 
 
+def draw_panels(
+    panels: Sequence[Axes],
+    lines: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
+    x: str,
+    y: str,
+    colours: Mapping[str, str],
+) -> None:
+    """Lines in axes that stand side by side: of each its title and its lines; only the first names what y is."""
+    for number, (axes, title) in enumerate(zip(panels, lines, strict=True)):
+        axes.set_title(title)
+        axes.set_xlabel(x)
+        axes.set_ylabel("" if number else y)
+        draw_lines(axes, lines[title], colours)
+
+
 def label_ends(axes: Axes) -> None:
     """Names of lines at the right of the axes, each as near its line's end as the others let it."""
     axes.figure.draw_without_rendering()  # positions are known once the figure is laid out
