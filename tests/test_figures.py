@@ -187,6 +187,26 @@ def test_the_same_data_give_the_same_figure(measured: Path, tmp_path: Path) -> N
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("peers", ["-m", "benchmarks.peers", "--output", "{}"]),
+        ("gpu_sizes", ["benchmarks/gpu_table.py", "--out", "{}/gpu_table"]),
+        ("gpus", ["-m", "benchmarks.multi_gpu", "--gpus", "1", "2", "--out", "{}/multi_gpu"]),
+    ],
+)
+def test_a_script_is_told_where_its_results_go(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, wanted: list[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    figures = importlib.import_module("benchmarks.figures.__main__")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(figures.subprocess, "run", lambda command, **_: commands.append(command))
+    monkeypatch.setattr(sys, "argv", ["figures", name, "--measure", "--results", str(tmp_path)])
+    figures.main()
+    assert commands == [[sys.executable, *(part.format(tmp_path) for part in wanted)]]
+
+
 def test_no_figure_of_that_name() -> None:
     pytest.importorskip("matplotlib")
     assert "choose from" in run("benchmarks.figures", "unheard-of", code=2)
@@ -281,6 +301,62 @@ def test_a_wrong_result_of_a_library_on_a_gpu_is_seen(peers: Any, monkeypatch: p
             monkeypatch.setattr(importlib.import_module("dask_gpusort.kernels"), "sort_keys", np.sort)
     with pytest.raises(AssertionError, match="not in order|does not hold"):
         measured.seconds_here(peers.LIBRARIES[name].job, 1_000)
+
+
+class OnDevice(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array that, as CuPy's do, refuses to become NumPy's unless it is asked to."""
+
+    def __init__(self, host: Any) -> None:
+        self.host, self.dtype, self.itemsize = np.asarray(host), host.dtype, host.itemsize
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        assert method == "__call__"
+        return OnDevice(ufunc(*map(self._host, inputs), **options))
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        return OnDevice(function(*map(self._host, inputs), **options))
+
+    @staticmethod
+    def _host(value: Any) -> Any:
+        return value.host if isinstance(value, OnDevice) else value
+
+    def __getitem__(self, index: Any) -> Any:
+        return OnDevice(self.host[index])
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        self.host[index] = values.host
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def __int__(self) -> int:
+        return int(self.host)
+
+    def __bool__(self) -> bool:
+        return bool(self.host)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("any", "astype", "sum", "view"):
+            raise AttributeError(name)
+        return lambda *args: OnDevice(getattr(self.host, name)(*args))
+
+
+def test_keys_on_a_device_are_made_and_looked_at_there(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PIECE_KEYS", 300)
+    device = SimpleNamespace(
+        arange=lambda *args, **options: OnDevice(np.arange(*args, **options)),
+        empty=lambda *args: OnDevice(np.empty(*args)),
+    )
+    keys = peers.make_keys(1_000, device)
+    assert isinstance(keys, OnDevice)
+    check = peers.checked(keys)
+    check(OnDevice(np.sort(keys.host)))
+    for wrong in (keys, OnDevice(np.sort(keys.host)[1:])):
+        with pytest.raises(AssertionError):
+            check(wrong)
 
 
 def test_keys_are_the_same_wherever_they_are_made(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:

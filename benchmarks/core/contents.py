@@ -25,11 +25,11 @@ class Part:
     squares: int
 
 
-def look_at(chunk: np.ndarray) -> Part:
-    """Summarise a chunk of int64, in few and cheap passes: a measurement should see little of it."""
+def look_at(chunk: Any) -> Part:
+    """Summarise a chunk of int64, of NumPy or CuPy, in few and cheap passes: a measurement should see little of it."""
     if not len(chunk):
         return Part(0, 0, 0, True, 0, 0)
-    words = np.ascontiguousarray(chunk).view("u8")
+    words = chunk.view("u8")
     in_order = not (chunk[1:] < chunk[:-1]).any()
     return Part(len(chunk), int(chunk[0]), int(chunk[-1]), in_order, int(words.sum()), int(np.dot(words, words)))
 

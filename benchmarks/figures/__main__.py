@@ -38,6 +38,8 @@ class Figure:
     draw : callable
     load : callable
         Makes a record of the file.
+    out : bool
+        Whether the command is told the file, less its suffix, by ``--out``; others get the directory by ``--output``.
     """
 
     data: str
@@ -45,6 +47,12 @@ class Figure:
     command: str
     draw: Callable[[Record], Drawing]
     load: Callable[[Path], Record] = read
+    out: bool = False
+
+    def measure(self, results: Path) -> None:
+        """Run its command, which keeps its data in a directory."""
+        place = ["--out", str((results / self.data).with_suffix(""))] if self.out else ["--output", str(results)]
+        subprocess.run([sys.executable, *self.command.split()[1:], *place], cwd=ROOT, check=True)
 
     def record(self, results: Path) -> Record | None:
         """Its data, None if they were not measured yet."""
@@ -57,6 +65,7 @@ class Figure:
 
 PEERS, SCALING = "python -m benchmarks.peers", "python -m benchmarks.scaling"
 GPU, TABLE = "python benchmarks/gpu_figures.py", "python benchmarks/gpu_table.py"
+GPUS = "python -m benchmarks.multi_gpu --gpus 1 2"
 GPU_FILE = "figures_gpu.json"
 FIGURES = {
     "peers": Figure("peers_cpu.json", ("peers",), PEERS, cpu.draw_peers),
@@ -68,7 +77,9 @@ FIGURES = {
     "entropy": Figure("scaling_cpu.json", ("entropy u4", "entropy u8"), f"{SCALING} entropy", cpu.draw_entropy),
     "network": Figure("scaling_cpu.json", ("network",), f"{SCALING} network", cpu.draw_network),
     "cost": Figure("cost_cpu.json", ("cost threads", "cost two workers"), "python -m benchmarks.cost", cpu.draw_cost),
-    "gpu_sizes": Figure("gpu_table.json", ("sizes uint32", "sizes uint64"), TABLE, gpu.draw_sizes, gpu.read_table),
+    "gpu_sizes": Figure(
+        "gpu_table.json", ("sizes uint32", "sizes uint64"), TABLE, gpu.draw_sizes, gpu.read_table, True
+    ),
     "gpu_peers": Figure("peers_gpu.json", ("peers",), PEERS, gpu.draw_peers),
     "gpu_algorithms": Figure(GPU_FILE, ("algorithms",), f"{GPU} --sections algorithms", gpu.draw_algorithms),
     "gpu_entropy": Figure(
@@ -78,7 +89,7 @@ FIGURES = {
         GPU_FILE, ("phases auto", "phases merge", "phases four_step"), f"{GPU} --sections phases", gpu.draw_phases
     ),
     "gpu_network": Figure(GPU_FILE, ("network",), f"{GPU} --sections network", gpu.draw_network),
-    "gpus": Figure("multi_gpu.json", ("gpus",), "python -m benchmarks.multi_gpu", gpu.draw_gpus, gpu.read_gpus),
+    "gpus": Figure("multi_gpu.json", ("gpus",), GPUS, gpu.draw_gpus, gpu.read_gpus, True),
 }
 
 
@@ -110,8 +121,7 @@ def main() -> None:
     for name in options.names or FIGURES:
         figure = FIGURES[name]
         if options.measure:
-            command = [sys.executable, *figure.command.split()[1:], "--output", str(options.results)]
-            subprocess.run(command, cwd=ROOT, check=True)
+            figure.measure(options.results.resolve())
         record = figure.record(options.results)
         if record is None:
             print(f"{name}: not drawn, nothing is stored of it: measure it by `{figure.command}`")
