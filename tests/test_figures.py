@@ -207,6 +207,18 @@ def test_a_script_is_told_where_its_results_go(
     assert commands == [[sys.executable, *(part.format(tmp_path) for part in wanted)]]
 
 
+def test_the_page_tells_of_every_figure() -> None:
+    pytest.importorskip("matplotlib")
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    for name, figure in importlib.import_module("benchmarks.figures.__main__").FIGURES.items():
+        (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
+        assert f"`{figure.data}`" in row, name
+        assert f"`{figure.command.partition(' --')[0]}" in row, name
+        # Without a link means: not measured yet.
+        drawn = (ROOT / "benchmarks" / "results" / f"{name}.svg").exists()
+        assert (f"[`{name}`](results/{name}.svg)" in row) == drawn, name
+
+
 def test_no_figure_of_that_name() -> None:
     pytest.importorskip("matplotlib")
     assert "choose from" in run("benchmarks.figures", "unheard-of", code=2)
