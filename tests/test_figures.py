@@ -292,10 +292,25 @@ def test_where_there_is_a_gpu_a_turn_is_all_sizes(peers: Any, monkeypatch: pytes
     assert {tuple(point.samples) for point in found if point.series == "CUB"} == {(2e-3,) * 3}
 
 
-def test_libraries_of_the_host_sort_fewer_keys(peers: Any) -> None:
+def test_a_run_where_there_is_a_gpu_is_kept(
+    peers: Any, points: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    options = ["--quick", "--output", str(tmp_path), "--commit", "abc", "--libraries", *peers.usual()]
+    monkeypatch.setattr(sys, "argv", ["peers", *options])
+    peers.main()
+    record = points.read(tmp_path / "peers_gpu.json")
+    assert record.lines("peers").keys() == set(peers.usual())
+    assert record.machine["commit"] == "abc"
+    # CUB's 2 ms beside the kernels' 1 ms.
+    assert "| CUB | 2 (2 x) | 2 (2 x) |" in capsys.readouterr().out
+
+
+def test_libraries_of_the_host_sort_fewer_keys(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert peers.sizes_of("CUB", None, quick=False)[-1] == 10**9
-    assert peers.sizes_of("numpy.sort", None, quick=False)[-1] == 10**8
+    assert peers.sizes_of("numpy.sort", None, quick=False)[-1] == 10**7
     assert peers.sizes_of("numpy.sort", [1 << 30, 5], quick=False) == [5, 1 << 30]
+    monkeypatch.setattr(peers, "devices", lambda: ())
+    assert peers.sizes_of("numpy.sort", None, quick=False)[-1] == 10**8
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
