@@ -309,6 +309,30 @@ def test_a_sample_tells_of_keys_that_crowd_at_every_scale(device, kind):
     assert bool(msd.Outline(*quantiles[msd.OUTLINE_BYTES].view(np.uint32)).is_uneven) == wanted
 
 
+DENSITIES = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "exponential": lambda rng, n: rng.standard_exponential(n),
+}
+
+
+@pytest.mark.parametrize("kind", DENSITIES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
+    """A sample's own counts would make buckets that differ by a twentieth of their size, and by a fifth in the tails."""
+    n, num_fine = 1 << 21, 1 << 16
+    keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
+    elements = plain_elements(device_key(keys.dtype))
+    quantiles = histogram.sample_quantiles(elements, device.array(keys), n, num_fine)
+    names = f"QuantileBuckets<{elements.scale}>", tuning.MAP_WORDS
+    # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
+    many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
+    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, quantiles, num_fine)
+    buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
+    by_chance = buckets.mean() ** -0.5
+    assert (buckets / buckets.mean()).std() < 1.7 * by_chance
+    assert buckets.max() < 1.25 * buckets.mean()
+
+
 #: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
 CLOSE = {
     "in the middle": (0, 1 << 24),

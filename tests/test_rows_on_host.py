@@ -122,6 +122,33 @@ def test_uniform_keys_by_a_plain_map(device, ways):  # noqa: F811
     assert set(ways) == {"partition_rows"}
 
 
+#: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
+BLOCK_FLOATS = {
+    "uniform": lambda rng, shape: rng.random(shape),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "whole": lambda rng, shape: rng.integers(-20, 20, shape),
+    "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
+    "powers, some no numbers": lambda rng, shape: np.where(
+        rng.random(shape) < 0.1, np.nan, np.ldexp(1.0, rng.integers(-30, 30, shape))
+    ),
+    "one far away": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
+    "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
+    "zeros": lambda rng, shape: rng.choice([-0.0, 0.0, 1.0, -2.0], shape),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", BLOCK_FLOATS)
+def test_floats_in_a_block(device, ways, kind, dtype, descending):  # noqa: F811
+    keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, FINISH_KEYS // 2 - 3)).astype(dtype)
+    check_rows(device, keys)
+    check_positions(device, keys)
+    mirrored = np.sort(keys) if not descending else -np.sort(-keys)
+    np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=descending), mirrored)
+    assert set(ways) == {"run_finish"}
+
+
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
 def test_rows_of_unlike_places(device, ways, dtype):  # noqa: F811
     """Row i about i: one map makes one bucket of each row, though all keys together are uniform."""

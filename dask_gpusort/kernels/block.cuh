@@ -50,6 +50,8 @@ template <class T>
 __device__ __forceinline__ T warp_max(T value) {
     return T(~warp_min(T(~value)));
 }
+
+__device__ __forceinline__ u32 warp_sum(u32 value) { return __reduce_add_sync(kWholeWarp, value); }
 #else
 template <class T>
 __device__ __forceinline__ T warp_min(T value) {
@@ -64,6 +66,14 @@ __device__ __forceinline__ T warp_min(T value) {
 template <class T>
 __device__ __forceinline__ T warp_max(T value) {
     return T(~warp_min(T(~value)));
+}
+
+__device__ __forceinline__ u32 warp_sum(u32 value) {
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(kWholeWarp, value, distance);
+    }
+    return value;
 }
 #endif
 

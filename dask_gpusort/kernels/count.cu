@@ -17,9 +17,10 @@ struct TopBuckets {
     static constexpr int kSharedWords = 1;
     __device__ __forceinline__ TopBuckets(const QuantileMap*, u32*) {}
     static __device__ __forceinline__ bool is_useless(const QuantileMap*) { return false; }
-    template <class Code>
-    __device__ __forceinline__ u32 bucket(Code code) const {
-        return u32(code >> kDropBits);
+    template <class Code, int kCodes>
+    __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) const {
+#pragma unroll
+        for (int k = 0; k < kCodes; ++k) buckets[k] = u32(codes[k] >> kDropBits);
     }
     __device__ __forceinline__ void report(QuantileMap*) const {}
 };
@@ -35,9 +36,13 @@ struct QuantileBuckets {
     __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
         : map(quantiles, shared_intervals), base(quantiles->base) {}
     static __device__ __forceinline__ bool is_useless(const QuantileMap* quantiles) { return quantiles->uneven; }
-    __device__ __forceinline__ u32 bucket(Code code) {
-        if constexpr (sizeof(Code) == sizeof(u64)) strays |= u32((code - base) >> kPositionBits);
-        return map.fine(code);
+    template <int kCodes>
+    __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) {
+#pragma unroll
+        for (int k = 0; k < kCodes; ++k) {
+            if constexpr (sizeof(Code) == sizeof(u64)) strays |= u32((codes[k] - base) >> kPositionBits);
+        }
+        map.find(codes, buckets);
     }
     // Tells of codes too far from the base to be narrow.
     __device__ __forceinline__ void report(QuantileMap* quantiles) const {
@@ -51,9 +56,11 @@ template <class Source, class Buckets, class Vector>
 __device__ __forceinline__ void count_vector(PackedCounters counters, Buckets& buckets, const Vector& vector,
                                              Offset first) {
     constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
+    typename Source::Code codes[kKeys];
     u32 fine[kKeys];
 #pragma unroll
-    for (int k = 0; k < kKeys; ++k) fine[k] = buckets.bucket(Source::encode(vector.keys[k], first + k));
+    for (int k = 0; k < kKeys; ++k) codes[k] = Source::encode(vector.keys[k], first + k);
+    buckets.find(codes, fine);
     count_buckets(counters, fine);
 }
 
@@ -91,11 +98,14 @@ __global__ void __launch_bounds__(kCountThreads)
     // Whole warps of vectors are counted; block 0 counts what lies before, and after them.
     const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
     if (blockIdx.x == 0) {
-        for (Offset i = threadIdx.x; i < head; i += kCountThreads)
-            counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
-        for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) {
-            counters.add(buckets.bucket(Source::load(keys, i, 0)), 1);
-        }
+        const auto count_one = [&](Offset i) {
+            const typename Source::Code codes[] = {Source::load(keys, i, 0)};
+            u32 fine[1];
+            buckets.find(codes, fine);
+            counters.add(fine[0], 1);
+        };
+        for (Offset i = threadIdx.x; i < head; i += kCountThreads) count_one(i);
+        for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) count_one(i);
     }
     buckets.report(map);
     __syncthreads();  // all keys of the block are counted before the counters are added to the table

@@ -25,6 +25,9 @@ constexpr int kSubIntervals = 1 << 11;  // of all crowded intervals together
 constexpr int kMapWords = kIntervals + kSubIntervals;
 constexpr int kHalfBits = 16;  // an interval packs its first bucket and their number
 constexpr u32 kHalfMask = (1u << kHalfBits) - 1;
+// Of values both are counted in eighths of a bucket: where they are rare an interval has a few buckets and a half. So
+// none may have more than 2^10, and where values crowd codes are taken.
+constexpr int kValueFraction = 3;
 constexpr u32 kSubdivided = kHalfMask;  // in place of a number of buckets; the first word of its intervals beside it
 
 __device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((long long)value); }
@@ -67,15 +70,17 @@ __device__ __forceinline__ void copy_intervals(const QuantileMap* map, u32* shar
 }
 
 // Bucket of a code in an interval: `part` is the share of the interval below the code, of 2^32.
+template <int kFraction = 0>
 __device__ __forceinline__ u32 interpolate(u32 interval, u32 part) {
-    return (interval & kHalfMask) + __umulhi(part, interval >> kHalfBits);
+    constexpr int kFirstBits = kHalfBits + kFraction;
+    return ((interval & ((1u << kFirstBits) - 1)) + __umulhi(part, interval >> kFirstBits)) >> kFraction;
 }
 
-// An interval, packed, from the numbers of samples before it and in it.
-__device__ __forceinline__ u32 pack_interval(u32 before, u32 own, u32 num_samples, u32 num_buckets) {
-    const u32 first = u64(before) * num_buckets / num_samples, next = u64(before + own) * num_buckets / num_samples;
-    const u32 width = next - first < kSubdivided ? next - first : kSubdivided - 1;
-    return (first < num_buckets ? first : num_buckets - 1) | width << kHalfBits;
+// An interval, packed, from the numbers of samples before it and in it; `fraction` as of interpolate.
+__device__ __forceinline__ u32 pack_interval(u32 before, u32 own, u32 num_samples, u32 num_buckets, int fraction = 0) {
+    const u32 end = num_buckets << fraction, most = (kSubdivided >> fraction) - 1;
+    const u32 first = u64(before) * end / num_samples, next = u64(before + own) * end / num_samples;
+    return (first < end ? first : end - 1) | min(next - first, most) << (kHalfBits + fraction);
 }
 
 // The map, as one thread uses it: of codes that stand where `Scale` puts them.
@@ -127,6 +132,7 @@ struct FineMap {
         const Place far = distance(code);
         u32 below = part(far);
         u32 interval = intervals[u32(far >> width_bits)];
+        if constexpr (Scale::kHasValues) return interpolate<kValueFraction>(interval, below);
         if (interval >> kHalfBits == kSubdivided) {
             interval = intervals[(interval & kHalfMask) + (below >> (32 - sub_bits))];
             below <<= sub_bits;
@@ -151,9 +157,26 @@ struct SampledMap {
           values(Scale::kHasValues && map->by_value) {
         copy_intervals(map, shared_intervals);
     }
+    // Fine buckets of several codes: the kind is asked for once, so that their look-ups are on their way together.
+    template <int kCodes>
+    __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&fine)[kCodes]) const {
+        const auto each = [&](auto&& find_one) {
+#pragma unroll
+            for (int k = 0; k < kCodes; ++k) fine[k] = find_one(codes[k]);
+        };
+        if (values) {
+            if (plain) each([&](Code code) { return by_value.fine_plain(code); });
+            else each([&](Code code) { return by_value.fine_by_share(code); });
+        } else {
+            if (plain) each([&](Code code) { return by_code.fine_plain(code); });
+            else each([&](Code code) { return by_code.fine_by_share(code); });
+        }
+    }
     __device__ __forceinline__ u32 fine(Code code) const {
-        if (values) return plain ? by_value.fine_plain(code) : by_value.fine_by_share(code);
-        return plain ? by_code.fine_plain(code) : by_code.fine_by_share(code);
+        const Code codes[] = {code};
+        u32 found[1];
+        find(codes, found);
+        return found[0];
     }
 };
 
@@ -201,6 +224,18 @@ struct LinearMap {
             map.exact ? 0 : __float2uint_rz(__fdiv_rd(__uint2float_rd(digits) * kTwoTo32, __ull2float_ru(steps)));
         return map;
     }
+};
+
+// Digits of equal width between two values, of floats whose codes lie between theirs.
+template <class Scale>
+struct ValueMap {
+    using Code = typename Scale::Code;
+    Scale scale;
+    u32 digits;
+
+    __device__ __forceinline__ u32 digit(Code code) const { return __umulhi(scale.place_of(Scale::top(code)), digits); }
+    // Place inside the digit, as a fraction of 2^32.
+    __device__ __forceinline__ u32 fraction(Code code) const { return scale.place_of(Scale::top(code)) * digits; }
 };
 
 // A linear map whose digits are as wide as they should be even if they are few: `scale` is a large number.

@@ -60,6 +60,11 @@ class Elements:
         return f"CodeScale<{self.code_type}>"
 
     @property
+    def finish_scale(self) -> str:
+        """C++ name of the line that bins of uneven codes are cut from."""
+        return self.scale or self.code_scale
+
+    @property
     def narrow_scale(self) -> str:
         """C++ name of where narrow codes stand on the line of wide ones: if packed with positions, by the high word."""
         return f"CodeScale<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"

@@ -131,12 +131,12 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
 }
 
 // One bucket of any distribution, or a note that it does not fit.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins>
+template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins>
 __device__ __forceinline__ void finish_bucket(
     const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Buckets& buckets, Offset b,
     Overflow* overflow, Segment* segments, u64 base,
-    typename UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
-    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
+    typename UnevenTile<Scale, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
+    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
     const Offset start = buckets.start(b), length = buckets.end(b) - start;
     if (length == 0) return;
     if (length > Tile::kTile) {
@@ -152,31 +152,31 @@ __device__ __forceinline__ void finish_bucket(
 }
 
 // All buckets of a table or matrix, one block each.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
+template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
            const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, u64 base) {
-    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
+    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
-    finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
-                                                                Buckets{starts, ends, stride}, blockIdx.x, overflow,
-                                                                segments, base, shared);
+    finish_bucket<Source, Sink, Value, Scale, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
+                                                                       Buckets{starts, ends, stride}, blockIdx.x,
+                                                                       overflow, segments, base, shared);
 }
 
 // The pending ones (their number, then the buckets): few, and a block takes one after another.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
+template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
                    const Offset* starts, const Offset* ends, Offset stride, Overflow* overflow, Segment* segments,
                    const u32* pending, u64 base) {
-    using Tile = UnevenTile<typename Source::Code, Value, kThreads, kItems, kBins>;
+    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     for (u32 i = blockIdx.x; i < pending[0]; i += gridDim.x) {
-        finish_bucket<Source, Sink, Value, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
-                                                                    Buckets{starts, ends, stride}, pending[1 + i],
-                                                                    overflow, segments, base, shared);
+        finish_bucket<Source, Sink, Value, Scale, kThreads, kItems, kBins>(
+            codes_in, values_in, keys_out, positions_out, Buckets{starts, ends, stride}, pending[1 + i], overflow,
+            segments, base, shared);
         __syncthreads();  // the bucket is stored before the next one takes its place
     }
 }

@@ -63,7 +63,7 @@ def run_finish(
 ) -> None:
     """Sort every bucket in shared memory, whatever its codes are, in one launch."""
     name = (
-        f"finish<{source}, {elements.sink}, {elements.payload_type}, "
+        f"finish<{source}, {elements.sink}, {elements.payload_type}, {elements.finish_scale}, "
         f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
     )
     outputs = arrays.keys_out, arrays.positions_out
@@ -101,7 +101,7 @@ def run_finish_even(
     arguments = (*data, *table, buckets.pending, base)
     launch("finish.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape))
     name = (
-        f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, "
+        f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, {elements.finish_scale}, "
         f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
     )
     listed = buckets.overflow, buckets.segments, buckets.pending

@@ -45,9 +45,20 @@ __global__ void __launch_bounds__(kRowThreads)
     const SampledMap<Scale> sampled(map, shared_words);
     for (u32 w = threadIdx.x; w < num_digits * kWarpThreads; w += kRowThreads) counters[w] = 0;
     __syncthreads();  // counters are zero and the map is copied before keys are counted
-    const auto count = [&](Raw key, Offset i) {
-        const u32 digit = sampled.fine(Source::encode(key, i)) >> fine_bits;
-        atomicAdd(&counters[digit * kWarpThreads + threadIdx.x % kWarpThreads], 1u);
+    const auto count = [&](const auto& loaded, Offset i) {
+        constexpr int kLoaded = sizeof(loaded) / sizeof(Raw);
+        typename Source::Code codes[kLoaded];
+        u32 fine[kLoaded];
+#pragma unroll
+        for (int k = 0; k < kLoaded; ++k) codes[k] = Source::encode(loaded[k], i + k);
+        sampled.find(codes, fine);
+#pragma unroll
+        for (int k = 0; k < kLoaded; ++k)
+            atomicAdd(&counters[(fine[k] >> fine_bits) * kWarpThreads + threadIdx.x % kWarpThreads], 1u);
+    };
+    const auto count_one = [&](Raw key, Offset i) {
+        const Raw keys_of_one[] = {key};
+        count(keys_of_one, i);
     };
     const Offset part_keys = (length + parts - 1) / parts;
     for (u32 item = blockIdx.x; item < num_items; item += gridDim.x) {
@@ -69,14 +80,13 @@ __global__ void __launch_bounds__(kRowThreads)
             for (int v = 0; v < kRowRound; ++v) {
                 if (round + v * kRowThreads >= num_vectors) break;
                 const Offset i = begin + head + Offset(round + v * kRowThreads) * kKeys;
-#pragma unroll
-                for (int k = 0; k < kKeys; ++k) count(loaded[v].keys[k], i + k);
+                count(loaded[v].keys, i);
             }
         }
         // What lies before the first whole vector, and after the last.
         const u32 tail = head + num_vectors * kKeys;
-        if (threadIdx.x < head) count(first[threadIdx.x], begin + threadIdx.x);
-        if (threadIdx.x < size - tail) count(first[tail + threadIdx.x], begin + tail + threadIdx.x);
+        if (threadIdx.x < head) count_one(first[threadIdx.x], begin + threadIdx.x);
+        if (threadIdx.x < size - tail) count_one(first[tail + threadIdx.x], begin + tail + threadIdx.x);
         __syncthreads();  // the part is counted before its counts are added to the table
         flush_lanes(counters, num_digits, counts + Offset(row) * num_digits);
         __syncthreads();  // counters are zero before the next part is counted

@@ -102,6 +102,9 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 constexpr u32 kCrowdedShare = 12;  // times the mean of all intervals: an interval of uniform floats stays below
+constexpr u32 kValueShare = 24;    // the same of values, whose intervals are cut no further
+static_assert(kValueShare * ((1u << kHalfBits) / kIntervals) << kValueFraction < kSubdivided >> kValueFraction,
+              "their buckets fit");
 
 using MapScan = LeanScan<u32, kMapThreads>;
 
@@ -112,7 +115,7 @@ struct Evenness {
 };
 
 // By all threads of one block, two intervals a thread, which are read into `own`.
-__device__ __forceinline__ Evenness look_at(const u32* counts, u32 num_samples, const Cover& cover,
+__device__ __forceinline__ Evenness look_at(const u32* counts, u32 num_samples, const Cover& cover, u32 crowded_share,
                                             u32 (&own)[kIntervalsPerThread]) {
     bool even = num_samples > kIntervals, crowded = false;
     for (int i = 0; i < kIntervalsPerThread; ++i) {
@@ -120,7 +123,7 @@ __device__ __forceinline__ Evenness look_at(const u32* counts, u32 num_samples, 
         own[i] = counts[k];
         const float expected = cover.expected(k, num_samples), stray = float(own[i]) - expected;
         even = even && stray * stray <= kUniformSigmas * kUniformSigmas * (expected + 1.0f);
-        crowded = crowded || own[i] > kCrowdedShare * (num_samples / kIntervals);
+        crowded = crowded || own[i] > crowded_share * (num_samples / kIntervals);
     }
     return {bool(__syncthreads_and(even)), bool(__syncthreads_or(crowded))};
 }
@@ -160,34 +163,79 @@ __device__ __forceinline__ void find_base(const SampleRange* samples, QuantileMa
     map->base = least > room ? least - room : 0;
 }
 
-// The intervals of this thread, from what begin_map gave.
+// The intervals of this thread, of `own` samples each after `before` others.
 __device__ __forceinline__ void share_buckets(QuantileMap* map, u32 num_samples, u32 num_fine, u32 before,
-                                              const u32 (&own)[kIntervalsPerThread]) {
+                                              const u32 (&own)[kIntervalsPerThread], int fraction = 0) {
     for (int k = 0; k < kIntervalsPerThread; ++k) {
-        map->intervals[threadIdx.x * kIntervalsPerThread + k] = pack_interval(before, own[k], num_samples, num_fine);
+        map->intervals[threadIdx.x * kIntervalsPerThread + k] =
+            pack_interval(before, own[k], num_samples, num_fine, fraction);
         before += own[k];
     }
 }
 
+constexpr u32 kSampleUnits = 64;  // a sample's: means are no whole numbers
+constexpr int kLeastReach = 8;    // of a neighbourhood, intervals on either side
+constexpr int kMostReach = 64;
+constexpr u32 kEnoughSamples = 2048;  // whose noise is 2 %
+constexpr u32 kTailSamples = 4;       // as many more are thought to lie beyond an end, or nearly all of the time fewer
+
+// Samples of an interval: the mean of its neighbourhood, where the counts there differ no more than chance makes them,
+// and otherwise its own. (The squares of their deviations, over the mean, have the sum width - 1 by chance, and in one
+// neighbourhood of a hundred twice that.) As many neighbours on either side, so that a slope stays one, and more of
+// them where samples are few.
+__device__ __forceinline__ u32 smoothed_count(const u32* counts, int k) {
+    u32 found = counts[k] * kSampleUnits, sum = counts[k];
+    u64 squares = u64(sum) * sum;
+    int done = 0;
+    for (int most = kLeastReach; most <= kMostReach && sum < kEnoughSamples; most *= 2) {
+        const int reach = min(most, min(k, kIntervals - 1 - k)), width = 2 * reach + 1;
+        for (; done < reach; ++done) {
+            const u32 below = counts[k - done - 1], above = counts[k + done + 1];
+            sum += below + above;
+            squares += u64(below) * below + u64(above) * above;
+        }
+        if (width * squares - u64(sum) * sum > u64(2 * width - 1) * sum) break;
+        found = u32(u64(sum) * kSampleUnits / u32(width));
+    }
+    return found;
+}
+
+// As share_buckets, of smoothed counts: a sample's noise is larger than that of the buckets it makes. The intervals at
+// the ends hold what lies beyond them, too.
+__device__ __forceinline__ void share_smoothed(QuantileMap* map, const u32* counts, u32 num_fine, int fraction,
+                                               MapScan::SharedStorage& shared) {
+    u32 own[kIntervalsPerThread], sum = 0;
+    for (int i = 0; i < kIntervalsPerThread; ++i) {
+        const int k = threadIdx.x * kIntervalsPerThread + i;
+        own[i] = smoothed_count(counts, k);
+        if (k == 0 || k == kIntervals - 1) own[i] += kTailSamples * kSampleUnits;
+        sum += own[i];
+    }
+    __syncthreads();  // the scan's storage is free before it is used again
+    const u32 before = MapScan::exclusive(sum, shared);
+    share_buckets(map, shared.before[MapScan::kWarps], num_fine, before, own, fraction);
+}
+
 // One block: the map of samples counted by count_samples, but for what crowded intervals are cut into: their words name
-// the first of their own intervals, and `befores` the samples before those. Values are taken where they are uniform, or
-// crowd nowhere and codes do: they have no intervals of intervals.
+// the first of their own intervals, and `befores` the samples before those. Values are taken where they crowd
+// nowhere: they have no intervals of intervals.
 template <class Scale>
 __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 num_samples, u32 num_fine,
                                                          const SampleRange* range, QuantileMap* map, u32* befores) {
     __shared__ MapScan::SharedStorage shared;
     Cover cover(range);
     u32 own[kIntervalsPerThread];
-    Evenness evenness = look_at(counts, num_samples, cover, own);
+    Evenness evenness = look_at(counts, num_samples, cover, kCrowdedShare, own);
+    const u32* table = counts;
     bool by_value = false;
     ValueLine line{};
     if constexpr (Scale::kHasValues) {
         u32 own_values[kIntervalsPerThread];
-        const Evenness values = look_at(counts + kIntervals, num_samples, Cover(), own_values);
-        by_value =
-            draw_line<Scale>(range, line) && !evenness.plain && (values.plain || (evenness.crowded && !values.crowded));
+        const Evenness values = look_at(counts + kIntervals, num_samples, Cover(), kValueShare, own_values);
+        by_value = draw_line<Scale>(range, line) && !evenness.plain && (values.plain || !values.crowded);
         if (by_value) {
             cover = Cover();
+            table = counts + kIntervals;
             evenness = values;
             for (int k = 0; k < kIntervalsPerThread; ++k) own[k] = own_values[k];
         }
@@ -198,14 +246,17 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
         map->line = line;
     }
     if (!by_value && threadIdx.x == 0) find_base(range, map);
+    if (evenness.plain) return;  // the whole block leaves
+    if (by_value || !evenness.crowded) {
+        share_smoothed(map, table, num_fine, by_value ? kValueFraction : 0, shared);
+        return;  // the whole block leaves
+    }
     share_buckets(map, num_samples, num_fine, before, own);
-    if (by_value) return;  // the whole block leaves
     u32 crowded = 0;
     for (u32 count : own) crowded += count > kCrowdedShare * (num_samples / kIntervals);
     __syncthreads();  // the scan's storage is free before it is used again
     const u32 rank = MapScan::exclusive(crowded, shared);
     const u32 num_crowded = shared.before[MapScan::kWarps];
-    if (num_crowded == 0) return;  // the whole block leaves
     // No further than single codes.
     const int sub_bits = min(cover.width_bits, bit_length(kSubIntervals / num_crowded) - 1);
     if (threadIdx.x == 0) {
@@ -348,9 +399,9 @@ __global__ void __launch_bounds__(kMapThreads)
     }
     __syncthreads();  // all samples are counted before they are shared out
     u32 own[kIntervalsPerThread];
-    const bool plain = look_at(shared.counts, num_samples, cover, own).plain;
-    const u32 before = begin_map(cover, plain, num_fine, own, map, shared.scan);
-    share_buckets(map, num_samples, num_fine, before, own);
+    const bool plain = look_at(shared.counts, num_samples, cover, kCrowdedShare, own).plain;
+    begin_map(cover, plain, num_fine, own, map, shared.scan);
+    if (!plain) share_smoothed(map, shared.counts, num_fine, 0, shared.scan);
 }
 
 }  // namespace gpusort

@@ -82,7 +82,10 @@ struct ValueScale {
     }
     __device__ __forceinline__ Place place(Code code) const {
         const u32 own = top(code);
-        const u32 inside = own < least ? least : own > greatest ? greatest : own;
+        return place_of(own < least ? least : own > greatest ? greatest : own);
+    }
+    // Of a top word between those at the ends.
+    __device__ __forceinline__ Place place_of(u32 inside) const {
         const Real found = fma(value(inside), slope, offset);
         if constexpr (kIsDouble) return u32(__double2hiint(found)) << 12;
         else return __float_as_uint(found) << 9;
@@ -93,11 +96,17 @@ struct ValueScale {
         line.least = top(first);
         line.greatest = top(last);
         if (line.greatest > kTopNumber) return false;
-        const double from = value(line.least), range = value(line.greatest) - from;
-        if (!(fabs(range) > kLeastRange && fabs(range) < 1 / kLeastRange)) return false;
-        line.slope = (1 - 4 * kMargin) / range;
-        line.offset = 1 + 2 * kMargin - from * line.slope;
-        return fabs(line.offset) < kMostOffset;
+        const Real from = value(line.least), range = value(line.greatest) - from;
+        if (!(fabs(range) > Real(kLeastRange) && fabs(range) < Real(1 / kLeastRange))) return false;
+        const Real step = Real(1 - 4 * kMargin) / range, start = Real(1 + 2 * kMargin) - from * step;
+        line.slope = step;
+        line.offset = start;
+        return fabs(start) < Real(kMostOffset);
+    }
+    // Whether codes between two have more than one exponent: within one, values are as even as codes.
+    static __device__ __forceinline__ bool bends(Code first, Code last) {
+        constexpr int kExponentShift = kMantissaBits<Raw> - (kBits<Raw> - kTopBits);
+        return (top(first) ^ top(last)) >> kExponentShift != 0;
     }
 };
 

@@ -1,9 +1,10 @@
 // Sorts one bucket in shared memory whatever its codes are.
 //
-// When bins come out uneven (floats crowd in the upper exponents), the codes are counted once more, with each bin cut
-// into as many parts as it holds codes, and thread t mends its kBinsPerThread neighbouring bins by insertion sort. When
-// one bin still holds too many codes that differ (clustered keys), the stretches are merged instead: insertion sort of
-// kItems codes a thread, then merge-path rounds of doubling width.
+// Floats of more than one exponent crowd in the upper ones, so their bins are cut from the line of their values first.
+// When bins come out uneven, the codes are counted once more, with each bin cut into as many parts as it holds codes, and
+// thread t mends its kBinsPerThread neighbouring bins by insertion sort. When one bin still holds too many codes, and
+// they differ (clustered keys), the stretches are merged instead: insertion sort of kItems codes a thread, then
+// merge-path rounds of doubling width.
 #pragma once
 #include "tile_sort.cuh"
 
@@ -13,9 +14,11 @@ namespace gpusort {
 constexpr int kRankBits = 16;
 constexpr u32 kRankMask = (1u << kRankBits) - 1;
 
-constexpr u32 kCrowdedBin = 24;  // codes in one bin past which k^2 / 4 insertion steps cost more than merging
+constexpr float kUnevenSteps = 0.75f;  // to mend a code, for each code that a bin holds in the mean: even ones take 0.5
+constexpr float kFreeSteps = 0.1f;     // of chance, where codes are few
+constexpr u32 kCrowdedBin = 24;        // codes in one bin past which k^2 / 4 insertion steps cost more than merging
 
-template <class Code, class Value, int kThreads, int kItems, int kBins>
+template <class Scale, class Value, int kThreads, int kItems, int kBins, class Code = typename Scale::Code>
 struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
     using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
     using typename Tile::SharedStorage;
@@ -105,14 +108,15 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
 
     // Counts every code into the bin `bin_of(k)`, and replaces the counts by first places. Slot k becomes the bin and
     // the rank in it. Gives this thread's stretch, and whether more than `limit` codes that are not `alike(k)` share a
-    // bin.
+    // bin, or so many that to mend them takes more than `most_steps` for each code of a warp.
     template <class BinOf, class Alike>
-    static __device__ __forceinline__ bool count_bins(BinOf bin_of, Alike alike, u32 limit, int size,
+    static __device__ __forceinline__ bool count_bins(BinOf bin_of, Alike alike, u32 limit, float most_steps, int size,
                                                       SharedStorage& shared, u32 (&slots)[kItems], u32& begin,
                                                       u32& end) {
         Tile::clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
         bool crowded = false;
+        u32 ranks = 0, own = 0;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (k * kThreads + int(threadIdx.x) >= size) continue;
@@ -121,19 +125,41 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
             const u32 rank = atomicAdd(&shared.bins[bin], 1u);
             slots[k] = bin << kRankBits | rank;
             crowded = crowded || (rank >= limit && !same);
+            ranks += rank;
+            ++own;
+        }
+        // A warp's codes are a sample of the block's. Half of the pairs in a bin stand wrong, each a step to mend.
+        if (most_steps > 0) {
+            const float steps = float(warp_sum(ranks)), most = most_steps * float(warp_sum(own));
+            crowded = crowded || steps > most;
         }
         __syncthreads();  // all codes are counted before the bins are scanned
         Tile::scan_bins(shared, size, begin, end);
         return __syncthreads_or(crowded);  // also: first places are there before codes are scattered
     }
 
-    // The same over the measured range of the codes; of the values, where all codes are equal. Gives whether the bins
-    // are crowded and hold codes that still need sorting; `exact` where no bin holds two codes.
+    // The same over the measured range of the codes; of the values, where all codes are equal. Floats of more than one
+    // exponent are counted by what they are worth, first. Gives whether the bins are crowded and hold codes that still
+    // need sorting; `exact` where no bin holds two codes.
     static __device__ __forceinline__ bool count_measured(const Code (&codes)[kItems], const Value (&values)[kItems],
                                                           int size, SharedStorage& shared, u32 (&slots)[kItems],
                                                           u32& begin, u32& end, bool& exact) {
+        const float most_steps = kUnevenSteps * float(size) / kBins + kFreeSteps;
         Code least, greatest;
         Tile::find_range(codes, size, shared, least, greatest);
+        exact = false;
+        if constexpr (Scale::kHasValues) {
+            ValueLine line;
+            if (Scale::bends(least, greatest) && Scale::draw(least, greatest, line)) {
+                const ValueMap<Scale> map{Scale(line), kBins};
+                const auto bin_of = [&](int k) { return map.digit(codes[k]); };
+                const auto fraction = [&](int k) { return map.fraction(codes[k]); };
+                if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, most_steps, size, shared, slots, begin, end) ||
+                    !recount(fraction, size, kNoneAlike, shared, slots, begin, end)) {
+                    return false;
+                }
+            }
+        }
         LinearMap map = LinearMap::over(least, greatest, kBins);
         if constexpr (kHasPayload<Value>) {
             const bool by_value = least == greatest;
@@ -143,15 +169,18 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
                 Tile::find_range(values, size, shared, low, high);
                 map = LinearMap::over(low, high, kBins);
             }
-            exact = false;
             const auto bin_of = [&](int k) { return by_value ? map.digit(values[k]) : map.digit(codes[k]); };
-            if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, size, shared, slots, begin, end)) return false;
+            if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, most_steps, size, shared, slots, begin, end))
+                return false;
             const auto fraction = [&](int k) { return by_value ? map.fraction(values[k]) : map.fraction(codes[k]); };
             return recount(fraction, size, kNoneAlike, shared, slots, begin, end);
         } else {
             exact = map.exact;
             const auto bin_of = [&](int k) { return map.digit(codes[k]); };
-            if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, size, shared, slots, begin, end) || exact) return false;
+            const float steps = exact ? 0 : most_steps;
+            if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, steps, size, shared, slots, begin, end) || exact) {
+                return false;
+            }
             const u64 codes_per_bin = (u64(greatest) - least) / kBins + 2;
             return recount([&](int k) { return map.fraction(codes[k]); }, size, codes_per_bin, shared, slots, begin,
                            end);
@@ -178,7 +207,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         }
         __syncthreads();  // all places are read before the bins are cleared
         const auto is_alike = [&](int k) { return bool(alike >> k & 1); };
-        return count_bins([&](int k) { return slots[k]; }, is_alike, kCrowdedBin, size, shared, slots, begin, end);
+        return count_bins([&](int k) { return slots[k]; }, is_alike, kCrowdedBin, 0, size, shared, slots, begin, end);
     }
 
     // Codes from registers to the places of their bins.
@@ -194,6 +223,27 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         __syncthreads();  // every bin is complete before it is mended
     }
 
+    // Whether every crowded bin holds one code only. The codes are in the places of their bins.
+    static __device__ __forceinline__ bool crowds_are_alike(const Code (&codes)[kItems], int size,
+                                                            const u32 (&slots)[kItems], const SharedStorage& shared) {
+        bool unlike = false;
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            if (k * kThreads + int(threadIdx.x) >= size) continue;
+            const u32 bin = slots[k] >> kRankBits, first = shared.bins[bin];
+            unlike = unlike || (shared.bins[bin + 1] - first > kCrowdedBin && codes[k] != shared.code(first));
+        }
+        return !__syncthreads_or(unlike);
+    }
+
+    // As mend, of this thread's bins but the crowded ones.
+    static __device__ __noinline__ void mend_others(SharedStorage& shared) {
+        const u32* bins = shared.bins + threadIdx.x * Tile::kBinsPerThread;
+        for (int b = 0; b < Tile::kBinsPerThread; ++b) {
+            if (bins[b + 1] - bins[b] <= kCrowdedBin) mend(shared, bins[b], bins[b + 1]);
+        }
+    }
+
     // Sorts the block's codes (striped over the threads) into shared memory.
     static __device__ __forceinline__ void sort(const Code (&codes)[kItems], const Value (&values)[kItems], int size,
                                                 SharedStorage& shared) {
@@ -202,8 +252,12 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         bool exact = false;
         const bool merge = count_measured(codes, values, size, shared, slots, begin, end, exact);
         scatter(codes, values, size, slots, shared);
-        if (merge) merge_sort(shared, size);
-        else if (!exact) mend(shared, begin, end);
+        if (!merge && !exact) mend(shared, begin, end);
+        if (merge) {
+            // Few distinct floats, say.
+            if (!kHasPayload<Value> && crowds_are_alike(codes, size, slots, shared)) mend_others(shared);
+            else merge_sort(shared, size);
+        }
         __syncthreads();  // the bucket is sorted before it is stored
     }
 };
