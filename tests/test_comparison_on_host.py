@@ -13,7 +13,7 @@ from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import comparing, merge_tuning, merging, words
+from dask_gpusort.kernels import columns, comparing, complex_keys, merge_tuning, merging, ties, tuning, words
 from dask_gpusort.kernels.loader import SOURCES
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -37,6 +37,9 @@ COMPANIONS = ([], ["f4"], ["i2", "f8"])
 
 def make_small(patch):
     use_small_blocks(patch)
+    # Codes in a short range have a digit each, as many as a tile of segments has in the package.
+    segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4)
+    patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
     patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
     patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
@@ -59,8 +62,11 @@ def calls():
                 [[empty(9, dtype)] * 3 for dtype in chosen],
             )
     yield lambda empty: words.argsort_words(empty((9, 3), "u8"))
-    yield lambda empty: words.sort_wide(empty(9, "c16"))
     yield lambda empty: words.lexsort([empty(9, dtype) for dtype in ("f8", "i4", "?", "f8")])
+    yield lambda empty: words.lexsort([empty(9, "u8")] * 3)
+    for descending in (False, True):
+        for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
+            yield lambda empty, sort=sort, way=descending: sort(empty(9, "c16"), descending=way)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +75,18 @@ def built(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         make_small(patch)
         prepare(device, calls())
+        # What the recorder reads back says that no bits vary.
+        for bits in (64, 15):
+            for module in (columns, complex_keys):
+                patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
+            prepare(device, calls())
     return device
+
+
+def widths_of_bits(ranges, first_bits):
+    """Widths of columns whose bits all vary, but for the first one's."""
+    others = ranges.size // columns.RANGE_WORDS - 1
+    return [columns.Width(0, 0, bits) for bits in (first_bits, *[64] * others)]
 
 
 @pytest.fixture
@@ -184,11 +201,11 @@ def test_sorts_complex_keys(device):
         for parts in (rng.choice(special, 2 * n), rng.standard_normal(2 * n)):
             keys = parts.view("c16")
             wanted = np.argsort(keys, kind="stable")
-            np.testing.assert_array_equal(words.argsort_wide(device.array(keys)), wanted)
-            got = words.sort_wide(device.array(keys))
+            np.testing.assert_array_equal(complex_keys.argsort_wide(device.array(keys)), wanted)
+            got = complex_keys.sort_wide(device.array(keys))
             np.testing.assert_array_equal(got.view("u8"), keys[wanted].view("u8"))
             backwards = oracle.argsort(keys, descending=True)
-            got = words.sort_wide(device.array(keys), descending=True)
+            got = complex_keys.sort_wide(device.array(keys), descending=True)
             np.testing.assert_array_equal(got.view("u8"), keys[backwards].view("u8"))
 
 
@@ -213,7 +230,148 @@ def test_whole_numbers_in_floats_are_narrow(device):
     rng = np.random.default_rng(9)
     keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
     on_device = [device.array(key) for key in keys]
-    columns = [words.Column(key, words.device_key(key.dtype)) for key in on_device]
-    assert len(words.lay_out(columns, 900)) == 2  # of 64 bits each, for four times 64
+    parts = [columns.Column(key, words.device_key(key.dtype)) for key in on_device]
+    widths = columns.KeyColumns(parts, 900).measure()
+    assert len(columns.lay_out(widths)) == 2  # of 64 bits each, for four times 64
     np.testing.assert_array_equal(words.lexsort(on_device), np.lexsort(keys))
     np.testing.assert_array_equal(words.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
+
+
+#: Lengths of the stretches that tie in the first word, over and over: none; few; those that one thread sorts, up to the
+#: longest; longer ones, and both; some that lie in two or three tiles.
+SHORT = ties.MOST_SHORT
+STRETCHES = {
+    "none": [1],
+    "a pair": [*[1] * 700, 2, *[1] * 10**5],
+    "short": [SHORT, 1, 3],
+    "just long": [SHORT + 1, 1],
+    "short and long": [1, SHORT, SHORT + 1, 2 * SHORT, 2],
+    "few and long": [*[1] * 1500, 900, *[1] * 10**5],
+    "across tiles": [300, 2 * 2048 + 7],
+    "equal": [10**5],
+}
+TIE_TILE = ties.TIE_THREADS * ties.TIE_KEYS
+TIE_SIZES = (1, 2, SHORT, SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, 2 * TIE_TILE + 500)
+
+
+def stretch_numbers(kind, n):
+    """Of n sorted keys, the stretch that each is in."""
+    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+    return np.repeat(np.arange(len(lengths)), lengths)[:n]
+
+
+def spread(rng, numbers):
+    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    values = np.sort(rng.standard_normal(numbers.max() + 1))
+    values[0], values[-1] = -1e300, 1e300
+    return values[numbers]
+
+
+def few(rng, n):
+    """Parts that compare equal often and differ in their bits."""
+    return rng.choice([0.0, -0.0, np.nan, -np.nan, 1.0, 2.5, -np.inf], n)
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("n", TIE_SIZES)
+def test_ties_of_real_parts(device, n, kind):
+    rng = np.random.default_rng(n)
+    order = rng.permutation(n)
+    for imag in (few(rng, n), rng.standard_normal(n)):
+        keys = np.empty(n, "c16")
+        keys.real, keys.imag = spread(rng, stretch_numbers(kind, n))[order], imag
+        assert_sorts_complex(device, keys)
+
+
+def assert_sorts_complex(device, keys):
+    for descending in (False, True):
+        wanted = oracle.argsort(keys, descending=descending)
+        got = complex_keys.argsort_wide(device.array(keys), descending=descending)
+        np.testing.assert_array_equal(got, wanted)
+        out = device.empty(len(keys), "c16")
+        assert complex_keys.sort_wide(device.array(keys), descending=descending, out=out) is out
+        np.testing.assert_array_equal(out.view("u8"), keys[wanted].view("u8"))
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 16, 500])
+def test_few_real_parts(device, distinct):
+    rng = np.random.default_rng(distinct)
+    n = TIE_TILE + 77
+    keys = np.empty(n, "c16")
+    for imag in (rng.standard_normal(n), rng.standard_normal(20)[rng.integers(0, 20, n)]):
+        keys.real, keys.imag = rng.integers(0, distinct, n), imag
+        assert_sorts_complex(device, keys)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 1])
+def test_complex_keys_with_nan(device, share):
+    rng = np.random.default_rng(10)
+    n = TIE_TILE + 300
+    parts = np.where(rng.random((n, 2)) < share, few(rng, 2 * n).reshape(n, 2), rng.standard_normal((n, 2)))
+    assert_sorts_complex(device, parts.ravel().view("c16"))
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("n", TIE_SIZES)
+def test_ties_that_the_second_word_leaves(device, n, kind):
+    rng = np.random.default_rng(n)
+    numbers = stretch_numbers(kind, n)
+    # Further down, stretches of half the length and of those that are left.
+    halves = np.arange(n) // 5
+    order = rng.permutation(n)
+    for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
+        for second in (spread(rng, halves), halves.astype("f8"), spread(rng, rng.integers(0, 3, n))):
+            keys = [last, second[order], spread(rng, numbers)[order]]
+            got = words.lexsort([device.array(key) for key in keys])
+            np.testing.assert_array_equal(got, np.lexsort(keys))
+            rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
+            np.testing.assert_array_equal(words.argsort_words(device.array(rows)), np.lexsort(keys))
+
+
+def test_a_column_sorted_itself_keeps_ties(device):
+    rng = np.random.default_rng(11)
+    n = 900
+    wide = np.where(rng.random(n) < 0.5, few(rng, n), rng.standard_normal(n) * 1e300)
+    keys = [rng.integers(0, 3, n).astype("i8"), few(rng, n), wide]
+    columns_of_codes = [codes_of.tie_floor(codes_of.encode(key), key.dtype) for key in keys]
+    got = words.lexsort([device.array(key) for key in keys])
+    np.testing.assert_array_equal(got, np.lexsort(columns_of_codes))
+
+
+@pytest.fixture
+def launched(device, monkeypatch):
+    """Names of the kernels that wide keys launch, apart from the sorts."""
+    names = []
+
+    def launch(source, name, *arguments):
+        names.append(name.partition("<")[0])
+        device.launch(source, name, *arguments)
+
+    for module in (columns, complex_keys, ties):
+        monkeypatch.setattr(module, "launch", launch)
+    return names
+
+
+def test_launches_of_keys_that_do_not_tie(device, launched):
+    rng = np.random.default_rng(12)
+    n = 3000
+    real = spread(rng, rng.permutation(n))
+    keys = (real + 1j * rng.standard_normal(n)).astype("c16")
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "settle_ties"]
+    launched.clear()
+    words.lexsort([device.array(real)] * 2)
+    assert launched == ["measure_column", "measure_column", "settle_ties"]
+
+
+def test_launches_of_keys_of_which_few_tie(device, launched):
+    rng = np.random.default_rng(13)
+    n = 3000
+    keys = rng.integers(0, 16, n) + 1j * rng.standard_normal(n)
+    keys[:7] = keys[0].real + 1j * np.nextafter(1.0, 2.0 + np.arange(7))
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "make_complex_word", "settle_ties"]
+    launched.clear()
+    keys = spread(rng, stretch_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "settle_ties", "list_ties", "make_complex_word", "put_back"]

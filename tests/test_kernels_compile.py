@@ -21,6 +21,7 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels import (
     arguments,
     comparing,
+    complex_keys,
     count_scan_reorder,
     four_step,
     less,
@@ -33,6 +34,7 @@ from dask_gpusort.kernels import (
     tuning,
     words,
 )
+from dask_gpusort.kernels.columns import KeyColumns, Width
 from dask_gpusort.kernels.split_launch import CXX_NAMES, Columns
 
 nvrtc = pytest.importorskip(
@@ -149,6 +151,11 @@ def record_comparisons(recorder):
         merging.merge_runs([recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")] * 3, ties_of=dtype)
 
 
+def whole_widths(columns):
+    """Widths of columns in which all bits vary."""
+    return [Width(0, 0, column.bits) for column in columns.columns]
+
+
 def record_wide_keys(recorder):
     """Wide keys, and several at once."""
     for dtype in DTYPES:
@@ -156,21 +163,30 @@ def record_wide_keys(recorder):
         recorder.record(words.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
         with pytest.MonkeyPatch.context() as patch:
             # What is read back from the device says that all keys are equal.
-            patch.setattr(words, "measure", lambda columns, n: [words.Width(0, 0, column.bits) for column in columns])
+            patch.setattr(KeyColumns, "measure", whole_widths)
             recorder.record(words.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
         recorder.record(words.lexsort, [keys, keys])
+    with pytest.MonkeyPatch.context() as patch:
+        # Words of high parts alone, and of both parts.
+        for first_bits in (64, 15):
+            widths = [Width(0, 0, first_bits), Width(0, 0, 64)]
+            patch.setattr(complex_keys, "read_widths", lambda ranges, widths=widths: widths)
+            for descending in (False, True):
+                for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
+                    recorder.record(sort, recorder.empty(1000, "c16"), descending=descending)
+        patch.setattr(KeyColumns, "measure", whole_widths)
+        recorder.record(words.argsort_words, recorder.empty((1000, 3), np.uint64))
     for descending in (False, True):
-        recorder.record(words.encode_words, recorder.empty(1000, "c16"), descending)
+        recorder.record(complex_keys.encode_words, recorder.empty(1000, "c16"), descending)
         for side in ("left", "right"):
             keys = recorder.empty(1000, "c16")
-            recorder.record(words.search_wide, keys, keys, side, descending=descending)
+            recorder.record(complex_keys.search_wide, keys, keys, side, descending=descending)
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
             recorder.record(words.floor_codes, codes, dtype, descending)
             recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
     for width in (1, 2, 4, 8):
         recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
-    recorder.record(words.sort_wide, recorder.empty(1000, "c16"))
     rows = recorder.empty((1000, 3), np.uint64)
     recorder.record(words.argsort_words, rows)
     for side in ("left", "right"):
