@@ -10,22 +10,23 @@
 
 namespace gpusort {
 
-constexpr int kTieThreads = 256;    // TIE_THREADS in ties.py
-constexpr int kTieKeys = 8;         // a thread; TIE_KEYS in ties.py
-constexpr int kMostShort = 8;       // keys that one thread sorts by insertion: 28 comparisons at most
-constexpr int kStretchShift = 32;   // of the number of stretches, above that of keys: both are counted at once
+constexpr int kTieThreads = 256;   // TIE_THREADS in ties.py
+constexpr int kTieKeys = 8;        // a thread; TIE_KEYS in ties.py
+constexpr int kTieTile = kTieThreads * kTieKeys;
+constexpr int kMostShort = 8;      // keys that one thread sorts by insertion: 28 comparisons at most
+constexpr int kStretchShift = 32;  // of the number of stretches, above that of keys: both are counted at once
 
-// Stretches are numbered from the key that begins them. Keys tie if they do in the words, and were in one stretch
-// before (`stretch`, if there is one).
+// Keys tie that are equal in the words, and were in one stretch before (`stretch`, if there is one).
 template <class Word>
 struct SortedWords {
     const Word* words;
     const u32* stretch;
     Offset n;
 
-    __device__ __forceinline__ bool ties_before(Offset i) const {
-        return i > 0 && i < n && words[i] == words[i - 1] && (!stretch || stretch[i] == stretch[i - 1]);
+    __device__ __forceinline__ bool tie(Offset i, Offset j) const {
+        return words[i] == words[j] && (!stretch || stretch[i] == stretch[j]);
     }
+    __device__ __forceinline__ bool ties_before(Offset i) const { return i > 0 && i < n && tie(i - 1, i); }
 
     // Keys from key i on that tie with it, itself included; no more than `most` + 1 are looked at.
     __device__ __forceinline__ int length_from(Offset i, int most) const {
@@ -34,14 +35,33 @@ struct SortedWords {
         return length;
     }
 
-    // Whether key i is in a stretch of more than `most` keys.
+    // Whether key i is in a stretch of more than `most` keys. In the midst of a very long one, two looks say so.
     __device__ __forceinline__ bool is_long(Offset i, int most) const {
+        if (i + most < n && tie(i, i + most)) return true;
         int length = length_from(i, most);
         for (Offset k = i; length <= most && ties_before(k); --k) ++length;
         return length > most;
     }
 
-    // Adds up to keys in long stretches, and above them such stretches.
+    // Whether any key that a thread has of a tile ties, or the key past the tile: a stretch may begin with the tile's
+    // last. No load waits for another one, as nearly always there is nothing more to do.
+    __device__ __forceinline__ bool any_tie(Offset tile) const {
+        Word here[kTieKeys], before[kTieKeys];
+#pragma unroll
+        for (int k = 0; k < kTieKeys; ++k) {
+            const Offset i = min(tile + k * kTieThreads + threadIdx.x, n - 1);
+            here[k] = words[i];
+            before[k] = words[i > 0 ? i - 1 : 0];
+        }
+        bool any = threadIdx.x == 0 && ties_before(tile + kTieTile);
+#pragma unroll
+        for (int k = 0; k < kTieKeys; ++k) {
+            if (here[k] == before[k]) any |= ties_before(tile + k * kTieThreads + threadIdx.x);
+        }
+        return any;
+    }
+
+    // Adds up to keys in long stretches, and above them such stretches, each at its first key.
     template <int kMost>
     __device__ __forceinline__ u64 count(Offset i) const {
         if (i >= n || !is_long(i, kMost)) return 0;
@@ -115,15 +135,19 @@ __global__ void __launch_bounds__(kTieThreads)
     using Scan = LeanScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const SortedWords<Word> sorted{words, stretch, n};
-    const Offset tile = Offset(blockIdx.x) * kTieThreads * kTieKeys;
+    const Offset tile = Offset(blockIdx.x) * kTieTile;
+    if (!__syncthreads_or(sorted.any_tie(tile))) {
+        if (threadIdx.x == 0) counts[blockIdx.x] = 0;
+        return;
+    }
     u64 count = 0;
+#pragma unroll 1
     for (int k = 0; k < kTieKeys; ++k) {
         const Offset i = tile + k * kTieThreads + threadIdx.x;
         count += sorted.template count<Order::kMost>(i);
-        if (Order::kMost > 1 && i < n && !sorted.ties_before(i)) {
-            const int length = sorted.length_from(i, Order::kMost);
-            if (length <= Order::kMost) sort_stretch<Order>(keys, width, elements + i, length);
-        }
+        if (Order::kMost == 1 || i >= n || sorted.ties_before(i)) continue;
+        const int length = sorted.length_from(i, Order::kMost);
+        if (length <= Order::kMost) sort_stretch<Order>(keys, width, elements + i, length);
     }
     Scan::exclusive(count, shared);
     if (threadIdx.x != 0) return;
@@ -145,11 +169,13 @@ __global__ void __launch_bounds__(kTieThreads)
     const SortedWords<Word> sorted{words, stretch, n};
     const Offset first = (Offset(blockIdx.x) * kTieThreads + threadIdx.x) * kTieKeys;
     u64 found[kTieKeys], count = 0;
+#pragma unroll
     for (int k = 0; k < kTieKeys; ++k) {
         found[k] = sorted.template count<kMost>(first + k);
         count += found[k];
     }
     u64 before = before_block + Scan::exclusive(count, shared);
+#pragma unroll
     for (int k = 0; k < kTieKeys; ++k) {
         const u64 up_to = before + found[k];
         if (up_to != before) {
