@@ -239,7 +239,7 @@ def test_whole_numbers_in_floats_are_narrow(device):
 
 #: Lengths of the stretches that tie in the first word, over and over: none; few; those that one thread sorts, up to the
 #: longest; longer ones, and both; some that lie in two or three tiles.
-SHORT = ties.MOST_SHORT
+SHORT, TIE_TILE = ties.MOST_SHORT, ties.TIE_THREADS * ties.TIE_KEYS
 STRETCHES = {
     "none": [1],
     "a pair": [*[1] * 700, 2, *[1] * 10**5],
@@ -247,10 +247,10 @@ STRETCHES = {
     "just long": [SHORT + 1, 1],
     "short and long": [1, SHORT, SHORT + 1, 2 * SHORT, 2],
     "few and long": [*[1] * 1500, 900, *[1] * 10**5],
-    "across tiles": [300, 2 * 2048 + 7],
+    "across tiles": [300, 2 * TIE_TILE + 7],
+    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**5],
 }
-TIE_TILE = ties.TIE_THREADS * ties.TIE_KEYS
 TIE_SIZES = (1, 2, SHORT, SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, 2 * TIE_TILE + 500)
 
 

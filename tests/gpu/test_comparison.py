@@ -11,7 +11,7 @@ from test_kernels import assert_bits, bits, expected_positions, expected_sorted
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import comparing, merge_tuning
+from dask_gpusort.kernels import comparing, merge_tuning, ties
 
 pytestmark = pytest.mark.gpu
 
@@ -21,6 +21,7 @@ EDGES = sorted(
 )
 MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
 LARGE = (1 << 24) + 3
+TIE_TILE = ties.TIE_THREADS * ties.TIE_KEYS
 WAYS = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
 #: Expression, and the key that NumPy sorts stably by in its place.
 EXPRESSIONS = {
@@ -303,6 +304,95 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
         for side in ("left", "right"):
             got = kernels.search_wide(cp.asarray(keys[wanted]), cp.asarray(keys[:300]), side, descending=descending)
             assert_bits(got, ranks_of_rows(ordered, needles, side))
+
+
+#: Lengths of the stretches that tie in the first word, over and over: none, few, those that one thread sorts up to the
+#: longest, and longer ones.
+STRETCHES = {
+    "none": [1],
+    "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
+    "short": [ties.MOST_SHORT, 1, 3],
+    "just long": [ties.MOST_SHORT + 1, 1],
+    "short and long": [1, ties.MOST_SHORT, ties.MOST_SHORT + 1, 2 * ties.MOST_SHORT, 2],
+    "few and long": [*[1] * 15_000, 900, *[1] * 10**6],
+    "across tiles": [300, 2 * TIE_TILE + 7, 100_000],
+    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
+    "equal": [10**6],
+}
+TIE_SIZES = (1, ties.MOST_SHORT, ties.MOST_SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
+
+
+def stretch_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:
+    """Of n sorted keys, the stretch that each is in."""
+    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+    return np.repeat(np.arange(len(lengths)), lengths)[:n]
+
+
+def spread(rng: np.random.Generator, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    values = np.sort(rng.standard_normal(numbers.max() + 1))
+    values[0], values[-1] = -1e300, 1e300
+    return values[numbers]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", STRETCHES)
+def test_complex128_whose_real_parts_tie(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
+    for n in TIE_SIZES:
+        rng = np.random.default_rng(n)
+        real = spread(rng, stretch_numbers(kind, n))[rng.permutation(n)]
+        for imag in (rng.standard_normal(n), rng.choice(special_keys(np.dtype("f8")), n)):
+            keys = np.empty(n, "c16")
+            keys.real, keys.imag = real, imag
+            assert_sorts_complex(cp, guarded, keys, descending)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("distinct", [1, 2, 16, 1000])
+def test_complex128_of_few_real_parts(cp: Any, guarded: Any, distinct: int, descending: bool) -> None:
+    for n in (TIE_TILE + 1, MIDDLE):
+        rng = np.random.default_rng(n)
+        keys = np.empty(n, "c16")
+        keys.real, keys.imag = rng.integers(0, distinct, n), rng.standard_normal(n)
+        assert_sorts_complex(cp, guarded, keys, descending)
+        keys.real /= 3  # of many bits
+        assert_sorts_complex(cp, guarded, keys, descending)
+
+
+def assert_sorts_complex(cp: Any, guarded: Any, keys: np.ndarray[Any, Any], descending: bool) -> None:
+    out, positions = guarded(len(keys), "c16"), guarded(len(keys), np.int64)
+    wanted = complex_positions(keys, descending)
+    kernels.argsort_wide(cp.asarray(keys), descending=descending, out=positions)
+    kernels.sort_wide(cp.asarray(keys), descending=descending, out=out)
+    assert_bits(positions, wanted)
+    assert_bits(out, keys[wanted])
+
+
+def test_complex128_of_many_keys(cp: Any, guarded: Any) -> None:
+    rng = np.random.default_rng(7)
+    keys = np.empty(LARGE, "c16")
+    keys.imag = rng.standard_normal(LARGE)
+    for real in (rng.standard_normal(LARGE), rng.integers(0, 16, LARGE)):
+        keys.real = real
+        assert_sorts_complex(cp, guarded, keys, False)
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> None:
+    for n in TIE_SIZES:
+        rng = np.random.default_rng(n)
+        order, fifths = rng.permutation(n), np.arange(n) // 5
+        first = spread(rng, stretch_numbers(kind, n))[order]
+        for second in (spread(rng, fifths)[order], fifths[order].astype("f8"), spread(rng, rng.integers(0, 3, n))):
+            for last in (rng.integers(0, 3, n, "u8"), rng.integers(0, 1 << 63, n, "u8")):
+                keys = [last, second, first]
+                wanted = np.lexsort(keys)
+                out, by_rows = guarded(n, np.int64), guarded(n, np.int64)
+                kernels.lexsort([cp.asarray(key) for key in keys], out=out)
+                assert_bits(out, wanted)
+                rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
+                kernels.argsort_words(cp.asarray(rows), out=by_rows)
+                assert_bits(by_rows, wanted)
 
 
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
