@@ -37,16 +37,12 @@ class Width:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of a word: `bits` bits of (the code of column `column` - `least`), above the `drop` lowest.
-
-    `whole` where no bits of the column that vary are in other words.
-    """
+    """A share of a word: `bits` bits of (the code of column `column` - `least`), above the `drop` lowest."""
 
     column: int
     least: int
     drop: int
     bits: int
-    whole: bool
 
     @property
     def numbers(self) -> tuple[Any, ...]:
@@ -115,7 +111,7 @@ def lay_out(widths: Sequence[Width]) -> list[list[Share]]:
                 room = WORD_BITS
             bits = min(left, room)
             left, room = left - bits, room - bits
-            words[-1].append(Share(column, width.least, width.zeros + left, bits, bits == width.bits))
+            words[-1].append(Share(column, width.least, width.zeros + left, bits))
     return [word for word in words if word]
 
 
@@ -164,9 +160,9 @@ class KeyColumns:
         return read_widths(ranges)
 
     def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
-        """A word of one whole column is in the order of that column's keys."""
+        """The keys of a column that has the word to itself: all bits of a code fit, so they are in the same order."""
         column = self.columns[shares[0].column]
-        if len(shares) == 1 and shares[0].whole and column.stride == 1:
+        if len(shares) == 1 and column.stride == 1:
             return column.keys, column.key
         word = self.make_word(shares, None, None, 0)
         return word, device_key(word.dtype)

@@ -53,9 +53,9 @@ class ComplexColumns:
         return read_widths(ranges)
 
     def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
-        """The high words themselves, where they are all that is in the word."""
+        """The high words themselves, where they have the word to themselves."""
         word, self._high = self._high, None
-        if len(shares) > 1 or shares[0].column != 0 or not shares[0].whole:
+        if len(shares) > 1 or shares[0].column != 0:
             del word  # its memory is the next word's
             word = self.make_word(shares, None, None, 0)
         return word, device_key(word.dtype)

@@ -1,17 +1,17 @@
 // Keys that tie in a sorted word: short stretches of them are sorted where they stand, others are listed.
 //
 //   words     1 2 2 3 4 4 4 4 4 5 6 6 6 6          sorted
-//   stretch     ---   =========   -------          up to Order::kMost keys: sorted at once, by one thread (---)
+//   stretch     ---   =========   -------          up to Order::kMost keys, here 4: sorted at once, by one thread (---)
 //   places            4 5 6 7 8                    of longer ones: where their keys stand,
-//   number            1 1 1 1 1                    and which stretch they are in
+//   numbers           0 0 0 0 0                    and which stretch each is in
 //
 // Counted block by block and listed in a second look, in order, that only blocks with something to list take.
 #include "complex_words.cuh"
 
 namespace gpusort {
 
-constexpr int kTieThreads = 256;   // TIE_THREADS in ties.py
-constexpr int kTieKeys = 8;        // a thread; TIE_KEYS in ties.py
+constexpr int kTieThreads = 256;  // TIE_THREADS in ties.py
+constexpr int kTieKeys = 8;       // a thread; TIE_KEYS in ties.py
 constexpr int kTieTile = kTieThreads * kTieKeys;
 constexpr int kMostShort = 8;      // keys that one thread sorts by insertion: 28 comparisons at most
 constexpr int kStretchShift = 32;  // of the number of stretches, above that of keys: both are counted at once
@@ -159,8 +159,8 @@ __global__ void __launch_bounds__(kTieThreads)
 // Lists what settle_ties counted, whose counts are now the sums of all earlier ones: places and numbers, in order.
 template <class Word, int kMost>
 __global__ void __launch_bounds__(kTieThreads)
-    list_ties(const Word* words, const u32* stretch, Offset n, const u64* counts, const u64* total,
-              long long* places, u32* numbers) {
+    list_ties(const Word* words, const u32* stretch, Offset n, const u64* counts, const u64* total, long long* places,
+              u32* numbers) {
     using Scan = LeanScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const bool last = blockIdx.x + 1 == gridDim.x;
