@@ -328,6 +328,21 @@ def test_ties_that_the_second_word_leaves(device, n, kind):
             np.testing.assert_array_equal(words.argsort_words(device.array(rows)), np.lexsort(keys))
 
 
+@pytest.mark.parametrize("distinct", [2, 3, 6])
+def test_ties_that_many_words_leave(device, distinct):
+    rng = np.random.default_rng(distinct)
+    values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], "u8")[:distinct]
+    shape = TIE_TILE + 500, 5
+    # At every word some keys tie no longer.
+    rows = np.where(
+        rng.random(shape) < 0.1, rng.integers(0, 1 << 63, shape, "u8"), values[rng.integers(0, distinct, shape)]
+    )
+    wanted = np.lexsort(rows.T[::-1])
+    np.testing.assert_array_equal(words.argsort_words(device.array(rows)), wanted)
+    by_columns = words.lexsort([device.array(np.ascontiguousarray(column)) for column in rows.T[::-1]])
+    np.testing.assert_array_equal(by_columns, wanted)
+
+
 def test_a_column_sorted_itself_keeps_ties(device):
     rng = np.random.default_rng(11)
     n = 900

@@ -395,6 +395,22 @@ def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> N
                 assert_bits(by_rows, wanted)
 
 
+@pytest.mark.parametrize("distinct", [2, 3, 6])
+def test_ties_that_many_words_leave(cp: Any, guarded: Any, distinct: int) -> None:
+    values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], np.uint64)[:distinct]
+    for n in (TIE_TILE + 500, MIDDLE):
+        rng = np.random.default_rng([distinct, n])
+        few = values[rng.integers(0, distinct, (n, 5))]
+        # At every word some keys tie no longer.
+        rows = np.where(rng.random((n, 5)) < 0.1, rng.integers(0, 1 << 63, (n, 5), np.uint64), few)
+        wanted = np.lexsort(rows.T[::-1])
+        by_rows, by_columns = guarded(n, np.int64), guarded(n, np.int64)
+        kernels.argsort_words(cp.asarray(rows), out=by_rows)
+        kernels.lexsort([cp.asarray(np.ascontiguousarray(column)) for column in rows.T[::-1]], out=by_columns)
+        assert_bits(by_rows, wanted)
+        assert_bits(by_columns, wanted)
+
+
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
     """NumPy's order by columns: class of NaN, real part, imaginary part."""
     columns = [2 * np.isnan(keys.real) + np.isnan(keys.imag)]
