@@ -318,7 +318,7 @@ DENSITIES = {
 @pytest.mark.parametrize("kind", DENSITIES)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
-    """A sample's own counts would make buckets that differ by a twentieth of their size, and by a fifth in the tails."""
+    """Those of the sample itself would differ by a twentieth of their size, and by a fifth in the tails."""
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))

@@ -52,14 +52,17 @@ struct QuantileBuckets {
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
 
-template <class Source, class Buckets, class Vector>
-__device__ __forceinline__ void count_vector(PackedCounters counters, Buckets& buckets, const Vector& vector,
-                                             Offset first) {
+// Counts vectors of each thread of a whole warp; `places` of their first keys.
+template <class Source, class Buckets, class Vector, int kVectors>
+__device__ __forceinline__ void count_vectors(PackedCounters counters, Buckets& buckets,
+                                              const Vector (&vectors)[kVectors], const Offset (&places)[kVectors]) {
     constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
-    typename Source::Code codes[kKeys];
-    u32 fine[kKeys];
+    typename Source::Code codes[kVectors * kKeys];
+    u32 fine[kVectors * kKeys];
 #pragma unroll
-    for (int k = 0; k < kKeys; ++k) codes[k] = Source::encode(vector.keys[k], first + k);
+    for (int i = 0; i < kVectors * kKeys; ++i) {
+        codes[i] = Source::encode(vectors[i / kKeys].keys[i % kKeys], places[i / kKeys] + i % kKeys);
+    }
     buckets.find(codes, fine);
     count_buckets(counters, fine);
 }
@@ -89,11 +92,16 @@ __global__ void __launch_bounds__(kCountThreads)
     Offset warp_first = Offset(blockIdx.x) * kCountThreads + threadIdx.x - lane;
     for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
         const bool both = warp_first + half + kWarpThreads <= num_vectors;
-        const Vector one = vectors[warp_first + lane];
-        Vector two;
-        if (both) two = vectors[warp_first + half + lane];
-        count_vector<Source>(counters, buckets, one, head + (warp_first + lane) * kKeys);
-        if (both) count_vector<Source>(counters, buckets, two, head + (warp_first + half + lane) * kKeys);
+        const Offset first = warp_first + lane, second = first + half;
+        if (both) {
+            const Vector loaded[] = {vectors[first], vectors[second]};
+            const Offset places[] = {head + first * kKeys, head + second * kKeys};
+            count_vectors<Source>(counters, buckets, loaded, places);
+        } else {
+            const Vector loaded[] = {vectors[first]};
+            const Offset places[] = {head + first * kKeys};
+            count_vectors<Source>(counters, buckets, loaded, places);
+        }
     }
     // Whole warps of vectors are counted; block 0 counts what lies before, and after them.
     const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;

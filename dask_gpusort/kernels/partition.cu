@@ -38,7 +38,9 @@ struct FineDigits {
     using Code = typename Scale::Code;
     static constexpr bool kCopied = kCoarse && kMaps != Maps::kPlain;
     static constexpr int kSharedWords = kCopied ? kMapWords : kWordsPerVector;
-    static constexpr bool kIsCheap = kMaps == Maps::kPlain && Scale::kIsCheap;
+    // In the second level the look-ups of neighbours are one access.
+    static constexpr bool kIsCheap =
+        Scale::kIsCheap && (kMaps == Maps::kPlain || (kMaps == Maps::kByShare && Scale::kHasValues && !kCoarse));
     FineMap<Scale> map;
     u32 fine_bits;
     bool plain;

@@ -87,7 +87,7 @@ struct ValueScale {
     // Of a top word between those at the ends.
     __device__ __forceinline__ Place place_of(u32 inside) const {
         const Real found = fma(value(inside), slope, offset);
-        if constexpr (kIsDouble) return u32(__double2hiint(found)) << 12;
+        if constexpr (kIsDouble) return u32(u64(__double_as_longlong(found)) >> (kMantissaBits<u64> - 32));
         else return __float_as_uint(found) << 9;
     }
     // The line between two codes. Gives false where none serves: beside what is no number, and where values lie so far

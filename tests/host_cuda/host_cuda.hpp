@@ -162,7 +162,7 @@ inline unsigned __float_as_uint(float x) { return host_cuda::bits_as<unsigned>(x
 inline double __hiloint2double(int high, int low) {
     return host_cuda::bits_as<double>(uint64_t(unsigned(high)) << 32 | unsigned(low));
 }
-inline int __double2hiint(double x) { return int(host_cuda::bits_as<uint64_t>(x) >> 32); }
+inline long long __double_as_longlong(double x) { return host_cuda::bits_as<long long>(x); }
 inline float __ull2float_ru(unsigned long long x) { return host_cuda::round_up(float(x), x); }
 inline float __fdiv_rd(float a, float b) { return host_cuda::round_down(a / b, (long double)(a) / b); }
 inline unsigned __float2uint_rz(float x) {
