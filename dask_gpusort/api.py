@@ -12,9 +12,11 @@ from .arguments import (
     checked_axis,
     companion,
     flattened,
+    lexsort_arrays,
     lexsort_keys,
     one_behind_the_other,
     output_chunks,
+    passes_as_row,
 )
 from .cost import describe
 from .graph.global_sort import Want, global_sort, plan_for
@@ -136,7 +138,7 @@ def argsort(
     -------
     dask array of int64
         Positions along the axis in the whole array, not in a chunk. Equal keys always keep their input order, so that
-        the result is the same on every scheduler.
+        the result is the same on every scheduler. An array without dimensions has one position, as in NumPy.
 
     Raises
     ------
@@ -148,7 +150,8 @@ def argsort(
     sort_by_key : moves other arrays along, without indices
     """
     options = Options(kind, order, stable, descending, method, exchange, key, less)
-    array, axis = flattened(checked_array(a), axis)
+    array = checked_array(a)
+    array, axis = flattened(array, None if passes_as_row(array, axis) else axis)
     return _sort("positions", options.keys(array, "positions"), (), axis, chunks, options)[0]
 
 
@@ -267,7 +270,8 @@ def lexsort(
     -------
     dask array of int64
         Positions along the axis in the whole array. Where all keys are equal, the input order is kept. Cuts between
-        chunks are made by all keys, so that output chunks are exact however many of the first keys tie.
+        chunks are made by all keys, so that output chunks are exact however many of the first keys tie. Of keys without
+        dimensions, 0, as in NumPy.
 
     Raises
     ------
@@ -293,7 +297,12 @@ def lexsort(
     array([1, 2, 0])
     """
     options = Options(method=method, exchange=exchange)
-    return _sort("positions", lexsort_keys(keys, descending), (), axis, chunks, options)[0]
+    arrays = lexsort_arrays(keys)
+    scalars = all(passes_as_row(array, axis) for array in arrays)
+    if scalars:
+        arrays = [flattened(array, None)[0] for array in arrays]
+    found = _sort("positions", lexsort_keys(arrays, descending), (), axis, chunks, options)[0]
+    return found[0] if scalars else found
 
 
 def merge_sorted(

@@ -107,6 +107,11 @@ def checked_axis(axis: Any, ndim: int) -> int:
     return number % ndim
 
 
+def passes_as_row(array: Any, axis: Any) -> bool:
+    """Whether NumPy's indirect sorts take an array without dimensions for a row of one element."""
+    return array.ndim == 0 and axis is not None and operator.index(axis) in (0, -1)
+
+
 def flattened(array: Any, axis: int | None) -> tuple[Any, int]:
     """The array itself, or for ``axis=None`` its elements in C order as one dimension."""
     if axis is not None:
@@ -151,11 +156,15 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> None:
 def _asks_stable(kind: str | None, stable: bool | None) -> bool:
     if kind is None:
         return bool(stable)
-    if stable is not None:
-        raise ValueError("`kind` and `stable` can't be provided at the same time: use only `stable`")
-    if kind not in _KINDS:
+    if not isinstance(kind, str):
+        raise TypeError(f"sort kind must be str, not {type(kind).__name__}: one of {', '.join(map(repr, _KINDS))}")
+    # NumPy goes by the first letter: "q", "m" and "merge" are kinds too.
+    named = [asked for name, asked in _KINDS.items() if name[0] == kind[:1].lower()]
+    if not named:
         raise ValueError(f"sort kind must be one of {', '.join(map(repr, _KINDS))} (got {kind!r})")
-    return _KINDS[kind]
+    if stable is not None:
+        raise ValueError("`kind` and keyword parameters can't be provided at the same time: use only `stable`")
+    return named[0]
 
 
 def fields_of(order: str | Sequence[str] | None, dtype: np.dtype[Any]) -> tuple[str, ...]:
@@ -224,11 +233,16 @@ def companion(keys: Any, value: Any, number: int) -> Any:
     return rechunk(value, {**wanted, **whole}) if wanted or whole else value
 
 
-def lexsort_keys(keys: Any, descending: bool | Sequence[bool]) -> Keys:
-    """The keys of `lexsort`, the last of them most significant, as one."""
+def lexsort_arrays(keys: Any) -> list[Any]:
+    """The keys of `lexsort` as Dask arrays."""
     arrays = [checked_array(key) for key in _listed(keys)]
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
+    return arrays
+
+
+def lexsort_keys(arrays: Sequence[Any], descending: bool | Sequence[bool]) -> Keys:
+    """The keys of `lexsort`, the last of them most significant, as one."""
     if isinstance(descending, (bool, np.bool_)):
         directions = [bool(descending)] * len(arrays)
     else:
@@ -244,8 +258,8 @@ def lexsort_keys(keys: Any, descending: bool | Sequence[bool]) -> Keys:
 
 def _listed(keys: Any) -> Sequence[Any]:
     """Keys as a sequence of arrays, whether they are one array or several."""
-    if isinstance(keys, (list, tuple)):
-        return keys
+    if hasattr(keys, "__getitem__") and hasattr(keys, "__len__") and not hasattr(keys, "dtype"):
+        return [keys[number] for number in range(len(keys))]
     array = da.asanyarray(keys)
     if array.ndim == 0:
         return []

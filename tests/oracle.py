@@ -54,7 +54,9 @@ def _flattened(a: Array, axis: int | None) -> tuple[Array, int]:
 def _argsort_row(row: Array, descending: bool, order: Any) -> Array:
     if row.dtype.kind == "O" and not descending:
         # Python's own stable sort; dense ranks would need objects that are equal in one way only.
-        return np.array(sorted(range(len(row)), key=row.__getitem__), np.int64)
+        missing = _unlike_themselves(row)
+        present, absent = np.flatnonzero(~missing).tolist(), np.flatnonzero(missing).tolist()
+        return np.array(sorted(present, key=row.__getitem__) + absent, np.int64)
     columns = _columns(row, order)
     turned = [-values if descending and not fixed else values for values, fixed in columns]
     return np.lexsort(turned[::-1]) if turned else np.arange(len(row))
@@ -81,7 +83,16 @@ def _columns(row: Array, order: Any = None) -> list[tuple[Array, bool]]:
         return [(missing.astype(np.int64), True), (_dense(_texts(row)), False)]
     if dtype.kind == "V":
         return [(_dense(_bytes(row)), False)]
+    if dtype.kind == "O":
+        missing = _unlike_themselves(row)
+        present = row.copy()
+        present[missing] = row[~missing][0] if not missing.all() else 0
+        return [(missing.astype(np.int64), True), (_dense(present), False)]
     return [(_dense(row), False)]
+
+
+def _unlike_themselves(row: Array) -> Array:
+    return np.array([element != element for element in row], bool)
 
 
 def _field(field: Array) -> list[tuple[Array, bool]]:

@@ -149,7 +149,7 @@ def special(dtype: Any) -> Array:
     if dtype.kind == "b":
         return np.array([True, False])
     if dtype.kind == "O":
-        return _objects([1, 1.0, True, Fraction(1, 2), 0, 0.5, 10**30, -(10**30), False])
+        return _objects([1, 1.0, True, Fraction(1, 2), 0, 0.5, math.nan, 10**30, -(10**30), False])
     if dtype.kind == "T" and hasattr(dtype, "na_object"):
         return np.array([*_letters(dtype), dtype.na_object], object).astype(dtype)
     if dtype.kind in "UT":

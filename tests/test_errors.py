@@ -47,10 +47,21 @@ def test_axis_out_of_bounds(function, axis):
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize("function", [one for one in FUNCTIONS if one is not dask_gpusort.argsort])
 def test_no_dimension(function, axis):
     raises_as_numpy(np.exceptions.AxisError, "axis=None", function, da.from_array(np.array(1.0)), axis=axis)
     with pytest.raises(np.exceptions.AxisError):
         np.sort(np.array(1.0), axis)
+
+
+@pytest.mark.parametrize("axis", [1, -2])
+def test_positions_along_no_dimension(axis):
+    # -1 and 0 are taken, as in NumPy.
+    x = da.from_array(np.array(1.0))
+    for ours_of, numpys in ((dask_gpusort.argsort, np.argsort), (dask_gpusort.lexsort, np.lexsort)):
+        one = x if numpys is np.argsort else (x,)
+        raises_as_numpy(np.exceptions.AxisError, "out of bounds.*axis=None", ours_of, one, axis)
+        raises_as_numpy(np.exceptions.AxisError, "out of bounds", numpys, np.array(1.0) if one is x else (1.0,), axis)
 
 
 @pytest.mark.parametrize("axis", [1.0, "0", (0,)])
@@ -83,13 +94,21 @@ def test_field_named_twice(function):
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_kind_beside_stable(function, stable):
-    raises_as_numpy(ValueError, "kind.*stable|stable.*kind", function, da.zeros(3), kind="stable", stable=stable)
-    with pytest.raises(ValueError, match="same time"):
-        np.sort(np.zeros(3), kind="stable", stable=stable)
+    message = "`kind` and keyword parameters can't be provided at the same time"
+    raises_as_numpy(ValueError, f"{message}: use only `stable`", function, da.zeros(3), kind="stable", stable=stable)
+    raises_as_numpy(ValueError, message, np.sort, np.zeros(3), kind="stable", stable=stable)
 
 
-def test_unknown_kind(function):
-    raises_as_numpy(ValueError, "kind must be one of.*stable.*bubble", function, da.zeros(3), kind="bubble")
+@pytest.mark.parametrize("kind", ["bubble", "", "\u00e4"])
+def test_unknown_kind(function, kind):
+    raises_as_numpy(ValueError, f"kind must be one of.*stable.*{kind}", function, da.zeros(3), kind=kind)
+    raises_as_numpy(ValueError, "kind must be one of", np.sort, np.zeros(3), kind=kind)
+
+
+@pytest.mark.parametrize("kind", [0, ["stable"], True])
+def test_kind_that_is_no_string(function, kind):
+    raises_as_numpy(TypeError, "kind must be str, not.*'stable'", function, da.zeros(3), kind=kind)
+    raises_as_numpy(TypeError, "kind must be str", np.sort, np.zeros(3), kind=kind)
 
 
 @pytest.mark.parametrize(

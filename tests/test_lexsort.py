@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import dask
 import dask.array as da
 import numpy as np
@@ -199,3 +201,17 @@ def test_what_is_refused(raise_if_computes):
             dask_gpusort.lexsort(ours.forget_sizes(x))
         with pytest.raises(TypeError, match="masked"):
             dask_gpusort.lexsort((x, da.ma.masked_equal(x, 1)))
+
+
+def test_keys_without_dimensions():
+    scalar = da.from_array(np.array(7))
+    for keys in ((scalar,), (scalar, scalar + 1), da.from_array(np.array([3, 1, 2]), chunks=2)):
+        found = dask_gpusort.lexsort(keys)
+        assert (found.shape, found.dtype) == ((), np.int64)
+        assert computed(found) == np.lexsort((7,)) == 0
+
+
+def test_any_sequence_of_keys():
+    keys = [ours.make("i4", 30, "few", seed) for seed in range(3)]
+    arrays = deque(da.from_array(key, chunks=7) for key in keys)
+    np.testing.assert_array_equal(computed(dask_gpusort.lexsort(arrays)), np.lexsort(keys))

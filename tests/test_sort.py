@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from unittest import mock
 
@@ -200,6 +201,15 @@ def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
                 oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
 
 
+@pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
+def test_kinds_by_numpys_names(kind):
+    array = ours.make("f4", 60, "special")
+    stable = kind[0].lower() in "ms"
+    x = da.from_array(array, chunks=7)
+    assert dask_gpusort.sort(x, kind=kind).name == dask_gpusort.sort(x, stable=stable).name
+    np.testing.assert_array_equal(computed(dask_gpusort.sort(x, kind=kind)), np.sort(array, kind=kind))
+
+
 def test_negative_nan_is_last_in_both_directions():
     for dtype in ours.FLOATS:
         array = np.array([np.nan, 1, -np.nan, -np.inf, np.inf, -0.0, 0.0], dtype)
@@ -262,11 +272,32 @@ def test_strings_of_any_width():
         assert got.dtype == array.dtype
 
 
-def test_missing_strings_are_last_in_both_directions():
-    array = np.array(["b", np.nan, "a", np.nan, ""], dtype=StringDType(na_object=np.nan))
-    x = da.from_array(array, chunks=2)
-    assert computed(dask_gpusort.sort(x)).tolist()[:3] == ["", "a", "b"]
-    assert computed(dask_gpusort.sort(x, descending=True)).tolist()[:3] == ["b", "a", ""]
+class Unknown:
+    """As pandas.NA: whether it differs from itself cannot be told."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("nobody knows")
+
+    def __reduce__(self):
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+
+
+@pytest.mark.parametrize("missing", [np.nan, UNKNOWN, np.datetime64("NaT")], ids=["nan", "unknown", "nat"])
+@pytest.mark.parametrize("chunks", [2, 5])
+def test_missing_strings_are_last_in_both_directions(missing, chunks):
+    array = np.array(["b", missing, "a", missing, ""], dtype=StringDType(na_object=missing))
+    x = da.from_array(array, chunks=chunks, name=False)
+    np.testing.assert_array_equal(computed(dask_gpusort.argsort(x)), np.argsort(array, kind="stable"))
+    with groups(3):
+        assert computed(dask_gpusort.sort(x)).tolist() == ["", "a", "b", missing, missing]
+        assert computed(dask_gpusort.sort(x, descending=True)).tolist() == ["b", "a", "", missing, missing]
+        assert computed(dask_gpusort.lexsort((x, da.zeros(5, chunks=chunks)))).tolist() == [4, 2, 0, 1, 3]
 
 
 def test_objects_that_compare():
@@ -276,6 +307,32 @@ def test_objects_that_compare():
     with groups(3):
         assert computed(dask_gpusort.sort(x)).tolist() == sorted(elements * 2)
         assert computed(dask_gpusort.sort(x, descending=True)).tolist() == sorted(elements * 2, reverse=True)
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 7])
+@pytest.mark.parametrize(
+    ("elements", "upwards"),
+    [
+        ([3, math.nan, 1, math.nan, 2, 0.5, math.nan], [5, 2, 4, 0, 1, 3, 6]),
+        (["b", math.nan, "", "a"], [2, 3, 0, 1]),
+        ([Decimal(2), Decimal("NaN"), Decimal(-1)], [2, 0, 1]),
+        ([math.nan] * 4, [0, 1, 2, 3]),
+    ],
+    ids=["numbers", "strings", "decimals", "nothing else"],
+)
+def test_objects_that_differ_from_themselves_are_last_in_both_directions(elements, upwards, chunks):
+    array = ours._objects(elements)
+    missing = [place for place in upwards if elements[place] != elements[place]]
+    downwards = [place for place in upwards[::-1] if place not in missing] + missing
+    x = da.from_array(array, chunks=chunks, name=False)
+    for descending, wanted in ((False, upwards), (True, downwards)):
+        with groups(3):
+            assert computed(dask_gpusort.argsort(x, descending=descending)).tolist() == wanted
+            found = computed(dask_gpusort.sort(x, descending=descending))
+            assert computed(dask_gpusort.lexsort([x], descending=descending)).tolist() == wanted
+            same = da.zeros(len(elements), chunks=chunks)
+            assert computed(dask_gpusort.lexsort([x, same], descending=descending)).tolist() == wanted
+        oracle.assert_same_bits(found, array[wanted])
 
 
 class Version:
@@ -311,7 +368,8 @@ def test_no_dimension_flattens_to_one():
     x = da.from_array(np.array(7), chunks=())
     got = computed(dask_gpusort.sort(x, None))
     oracle.assert_same_bits(got, np.sort(np.array(7), None))
-    assert computed(dask_gpusort.argsort(x, None)).tolist() == [0]
+    for axis in (None, 0, -1):
+        oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(np.array(7), axis))
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1,), (1, 1)])

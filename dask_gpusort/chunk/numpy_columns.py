@@ -6,7 +6,7 @@ A key that no single unsigned integer of 64 bits can stand for is taken apart in
     S20, V20            8 bytes | 8 bytes | 4 bytes               (big-endian words)
     U5                  a column for each character           (narrow, as letters are few)
     structured          columns of the first field | of the second | ...
-    longdouble, object, StringDType                               (one column, compared by NumPy itself)
+    longdouble, object, StringDType                               (compared by NumPy itself, behind a bit for NaN)
 
 Where every column is an array of unsigned codes, they are sorted together (`numpy_words`).
 """
@@ -125,7 +125,7 @@ def columns_of(array: np.ndarray, order: Order) -> list[Column]:
         return _character_columns(array, order)
     if dtype.kind == "T":
         return _string_columns(array, order)
-    return [Column(array, order.descending)]
+    return _object_columns(array, order)
 
 
 def _coded(array: np.ndarray, order: Order) -> Column:
@@ -192,12 +192,47 @@ def _nan_last(array: np.ndarray, nan: np.ndarray, order: Order) -> list[Column]:
 
 def _string_columns(array: np.ndarray, order: Order) -> list[Column]:
     """Variable-width strings; missing ones that are like NaN go last."""
-    na = getattr(array.dtype, "na_object", "")
-    if not (isinstance(na, float) and na != na):
+    if not _like_nan(getattr(array.dtype, "na_object", "")):
         return [Column(array, order.descending)]
-    missing = np.isnan(array)
-    present = array.copy()
-    present[missing] = ""
+    return _missing_last(array, np.isnan(array), "", order)
+
+
+def _like_nan(missing: Any) -> bool:
+    """Whether NumPy sorts what stands for a missing string last: it differs from itself, or (pandas.NA) cannot tell."""
+    try:
+        return bool(missing != missing)
+    except TypeError:
+        return True
+
+
+class _Least:
+    """Comes before every object, so that it can stand where a missing one was."""
+
+    def __lt__(self, other: object) -> bool:
+        return other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "_LEAST"
+
+
+_LEAST = _Least()
+
+
+def _object_columns(array: np.ndarray, order: Order) -> list[Column]:
+    """Python objects; those that differ from themselves, as NaN does, go last."""
+    try:
+        missing = np.not_equal(array, array).astype(bool)
+    except TypeError as error:
+        raise _named(error, array) from error
+    return _missing_last(array, missing, _LEAST, order)
+
+
+def _missing_last(array: np.ndarray, missing: np.ndarray, filler: Any, order: Order) -> list[Column]:
+    present = array.copy() if missing.any() else array
+    present[missing] = filler
     return [Column(missing.astype(np.uint8), bits=1), Column(present, order.descending)]
 
 
