@@ -11,6 +11,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
+from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 
 from .chunk import library_of
@@ -87,6 +88,9 @@ class Options:
 def checked_array(a: Any) -> Any:
     """A Dask array whose chunks can be sorted."""
     array = da.asanyarray(a)
+    if library_of(array._meta) == "pandas" and not is_dask_collection(a):
+        # Dask would keep a series or an index as it is.
+        array = da.asanyarray(np.asarray(a))
     meta = array._meta
     if isinstance(meta, np.ma.MaskedArray):
         raise TypeError("masked arrays are not sorted: fill them first, with dask.array.ma.filled(a, fill_value)")
@@ -189,7 +193,9 @@ def output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
         raise ValueError("chunks= needs an array of known chunk sizes: call compute_chunk_sizes() first")
     if isinstance(chunks, dict):
         given = {checked_axis(dim, keys.ndim): size for dim, size in chunks.items()}
-        chunks = tuple(given.get(dim, keys.chunks[dim]) for dim in range(keys.ndim))
+        chunks = tuple(given.get(dim) for dim in range(keys.ndim))
+    if isinstance(chunks, (list, tuple)) and len(chunks) == keys.ndim:
+        chunks = tuple(old if new is None else new for new, old in zip(chunks, keys.chunks, strict=True))
     try:
         return normalize_chunks(_as_tuple(chunks), keys.shape, dtype=keys.dtype, previous_chunks=keys.chunks)
     except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:

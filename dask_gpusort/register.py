@@ -38,13 +38,19 @@ def _argsort(
     return api.argsort(a, axis, kind=kind, order=order, stable=stable, descending=descending)
 
 
-_OURS = {"sort": _sort, "argsort": _argsort}
+def _lexsort(keys: Any, axis: int = -1) -> Any:
+    """`numpy.lexsort` for Dask arrays; see `dask_gpusort.lexsort`."""
+    return api.lexsort(keys, axis)
+
+
+_OURS = {"sort": _sort, "argsort": _argsort, "lexsort": _lexsort}
 
 
 def register() -> None:
-    """Make ``np.sort(darr)``, ``np.argsort(darr)``, ``dask.array.sort`` and ``dask.array.argsort`` lazy.
+    """Make `sort`, `argsort` and `lexsort` of NumPy lazy for Dask arrays, and add them to `dask.array`.
 
-    Without it NumPy's functions compute the whole array, with a warning. Calling it again changes nothing.
+    Without it NumPy's functions compute the whole array, with a warning. Calling it again changes nothing. NumPy sees
+    Dask arrays in a tuple of keys for `lexsort`, but not in a list.
 
     See Also
     --------

@@ -35,6 +35,10 @@ def test_numpys_functions_become_lazy(registered, raise_if_computes):
             (np.argsort(x, stable=True), np.argsort(array, stable=True)),
             (da.sort(x, 0), np.sort(array, 0)),
             (da.argsort(x, axis=1), np.argsort(array, 1, kind="stable")),
+            (np.lexsort((x, x % 2)), np.lexsort((array, array % 2))),
+            (np.lexsort((x, x % 2), axis=0), np.lexsort((array, array % 2), 0)),
+            (np.lexsort(x), np.lexsort(array)),
+            (da.lexsort([x]), np.lexsort([array])),
         ]
     for lazy, wanted in found:
         assert isinstance(lazy, da.Array)
@@ -74,7 +78,7 @@ def test_arrays_in_memory_are_numpys_own(registered):
 
 
 def test_twice_there_once_back():
-    names = ("sort", "argsort")
+    names = ("sort", "argsort", "lexsort")
     before = {name: getattr(da, name, None) for name in names}
     dask_gpusort.unregister()  # nothing to undo is no error
     dask_gpusort.register()

@@ -364,6 +364,13 @@ def test_sequences_are_taken():
     assert computed(dask_gpusort.sort(np.array([[3, 1, 2]]))).tolist() == [[1, 2, 3]]
 
 
+def test_series_of_pandas_are_taken():
+    pandas = pytest.importorskip("pandas")
+    for series in (pandas.Series([2.0, math.nan, 1.0]), pandas.Index([5, 3, 4]), pandas.Series(["b", "a"], dtype="O")):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(series)), np.sort(np.asarray(series)))
+        assert computed(dask_gpusort.argsort(series)).tolist() == np.argsort(np.asarray(series)).tolist()
+
+
 def test_no_dimension_flattens_to_one():
     x = da.from_array(np.array(7), chunks=())
     got = computed(dask_gpusort.sort(x, None))
@@ -464,6 +471,14 @@ def test_sorting_what_is_sorted_and_what_follows():
         shifted = dask_gpusort.sort(once + 1) - 1
     oracle.assert_same_bits(computed(twice), np.sort(array)[::-1].copy())
     oracle.assert_same_bits(computed(shifted), np.sort(array))
+
+
+@pytest.mark.parametrize("chunks", [(None, 5), [None, (4, 6)], (3, None), {0: None, 1: 5}, {-1: 2}])
+def test_chunks_left_out_are_kept(chunks):
+    x = da.from_array(ours.make("i4", 80).reshape(8, 10), chunks=(3, 4))
+    found = dask_gpusort.sort(x, 0, chunks=chunks)
+    assert found.chunks == x.rechunk(tuple(chunks) if isinstance(chunks, list) else chunks).chunks
+    oracle.assert_same_bits(computed(found), np.sort(computed(x), 0))
 
 
 def test_equal_calls_have_equal_names():
