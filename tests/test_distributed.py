@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -45,6 +46,29 @@ def test_p2p_is_chosen_and_fits(client):
     used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device")}}
     for asked, used in used_for.items():
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
+
+
+def test_an_asynchronous_client_is_given_what_was_built():
+    array = ours.make("i8", 600, "few")
+    x = da.from_array(array, chunks=50)
+
+    async def sorted_by_it():
+        settings_of_cluster = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
+        async with (
+            distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
+            distributed.Client(cluster, asynchronous=True) as client,
+        ):
+            assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+            return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
+
+    found, places = asyncio.run(sorted_by_it())
+    oracle.assert_same_bits(found, np.sort(array))
+    np.testing.assert_array_equal(places, np.argsort(array, kind="stable"))
+
+
+def test_no_client_where_one_is_asked_for():
+    with dask.config.set(scheduler="distributed"), pytest.raises(RuntimeError, match="no Client"):
+        dask_gpusort.sort(da.zeros(100, chunks=10))
 
 
 def test_without_the_engine_tasks_are_used_and_p2p_is_refused(client):

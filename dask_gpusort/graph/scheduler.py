@@ -18,13 +18,31 @@ Kind = Literal["threads", "processes", "distributed"]
 
 def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
     """Kind of the scheduler that would compute an array now, and the distributed client if that is it."""
-    get = get_scheduler(collections=[array])
+    try:
+        get = get_scheduler(collections=[array])
+    except RuntimeError:
+        # Dask refuses to compute with an asynchronous client, which computes what is given to it all the same.
+        client = _asynchronous_client()
+        if client is None:
+            raise
+        return "distributed", client
     owner = getattr(get, "__self__", None)
     if owner is not None and type(owner).__module__.startswith("distributed"):
         return "distributed", owner
     if getattr(get, "__module__", "") == "dask.multiprocessing":
         return "processes", None
     return "threads", None
+
+
+def _asynchronous_client() -> Any:
+    """The current distributed client if it is asynchronous, else None."""
+    if importlib.util.find_spec("distributed") is None:
+        return None
+    try:
+        client = import_module("distributed").Client.current()
+    except ValueError:
+        return None
+    return client if client.asynchronous else None
 
 
 def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
