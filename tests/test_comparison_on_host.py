@@ -13,7 +13,7 @@ from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import columns, comparing, complex_keys, merge_tuning, merging, ties, tuning, words
+from dask_gpusort.kernels import columns, comparing, complex_keys, merge_tuning, merging, ties, words
 from dask_gpusort.kernels.loader import SOURCES
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -37,9 +37,6 @@ COMPANIONS = ([], ["f4"], ["i2", "f8"])
 
 def make_small(patch):
     use_small_blocks(patch)
-    # Codes in a short range have a digit each, as many as a tile of segments has in the package.
-    segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4)
-    patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
     patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
     patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)

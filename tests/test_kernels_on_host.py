@@ -18,7 +18,7 @@ from host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import count_scan_reorder, four_step, histogram, moving, msd, scan, split, tuning
+from dask_gpusort.kernels import count_scan_reorder, four_step, histogram, moving, msd, pairs, scan, split, tuning
 from dask_gpusort.kernels.dtypes import device_key
 from dask_gpusort.kernels.elements import Arrays, indexed_elements
 from dask_gpusort.kernels.loader import SOURCES
@@ -208,7 +208,7 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "MAX_DIGITS", tile.digits)
     patch.setattr(tuning, "PARTITION", dict.fromkeys(tuning.PARTITION, tile))
     patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
-    segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4, 2, 64)
+    segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
     patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
@@ -407,6 +407,25 @@ def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending
         wanted = np.concatenate([number[::-1], wanted[number.size :]])
     np.testing.assert_array_equal(kernels.sort_keys(source, descending=descending), wanted)
     np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+def test_more_keys_than_positions_of_32_bits(device, monkeypatch, dtype, descending):
+    """Sorted part by part, and merged: as in one go."""
+    keys = np.random.default_rng(19).choice([0.0, -0.0, np.nan, -np.nan, 1, 2.5, -3, np.inf], 5003).astype(dtype)
+    source, values = device.array(keys), device.array(np.arange(5003, dtype=np.uint32))
+    wanted = kernels.argsort(source, descending=descending)
+    ordered, positions = kernels.sort_with_positions(source, descending=descending)
+    monkeypatch.setattr(pairs, "INDEX_LIMIT", 4000)
+    monkeypatch.setattr(pairs, "PART_KEYS", 1500)
+    np.testing.assert_array_equal(kernels.argsort(source, descending=descending), wanted)
+    for found, moved in (
+        kernels.sort_with_positions(source, descending=descending),
+        kernels.sort_pairs(source, values, descending=descending),
+    ):
+        np.testing.assert_array_equal(found.view("u1"), ordered.view("u1"))
+        np.testing.assert_array_equal(moved, positions)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])

@@ -6,39 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from . import lsd, moving, msd, tuning
-from .arguments import check_algorithm, check_array, check_indexable, prepare_out
+from . import lsd, moving, tuning
+from .arguments import INDEX_LIMIT, check_algorithm, check_array, prepare_out
 from .dtypes import DeviceKey, device_key
-from .elements import WIDTHS, Arrays, indexed_elements, tied_elements
+from .elements import WIDTHS, Arrays, tied_elements
+from .indexed import sort_indexed, sort_indexed_passes
 from .loader import require_cupy
-from .transform import gather, tie_ranges, value_type
+from .merging import merge_runs
+from .transform import decode, encode, gather, tie_ranges, value_type
 
 NARROW_BYTES = 4
-
-
-def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """As `sort_indexed`, a byte of the keys a pass."""
-    cupy = require_cupy()
-    codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
-    elements = tied_elements(key, position_type, "u32")
-    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
-
-
-def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
-
-    `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
-    """
-    cupy = require_cupy()
-    n = keys.size
-    in_place = positions_out.itemsize == 8
-    elements = indexed_elements(key, position_type)
-    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
-    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
-    arrays = Arrays(codes, payloads, keys_out, positions_out)
-    if not msd.sort(elements, keys, n, arrays, may_decline=True):
-        del codes, payloads, arrays
-        sort_indexed_passes(keys, key, position_type, positions_out, keys_out)
+PART_KEYS = 1 << 31  # of more than INDEX_LIMIT: as many at a time
 
 
 def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: str = "auto") -> Any:
@@ -47,7 +25,7 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     Parameters
     ----------
     keys : cupy.ndarray, shape (n,)
-        As for `sort_keys`; n below 2^32.
+        As for `sort_keys`.
     descending : bool
         Largest first; equal keys still keep their input order.
     out : cupy.ndarray of int64, optional
@@ -59,12 +37,13 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     """
     check_array(keys, "keys")
     check_algorithm(algorithm)
-    check_indexable(keys.size)
     key = device_key(keys.dtype, descending)
     out = prepare_out(out, keys.shape, np.int64)
     if keys.size == 0:
         return out
-    if algorithm == "lsd":
+    if keys.size >= INDEX_LIMIT:
+        out[...] = merge_parts(keys, descending, algorithm)[1]
+    elif algorithm == "lsd":
         sort_indexed_passes(keys, key, "long long", out, None)
     else:
         sort_indexed(keys, key, "long long", out, None)
@@ -96,7 +75,6 @@ def sort_pairs(
     """
     check_array(keys, "keys")
     check_algorithm(algorithm)
-    check_indexable(keys.size)
     if len(values) != keys.size:
         raise ValueError(f"{len(values)} values for {keys.size} keys; give one value a key.")
     key = device_key(keys.dtype, descending)
@@ -116,7 +94,7 @@ def sort_pairs(
 def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, keys_out: Any, values_out: Any) -> bool:
     """As `sort_pairs`, by passes that move the values; False where to gather them at the end takes less time."""
     n, type_name, crowded = keys.size, value_type(values), False
-    if type_name is None or type_name != value_type(values_out):
+    if n >= INDEX_LIMIT or type_name is None or type_name != value_type(values_out):
         return False
     if moving.pays(key, n, type_name):
         crowded = not moving.sort_moved(keys, values, type_name, key, descending, keys_out, values_out)
@@ -129,8 +107,12 @@ def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, k
 
 
 def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: str) -> Any:
-    """Stable sort into `keys_out`, tied keys with their own bits; the positions they came from, uint32."""
+    """Stable sort into `keys_out`, tied keys with their own bits; the positions they came from, uint32 or int64."""
     key = device_key(keys.dtype, descending)
+    if keys.size >= INDEX_LIMIT:
+        codes, places = merge_parts(keys, descending, algorithm)
+        decode(codes, keys.dtype, descending, out=keys_out)
+        return places
     positions = require_cupy().empty(keys.size, np.uint32)
     if algorithm == "lsd":
         sort_indexed_passes(keys, key, "u32", positions, keys_out)
@@ -142,6 +124,24 @@ def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: 
         for first, last in tie_ranges(keys_out, descending):
             gather(keys, positions[first:last], keys_out[first:last])
     return positions
+
+
+def merge_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
+    """Codes of more keys than 32 bits count, sorted, and the positions they came from (int64), stable.
+
+    The keys are sorted part by part, and the parts merged.
+    """
+    cupy, runs, places = require_cupy(), [], []
+    for first in range(0, keys.size, PART_KEYS):
+        part = keys[first : first + PART_KEYS]
+        ordered = cupy.empty_like(part)
+        positions = order_with_positions(part, descending, ordered, algorithm)
+        runs.append(encode(ordered, descending, out=ordered.view(device_key(keys.dtype).code_dtype)))
+        places.append(positions.astype(np.int64))
+        places[-1] += first
+        del positions
+    codes, (moved,) = merge_runs(runs, [places], ties_of=keys.dtype, descending=descending)
+    return codes, moved
 
 
 def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, Any]:
@@ -157,11 +157,10 @@ def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, An
     Returns
     -------
     keys : cupy.ndarray, shape (n,)
-    positions : cupy.ndarray, shape (n,), uint32
+    positions : cupy.ndarray, shape (n,), uint32; int64 from 2^32 keys on
     """
     cupy = require_cupy()
     check_array(keys, "keys")
-    check_indexable(keys.size)
     keys_out = cupy.empty_like(keys)
     if keys.size == 0:
         return keys_out, cupy.empty(0, np.uint32)

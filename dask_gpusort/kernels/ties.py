@@ -20,8 +20,8 @@ import numpy as np
 
 from .columns import WORD_BITS, Columns, Share
 from .dtypes import RAW_TYPES, device_key
+from .indexed import sort_indexed
 from .loader import Readback, launch, require_cupy
-from .pairs import sort_indexed
 from .scan import exclusive_scan
 from .transform import gather
 

@@ -19,8 +19,8 @@ import numpy as np
 from .arguments import check_array, check_indexable, prepare_out
 from .columns import COLUMN_THREADS, Column, Columns, KeyColumns, blocks_of, lay_out
 from .dtypes import device_key
+from .indexed import sort_indexed
 from .loader import launch, require_cupy
-from .pairs import sort_indexed
 from .ties import Settler, break_ties
 
 SOURCE = "words.cu"

@@ -339,6 +339,25 @@ def test_rows_of_more_digits_and_of_more_than_one_partition(cp: Any, dtype: str,
         check_rows(cp, make_keys(dtype, 2 * length, distribution).reshape(2, length), positions=False)
 
 
+#: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
+BLOCK_FLOATS = {
+    "uniform": lambda rng, shape: rng.random(shape),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "lognormal": lambda rng, shape: rng.lognormal(0, 4, shape),
+    "whole": lambda rng, shape: rng.integers(-20, 20, shape),
+    "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
+    "one far away": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
+    "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
+}
+
+
+@pytest.mark.parametrize("length", [1_153, 2_000, 4_096, 12_800, 16_384])
+@pytest.mark.parametrize("kind", BLOCK_FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_rows_of_floats_in_a_block(cp: Any, dtype: str, kind: str, length: int) -> None:
+    check_rows(cp, BLOCK_FLOATS[kind](np.random.default_rng(length), (300, length)).astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_uniform_rows(cp: Any, monkeypatch: Any, dtype: str) -> None:
     monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
@@ -497,6 +516,15 @@ def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
     assert bool((wide[1:] >= wide[:-1]).all())
     assert int(wide.sum(dtype=cp.uint64)) == total
     assert bool((kernels.top_histogram(wide, 16) == counts).all())
+    del wide
+    few = cp.random.default_rng(7).integers(0, 1 << 8, n, dtype=cp.uint8)
+    positions = kernels.argsort(few)
+    ordered = few[positions]
+    assert bool((kernels.top_histogram(ordered, 8) == kernels.top_histogram(few, 8)).all())
+    assert int(positions.min()) == 0
+    assert int(positions.max()) == n - 1
+    ahead = positions[1:] > positions[:-1]
+    assert bool(((ordered[1:] > ordered[:-1]) | ((ordered[1:] == ordered[:-1]) & ahead)).all())
 
 
 def test_errors_name_the_remedy(cp: Any) -> None:
