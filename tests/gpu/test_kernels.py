@@ -384,6 +384,7 @@ FLOATS = {
     "uniform": lambda rng, n: rng.random(n),
     "normal": lambda rng, n: rng.standard_normal(n) * 3 - 1,
     "lognormal": lambda rng, n: np.exp(4 * rng.standard_normal(n)),
+    "exponential": lambda rng, n: rng.standard_exponential(n),
     "far from zero": lambda rng, n: 1000 + rng.random(n),
     "tiny": lambda rng, n: rng.random(n) * 1e-40,
     "huge": lambda rng, n: (rng.random(n) - 0.5) * 6e38,
