@@ -64,7 +64,14 @@ __device__ __forceinline__ void count_vectors(PackedCounters counters, Buckets& 
         codes[i] = Source::encode(vectors[i / kKeys].keys[i % kKeys], places[i / kKeys] + i % kKeys);
     }
     buckets.find(codes, fine);
-    count_buckets(counters, fine);
+    // Vector by vector: the keys of one may share a bucket.
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+        u32 own[kKeys];
+#pragma unroll
+        for (int k = 0; k < kKeys; ++k) own[k] = fine[v * kKeys + k];
+        count_buckets(counters, own);
+    }
 }
 
 // A persistent grid: every block reads vectors a grid apart. `head` keys precede the first aligned vector.

@@ -38,11 +38,14 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     check_array(keys, "keys")
     check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
+    if keys.size >= INDEX_LIMIT and out is None:
+        # Merged into memory of its own anyway.
+        return order_parts(keys, descending, algorithm)[1]
     out = prepare_out(out, keys.shape, np.int64)
     if keys.size == 0:
         return out
     if keys.size >= INDEX_LIMIT:
-        out[...] = merge_parts(keys, descending, algorithm)[1]
+        out[...] = order_parts(keys, descending, algorithm)[1]
     elif algorithm == "lsd":
         sort_indexed_passes(keys, key, "long long", out, None)
     else:
@@ -110,7 +113,7 @@ def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: 
     """Stable sort into `keys_out`, tied keys with their own bits; the positions they came from, uint32 or int64."""
     key = device_key(keys.dtype, descending)
     if keys.size >= INDEX_LIMIT:
-        codes, places = merge_parts(keys, descending, algorithm)
+        codes, places = order_parts(keys, descending, algorithm)
         decode(codes, keys.dtype, descending, out=keys_out)
         return places
     positions = require_cupy().empty(keys.size, np.uint32)
@@ -126,7 +129,7 @@ def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: 
     return positions
 
 
-def merge_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
+def order_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
     """Codes of more keys than 32 bits count, sorted, and the positions they came from (int64), stable.
 
     The keys are sorted part by part, and the parts merged.

@@ -45,6 +45,16 @@ def main() -> None:
     check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
     wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
     check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
+    for whole in (4, 1 << 20):  # long stretches of ties, and short ones
+        rng = np.random.default_rng(1)
+        wide = rng.integers(0, whole, ONE_LEVEL) * 0.1 + 1j * rng.integers(0, 1 << 20, ONE_LEVEL)
+        check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
+        check(kernels.argsort_wide(cp.asarray(wide)), np.argsort(wide, kind="stable"))
+    for dtype in ("f4", "f8"):
+        numbers = np.random.default_rng(2).standard_normal(TWO_LEVELS).astype(dtype)
+        check(kernels.sort_keys(cp.asarray(numbers)), np.sort(numbers))
+        for rows in (numbers[:40_000].reshape(10, -1), np.ldexp(1.0, rng.integers(-9, 9, (10, 4_000))).astype(dtype)):
+            check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows))
     keys = make_keys("u2", ONE_LEVEL, "random")
     check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
     for distribution in ("random", "few", "low entropy"):
