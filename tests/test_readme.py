@@ -91,9 +91,13 @@ def gpu_comparison(*works: str) -> Numbers:
     return lambda: [one(rows, work)[column] for column in ("ours", "theirs", "ratio") for work in works]
 
 
+def rows_of_two_gpus() -> list[dict[str, Any]]:
+    return [row for row in rows_of("multi_gpu") if row["gpus"] == 2]
+
+
 def gpus(*works: str, rate: bool = False, beside: bool = False) -> Numbers:
     """Milliseconds of works on two GPUs, and for the first one Gkeys a second, NCCL's milliseconds and the ratio."""
-    rows = {row["work"]: row for row in rows_of("multi_gpu")}
+    rows = {row["work"]: row for row in rows_of_two_gpus()}
 
     def numbers() -> list[float]:
         ours = [1e3 * statistics.median(rows[work]["seconds"]) for work in works]
@@ -105,9 +109,16 @@ def gpus(*works: str, rate: bool = False, beside: bool = False) -> Numbers:
     return numbers
 
 
+def peer(series: str, keys: int) -> float:
+    """Median seconds of a library on a GPU."""
+    points = json.loads((RESULTS / "peers_gpu.json").read_text())["points"]
+    found = [point for point in points if (point["series"], point["x"]) == (series, keys)]
+    return statistics.median(found[0]["samples"])
+
+
 def span_of_gpus(phase: str) -> list[float]:
     """Least and greatest milliseconds of a phase."""
-    found = [1e3 * row["phases"][phase]["compute"] for row in rows_of("multi_gpu") if row["phases"]]
+    found = [1e3 * row["phases"][phase]["compute"] for row in rows_of_two_gpus() if row["phases"]]
     return [min(found), max(found)]
 
 
@@ -201,8 +212,8 @@ SENTENCES: dict[str, Numbers] = {
         row["ratio"] for row in rows_of("comparison_cpu") if row["section"] == "threads"
     ],
     r"the steps from task to task, (\S+) to (\S+) ms whatever the size": lambda: span_of_gpus("scheduler"),
-    r"random uint32 keys stand in that table twice, with (\S+) and (\S+) ms": lambda: [
-        one(rows_of("gpu_table"), work)["ours"] for work in ("uint32 keys, random", "uint32 keys, 2^28")
+    r"in 15 chunks takes (\S+) ms through Dask, .*? one chunk (\S+) and `cupy.sort` (\S+)\.": lambda: [
+        1e3 * peer(series, 10**9) for series in ("dask_gpusort, CuPy chunks", "dask_gpusort, kernels", "cupy.sort")
     ],
     r"Beside the input a GPU holds (\S+) to (\S+) times its share": peaks_of_gpus,
     r"(\S+) tasks on threads and (\S+) on a cluster at 1,024 chunks \((\S+) s to build\), (\S+) and (\S+) at 10,000": (
