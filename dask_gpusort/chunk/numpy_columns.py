@@ -231,8 +231,10 @@ def _object_columns(array: np.ndarray, order: Order) -> list[Column]:
 
 
 def _missing_last(array: np.ndarray, missing: np.ndarray, filler: Any, order: Order) -> list[Column]:
-    present = array.copy() if missing.any() else array
-    present[missing] = filler
+    present = array
+    if missing.any():
+        present = array.copy()
+        present[missing] = filler
     return [Column(missing.astype(np.uint8), bits=1), Column(present, order.descending)]
 
 
