@@ -551,8 +551,8 @@ def test_groups_and_exchange_come_from_the_configuration():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "S3", "U3", "c16", "g", "O", "i4, f4"])
-def test_chunks_that_may_only_be_read(dtype: str) -> None:
-    def locked(block: np.ndarray) -> np.ndarray:
+def test_chunks_that_may_only_be_read(dtype):
+    def locked(block):
         block = block.copy()
         block.flags.writeable = False
         return block
