@@ -232,6 +232,14 @@ def test_errors_of_the_data_come_to_the_user(client, exchange):
             dask_gpusort.sort(mixed, exchange=exchange).compute()
 
 
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("make", [lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("u4")])
+def test_chunks_that_are_not_what_the_meta_says(client, exchange, make):
+    x = da.arange(12, chunks=3).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
+    with groups(2), pytest.raises(TypeError, match="where its array says"):
+        dask_gpusort.sort(x, exchange=exchange).compute()
+
+
 def test_a_client_that_is_not_the_default_is_used_if_it_computes(cluster_client):
     # Built without it: the exchange of threads, which a cluster can run all the same.
     array = ours.make("i8", 500)

@@ -158,6 +158,95 @@ def test_masked_values():
     raises_as_numpy(TypeError, "masked.*fill", dask_gpusort.sort_by_key, x, da.ma.masked_equal(x, 3))
 
 
+def lying(array, chunks, make, dtype=None):
+    """An array whose chunks a function makes, and whose meta does not know of it."""
+    x = da.from_array(array, chunks=chunks, name=False)
+    dtype = x.dtype if dtype is None else dtype
+    return x.map_blocks(make, dtype=dtype, meta=np.empty((0,) * x.ndim, dtype))
+
+
+def mask_threes(block):
+    return np.ma.masked_equal(block, 3)
+
+
+def narrow(block):
+    return block.astype(np.uint32)
+
+
+ROW = np.arange(12) % 5
+TRUE = da.from_array(ROW, chunks=3)
+WAYS = {
+    "sort": dask_gpusort.sort,
+    "argsort": dask_gpusort.argsort,
+    "tasks": lambda x: dask_gpusort.sort(x, exchange="tasks"),
+    "device": lambda x: dask_gpusort.sort(x, exchange="device"),
+    "less": lambda x: dask_gpusort.sort(x, less=np.less),
+    "merge": dask_gpusort.merge_sorted,
+    "check": dask_gpusort.is_sorted,
+    "several": lambda x: dask_gpusort.lexsort((TRUE, x)),
+    "key": lambda x: dask_gpusort.sort(x, key=np.negative),
+    "keys": lambda x: dask_gpusort.sort(x, key=lambda block: (block, block)),
+    "rechunked": lambda x: dask_gpusort.lexsort((TRUE.rechunk(4), x)),
+}
+WAYS_OF_ROWS = {
+    "whole": lambda x: dask_gpusort.sort(x, 0),
+    "indices": lambda x: dask_gpusort.argsort(x, 0),
+    "rechunked": dask_gpusort.sort,
+    "flat": lambda x: dask_gpusort.sort(x, None),
+    "check": dask_gpusort.is_sorted,
+}
+LIES = [(mask_threes, r"masked array.*dask\.array\.ma\.filled"), (narrow, r"dtype uint32.*says int64.*meta=.*astype")]
+
+
+@pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
+@pytest.mark.parametrize("way", WAYS)
+def test_chunks_that_are_not_what_the_meta_says_when_it_runs(way, make, message):
+    found = WAYS[way](lying(ROW, 3, make))
+    with pytest.raises(TypeError, match=f"(chunk|key makes).*{message}"):
+        computed(found)
+
+
+@pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
+@pytest.mark.parametrize("way", WAYS_OF_ROWS)
+def test_chunks_of_rows_that_are_not_what_the_meta_says_when_it_runs(way, make, message):
+    found = WAYS_OF_ROWS[way](lying(np.tile(ROW, (4, 1)), (4, 3), make))
+    with pytest.raises(TypeError, match=f"chunk.*{message}"):
+        computed(found)
+
+
+def test_the_chunk_that_is_not_what_the_meta_says_is_named_when_it_runs():
+    for make in (mask_threes, narrow):
+        x = da.concatenate([da.zeros(3, dtype="i8"), lying(ROW[:3], 3, make)])
+        with pytest.raises(TypeError, match="chunk 1 of the input"):
+            computed(dask_gpusort.sort(x))
+
+
+@pytest.mark.parametrize("axes", [(12,), (4, 3)])
+def test_masked_chunks_of_values_when_it_runs(axes):
+    array = ROW.reshape(axes)
+    values = lying(array, 3, mask_threes)
+    with pytest.raises(TypeError, match="chunk of .*masked array"):
+        computed(dask_gpusort.sort_by_key(da.from_array(array, chunks=3), values)[1])
+
+
+def test_strings_longer_than_the_meta_says_when_it_runs():
+    # A dtype of astype(str) says nothing of their lengths.
+    words = np.array(["bb", "a", "dddd", "c"])
+    x = lying(words, 2, lambda block: block, "U1")
+    for chunks in (2, 3):
+        np.testing.assert_array_equal(computed(dask_gpusort.sort(x, chunks=chunks)), np.sort(words))
+    moved = dask_gpusort.sort_by_key(da.arange(4, chunks=2), x, descending=True)[1]
+    np.testing.assert_array_equal(computed(moved), words[::-1])
+    # Dask would cut them when it joins chunks.
+    with pytest.raises(TypeError, match="<U4 where its array says <U1"):
+        computed(dask_gpusort.sort(lying(words.reshape(1, 4), 2, lambda block: block, "U1")))
+
+
+def test_another_byte_order_than_the_meta_says_when_it_runs():
+    x = lying(ROW, 3, lambda block: block.astype(">i8"))
+    np.testing.assert_array_equal(computed(dask_gpusort.sort(x)), np.sort(ROW))
+
+
 class OtherArray:
     """Chunks of a third kind, as far as building a graph can see."""
 

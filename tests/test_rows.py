@@ -156,3 +156,14 @@ def test_rows_of_unknown_length_in_several_chunks_are_refused():
     x = ours.forget_sizes(da.zeros((10, 6), chunks=(3, 2)))
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.sort(x, 1)
+
+
+@pytest.mark.parametrize("dtype", ["V0", np.dtype([])])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_items_of_no_bytes(dtype, axis):
+    array = np.zeros((4, 6), dtype)
+    x = da.from_array(array, chunks=(2, 3), name=False)
+    oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis)), np.sort(array, axis))
+    oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(array, axis, kind="stable"))
+    if axis is not None:
+        assert dask_gpusort.sort(x, axis, chunks=(4, 2)).chunks == ((4,), (2, 2, 2))

@@ -14,10 +14,19 @@ from dask.typing import Key
 from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
+from .sources import checked_chunk
 
 
-def sort_chunk(block: Any, *values: Any, order: Order, positions: bool) -> Run:
+def check_blocks(block: Any, values: Sequence[Any], order: Order, what: str = "a chunk of the input") -> None:
+    """Refuse keys of another dtype than the order's, and masked keys and companions."""
+    checked_chunk(block, order.dtype.base, what)
+    for number, value in enumerate(values):
+        checked_chunk(value, None, f"a chunk of values {number}")
+
+
+def sort_chunk(block: Any, *values: Any, order: Order, positions: bool, chunk: int) -> Run:
     """Task: sort one chunk."""
+    check_blocks(block, values, order, f"chunk {chunk} of the input")
     run: Run = ops_for(block).local_sort(block, values, order, positions=positions)
     complete(run.keys)
     return run
@@ -41,7 +50,14 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
         Keys ``("sort-local-" + token, chunk)``, each a `Run`.
     """
     tasks = (
-        Task((f"sort-local-{token}", chunk), sort_chunk, *map(TaskRef, source), order=order, positions=positions)
+        Task(
+            (f"sort-local-{token}", chunk),
+            sort_chunk,
+            *map(TaskRef, source),
+            order=order,
+            positions=positions,
+            chunk=chunk,
+        )
         for chunk, source in enumerate(sources)
     )
     return {task.key: task for task in tasks}
@@ -56,6 +72,7 @@ def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) 
 
 def look_through(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
     """As `check_chunk`, for a task that does more."""
+    check_blocks(block, values, order, f"chunk {place[1]} of array {place[0]}")
     ops = ops_for(block)
     ops.check_lengths(block, values)
     keys = ops.encode(block, order)

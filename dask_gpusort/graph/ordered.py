@@ -18,8 +18,9 @@ import numpy as np
 
 from ..chunk import ops_for
 from ..order import Order
-from .rows import rechunk
+from .rows import rechunk_checked
 from .several import Keys
+from .sources import checked_chunk
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Edges:
 
 def edges_of(block: Any, order: Order, axis: int) -> np.ndarray:
     """Task: the edges of one chunk, as the only element of an array of the chunk's dimensions."""
+    checked_chunk(block, order.dtype.base)
     found = np.empty((1,) * (block.ndim - bool(order.words)), object)
     found[...] = Edges(*ops_for(block).edges(block, order, axis))
     return found
@@ -71,7 +73,7 @@ def is_ordered(keys: Keys, axis: int) -> Any:
         dtype=object,
         meta=np.empty((0,) * dims, object),
     )
-    together = rechunk(edges, (-1,) * dims)
+    together = rechunk_checked(edges, (-1,) * dims)
     return together.map_blocks(
         borders_rise, keys.order, axis, drop_axis=list(range(dims)), chunks=(), dtype=bool, meta=np.empty((), bool)
     )

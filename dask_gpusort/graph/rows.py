@@ -23,7 +23,7 @@ from ..chunk import complete, ops_for
 from ..order import Order
 from .global_sort import Request, global_sort
 from .several import Keys
-from .sources import wrong_size
+from .sources import checked_chunk, wrong_size
 
 #: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
 ONE_STEP = 1 << 40
@@ -37,18 +37,21 @@ def check_length(block: Any, axis: int, length: float) -> None:
 
 def sort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: sort the rows of one chunk."""
+    checked_chunk(block, order.dtype.base)
     check_length(block, axis, length)
     return complete(ops_for(block).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
     """Task: indices that sort the rows of one chunk."""
+    checked_chunk(block, order.dtype.base)
     check_length(block, axis, length)
     return complete(ops_for(block).argsort_rows(block, order, axis))
 
 
 def take_block(block: Any, indices: Any, axis: int) -> Any:
     """Task: rows of one chunk in the order of indices."""
+    checked_chunk(block, None)
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
@@ -102,7 +105,7 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
             whole = _whole_rows(keys, values, axis)
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
-    return tuple(array if _same(array.chunks, chunks) else rechunk(array, chunks) for array in found)
+    return tuple(array if _same(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
 
 
 def _same(chunks: Any, others: Any) -> bool:
@@ -113,7 +116,19 @@ def _same(chunks: Any, others: Any) -> bool:
 
 
 def rechunk(array: Any, chunks: Any) -> Any:
-    """Rechunk; in one step if there are empty chunks, from which Dask cannot plan several."""
+    """Rechunk what the user gave, once its chunks are found to be what it says: joined, they no longer tell."""
+    asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
+    if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
+        return array
+    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks)
+
+
+def rechunk_checked(array: Any, chunks: Any) -> Any:
+    """Rechunk what is what it says; in one step if there are empty chunks, from which Dask cannot plan several."""
+    if array.dtype.itemsize == 0:
+        # Dask plans by the bytes of an item, and divides by them: say one, and take it back.
+        said = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))
+        return rechunk_checked(said, chunks).map_blocks(checked_chunk, None, meta=array._meta)
     new = chunks.values() if isinstance(chunks, dict) else chunks
     empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
     return array.rechunk(chunks, threshold=ONE_STEP if empty else None)

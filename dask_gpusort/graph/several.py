@@ -20,6 +20,7 @@ import numpy as np
 
 from ..chunk import library_of, numpy_ops, ops_for
 from ..order import Order
+from .sources import checked_chunk
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,10 @@ class Keys:
         return self.array[..., 0] if self.order.words else self.array
 
 
-def pack_blocks(*blocks: Any, directions: tuple[bool, ...]) -> Any:
+def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple[bool, ...]) -> Any:
     """Task: several keys of one chunk as one."""
+    for block, dtype in zip(blocks, dtypes, strict=True):
+        checked_chunk(block, dtype)
     shapes = {block.shape for block in blocks}
     if len(shapes) > 1:
         raise ValueError(
@@ -73,7 +76,14 @@ def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
     new = {"new_axis": [arrays[0].ndim]} if order.words else {}
     chunks = (*arrays[0].chunks, (order.words,)) if order.words else arrays[0].chunks
     packed = da.map_blocks(
-        pack_blocks, *arrays, directions=directions, dtype=meta.dtype, meta=meta, chunks=chunks, **new
+        pack_blocks,
+        *arrays,
+        dtypes=[array.dtype for array in arrays],
+        directions=directions,
+        dtype=meta.dtype,
+        meta=meta,
+        chunks=chunks,
+        **new,
     )
     return Keys(packed, order)
 
@@ -106,9 +116,11 @@ def _made(block: Any, key: Callable[[Any], Any]) -> Any:
     return found
 
 
-def key_block(block: Any, key: Callable[[Any], Any], descending: bool) -> Any:
+def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:
     """Task: keys that a function makes of one chunk, several as one."""
-    found = _made(block, key)
+    found = _made(checked_chunk(block, None), key)
+    for part, dtype in zip(found if isinstance(found, tuple) else (found,), dtypes, strict=True):
+        checked_chunk(part, dtype, "what key makes of a chunk")
     return ops_for(block).pack(found, (descending,) * len(found)) if isinstance(found, tuple) else found
 
 
@@ -131,4 +143,6 @@ def keys_by(key: Any, array: Any, descending: bool) -> Keys:
     else:
         order, meta = Order(found.dtype, descending, stable=True), found
     new = {"new_axis": [array.ndim], "chunks": (*array.chunks, (order.words,))} if order.words else {}
-    return Keys(array.map_blocks(key_block, key, descending, dtype=meta.dtype, meta=meta, **new), order)
+    dtypes = [part.dtype for part in (found if isinstance(found, tuple) else (found,))]
+    made = array.map_blocks(key_block, key, descending, dtypes, dtype=meta.dtype, meta=meta, **new)
+    return Keys(made, order)

@@ -52,7 +52,7 @@ from . import wire
 from .bounds import Bounds, bound_cuts, fingerprint
 from .cuts import boundary_ranks, checked_sizes
 from .finish import Finish
-from .local_sort import look_through
+from .local_sort import check_blocks, look_through
 from .pieces import Piece
 from .sources import changed_run
 
@@ -138,6 +138,7 @@ def _sort_joined(chunks: list[list[Any]], order: Order, positions: bool) -> Run:
     """Some chunks, sorted as one."""
     ops = ops_for(chunks[0][0])
     for keys, *values in chunks:
+        check_blocks(keys, values, order)
         ops.check_lengths(keys, values)
     columns = list(zip(*chunks, strict=True))
     keys, *values = (column[0] if len(column) == 1 else ops.concatenate(column) for column in columns)

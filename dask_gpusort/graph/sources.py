@@ -3,11 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ..order import Order
 
 #: What helps where an input changes.
 REMEDY = "persist it, or give its random numbers a seed"
+
+
+def checked_chunk(
+    block: Any, dtype: np.dtype[Any] | None, what: str = "a chunk of the input", exact: bool = False
+) -> Any:
+    """The chunk itself, once it is found to be what its array says.
+
+    Parameters
+    ----------
+    block : array
+    dtype : numpy.dtype or None
+        That of its array; None where any will do. Another byte order is as good.
+    what : str
+        The chunk, for what is said of it.
+    exact : bool
+        Whether strings must have the said length too: sorts take any, while Dask cuts them when it joins chunks.
+
+    Raises
+    ------
+    TypeError
+        If the chunk is masked, or of another dtype.
+    """
+    if isinstance(block, np.ma.MaskedArray):
+        raise TypeError(
+            f"{what} is a masked array where its array says it is not, and masked arrays are not sorted: "
+            "fill them first, with dask.array.ma.filled(a, fill_value)"
+        )
+    if dtype is None or block.dtype == dtype or np.can_cast(block.dtype, dtype, "equiv"):
+        return block
+    if not exact and block.dtype.kind == dtype.kind and dtype.kind in "SU":
+        return block
+    raise TypeError(
+        f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
+        "meta=, or let its function return what astype makes of them"
+    )
 
 
 def wrong_size(what: str, expected: float) -> ValueError:
