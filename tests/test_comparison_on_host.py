@@ -248,7 +248,7 @@ STRETCHES = {
     "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**5],
 }
-TIE_SIZES = (1, 2, SHORT, SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, 2 * TIE_TILE + 500)
+TIE_SIZES = (1, SHORT, SHORT + 1, TIE_TILE + 1, 2 * TIE_TILE + 500)
 
 
 def stretch_numbers(kind, n):
