@@ -128,7 +128,7 @@ def run_python(code):
 
 
 @pytest.mark.parametrize(
-    "refused", [{"cupy", "cupy_backends"}, {"distributed"}, {"cupy", "distributed", "zarr", "pandas"}], ids=str
+    "refused", [("cupy", "cupy_backends"), ("distributed",), ("cupy", "distributed", "zarr", "pandas")], ids=" ".join
 )
 def test_threads_need_neither_cupy_nor_distributed(refused):
     run_python(_WITHOUT.format(refused=refused))
