@@ -131,7 +131,7 @@ def run_python(code):
     "refused", [("cupy", "cupy_backends"), ("distributed",), ("cupy", "distributed", "zarr", "pandas")], ids=" ".join
 )
 def test_threads_need_neither_cupy_nor_distributed(refused):
-    run_python(_WITHOUT.format(refused=refused))
+    run_python(_WITHOUT.format(refused=set(refused)))
 
 
 def test_importing_is_cheap():
