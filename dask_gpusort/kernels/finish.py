@@ -1,6 +1,6 @@
 """The last pass of a most-significant-digit sort: each bucket by one block, in shared memory.
 
-even codes -> finish_even (32 bits), finish_plain (64 bits, equal buckets)     most blocks at a time
+even codes -> finish_even                                        most blocks at a time
 those it cannot sort: pending -> finish_pending                  whatever the codes are
 those that do not fit: overflow, for one more level of partition
 """
