@@ -26,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from benchmarks import gpu_table
 from benchmarks.gpu_table import Cub, copy_bandwidth, describe_machine, is_stable_order, median_ms, random_keys
 from dask_gpusort import kernels
-from dask_gpusort.kernels import merge_tuning
+from dask_gpusort.kernels.policy import merge_tuning
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)

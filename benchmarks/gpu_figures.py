@@ -27,8 +27,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from benchmarks.gpu_table import HERE, Cub, copy_bandwidth, describe_machine, make_keys, random_keys
 from benchmarks.points import RESULTS, Point, Record, commit_of
 from dask_gpusort import kernels
-from dask_gpusort.kernels import loader
 from dask_gpusort.kernels.comparing import ALGORITHMS as COMPARISONS
+from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.sorting import ALGORITHMS, PAPER_SORTS
 
 FILE = "figures_gpu.json"

@@ -19,10 +19,10 @@ from .arguments import (
     passes_as_row,
 )
 from .cost import describe
+from .graph.composite_keys import Keys
 from .graph.global_sort import Want, global_sort, plan_for
-from .graph.ordered import is_ordered
+from .graph.is_sorted import is_ordered
 from .graph.rows import sort_rows, way_of
-from .graph.several import Keys
 
 
 def sort(

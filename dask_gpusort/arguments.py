@@ -16,9 +16,9 @@ from numpy.exceptions import AxisError
 
 from .chunk import library_of
 from .config import EXCHANGES
+from .graph.composite_keys import Keys, keys_by, pack_keys
 from .graph.global_sort import Request, Want
 from .graph.rows import chunk_limit, rechunk
-from .graph.several import Keys, keys_by, pack_keys
 from .order import Order
 from .plan import choose_path
 

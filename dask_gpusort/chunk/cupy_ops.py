@@ -21,10 +21,10 @@ import numpy as np
 
 from .. import kernels
 from .. import keys as key_codes
-from ..kernels import merge_tuning
+from ..chunk import numpy_less, numpy_ops, numpy_words, summarize, word_layout
+from ..kernels.policy import merge_tuning
 from ..order import Order
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
-from . import numpy_less, numpy_ops, numpy_words, probing, words
 from .run import Run
 
 #: Keys that are looked through for falls at a time: the masks of 2**24 take 16 MB of device memory.
@@ -166,7 +166,7 @@ def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
         for part, descending in zip(parts, directions, strict=True)
         for column in _columns(cupy.ascontiguousarray(part).ravel(), descending)
     ]
-    packed = words.pack([codes for codes, _ in columns], [bits for _, bits in columns])
+    packed = word_layout.pack([codes for codes, _ in columns], [bits for _, bits in columns])
     return packed.reshape(*parts[0].shape, *packed.shape[1:])
 
 
@@ -176,7 +176,7 @@ def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
         codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
         return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
     rows = kernels.encode_words(part, descending)
-    return [(rows[:, place], words.WORD_BITS) for place in range(rows.shape[1])]
+    return [(rows[:, place], word_layout.WORD_BITS) for place in range(rows.shape[1])]
 
 
 class CupyKeys:
@@ -209,9 +209,9 @@ class CupyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return numpy_ops.differ(first, second, _host_order(self.order))
 
-    def ranked(self, samples: probing.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
-            return probing.rank_samples(self, samples)
+            return summarize.rank_samples(self, samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
         ties_of = self.order.dtype if self.order.has_ties else None
         return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
@@ -249,14 +249,14 @@ def sorted_keys(run: Run, order: Order) -> CupyKeys:
 def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0) -> Entries:
     """Tell how one chunk's keys lie in some brackets; see `numpy_ops.probe`."""
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return probing.probe(sorted_keys(run, order), brackets, samples, digits)
+    return summarize.probe(sorted_keys(run, order), brackets, samples, digits)
 
 
 def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
     """Count the leading digits of sorted codes."""
     keys = CupyKeys(array, order)
-    shift, first, edges = probing.leading_digits(keys, radix_bits)
-    return probing.count_digits(keys.size, shift, first, keys.search(numpy_ops.floor(edges, order), "left"))
+    shift, first, edges = summarize.leading_digits(keys, radix_bits)
+    return summarize.count_digits(keys.size, shift, first, keys.search(numpy_ops.floor(edges, order), "left"))
 
 
 def merge(pieces: Sequence[Run], order: Order) -> Run:

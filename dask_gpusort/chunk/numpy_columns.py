@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from .. import keys
+from ..chunk import numpy_radix, numpy_words
 from ..order import Order
 from ..table import IntArray, Side
-from . import numpy_radix, numpy_words
-from .searching import lower_bound
-from .words import code_of
+from .binary_search import lower_bound
+from .word_layout import code_of
 
 WORD_BYTES = 8
 

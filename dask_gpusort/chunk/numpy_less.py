@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..table import IntArray, Side
-from .searching import lower_bound
+from .binary_search import lower_bound
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Less: TypeAlias = Callable[[Any, Any], Any]

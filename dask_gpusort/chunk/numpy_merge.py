@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from . import numpy_presorted
+from ..chunk import numpy_presorted
 from .numpy_packing import Array, as_rows, digit_of, pack, unpack_positions
 from .numpy_radix import argsort, mend, sort, sorted_words
 

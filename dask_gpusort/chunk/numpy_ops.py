@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..chunk import numpy_radix, summarize
 from ..order import Order
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
-from . import numpy_radix, probing
+from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_several import pack, packed_order
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .run import Run
 from .run import concatenate as concatenate_alike
@@ -130,8 +130,8 @@ class NumpyKeys:
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return differ(first, second, self.order)
 
-    def ranked(self, samples: probing.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return probing.rank_samples(self, samples)
+    def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return summarize.rank_samples(self, samples)
 
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
@@ -153,14 +153,14 @@ def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | N
     """
     keys = sorted_keys(run, order)
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return probing.probe(keys, brackets, samples, digits)
+    return summarize.probe(keys, brackets, samples, digits)
 
 
 def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
     """Count the leading digits of sorted codes."""
     keys = NumpyKeys(array, order)
-    shift, first, edges = probing.leading_digits(keys, radix_bits)
-    return probing.count_digits(keys.size, shift, first, keys.search(floor(edges, order), "left"))
+    shift, first, edges = summarize.leading_digits(keys, radix_bits)
+    return summarize.count_digits(keys.size, shift, first, keys.search(floor(edges, order), "left"))
 
 
 def first_fall(array: np.ndarray, order: Order) -> int | None:

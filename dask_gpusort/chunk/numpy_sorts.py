@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..chunk import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from ..order import Order
-from . import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from .numpy_keys import ceiling, floor, function_of
 from .run import Run
 

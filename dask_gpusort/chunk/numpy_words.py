@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..chunk import numpy_merge, numpy_radix
 from ..table import IntArray, Side
-from . import numpy_merge, numpy_radix
-from .few_values import ranks_of_few
-from .searching import lower_bound
-from .words import WORD_BITS, code_of
+from .binary_search import lower_bound
+from .dictionary import ranks_of_few
+from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

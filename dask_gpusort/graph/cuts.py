@@ -30,11 +30,11 @@ from tlz import concat
 
 from .. import table
 from ..chunk import numpy_ops, ops_for
-from ..chunk.probing import count_ends
 from ..chunk.run import Run
+from ..chunk.summarize import count_ends
 from ..order import Order
 from ..plan import Plan
-from .sources import changed_chunk, changed_source, wrong_size
+from .input_checks import changed_chunk, changed_source, wrong_size
 
 
 def sample(

@@ -29,10 +29,10 @@ from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries, Cuts
+from .cut_runs import CutRun, cut_run
 from .cuts import CutKeys
 from .finish import Finish
-from .pieces import CutRun, cut_run
-from .sources import changed_source
+from .input_checks import changed_source
 
 #: Pieces of neighbouring chunks for one group, end to end; where in the input each chunk begins; the pieces' lengths.
 Slab: TypeAlias = tuple[Run, tuple[int, ...], tuple[int, ...]]

@@ -15,7 +15,7 @@ from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries
 from .bounds import Bounds
-from .pieces import Piece, place
+from .cut_runs import Piece, place
 
 
 @dataclass(frozen=True)

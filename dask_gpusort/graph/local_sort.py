@@ -14,7 +14,7 @@ from dask.typing import Key
 from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
-from .sources import checked_chunk
+from .input_checks import checked_chunk
 
 
 def check_blocks(block: Any, values: Sequence[Any], order: Order, what: str = "a chunk of the input") -> None:

@@ -35,16 +35,16 @@ from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries, Cuts
+from .cut_runs import cut_run
 from .cuts import CutKeys
 from .finish import Finish
 from .p2p_records import read_group
-from .pieces import cut_run
 
 # What is missing from another version of distributed decides whether this exchange can be used, no more than that.
 engine: Any = None
 _mismatch: str | None
 try:
-    from . import p2p_engine as engine
+    from ..graph import p2p_engine as engine
 except (ImportError, AttributeError, TypeError) as error:
     _mismatch = f"{type(error).__name__}: {error}"
 else:

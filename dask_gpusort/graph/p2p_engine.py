@@ -39,8 +39,8 @@ from distributed.shuffle._core import (
 from distributed.shuffle._exceptions import DataUnavailable
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
 
+from .cut_runs import CutRun
 from .p2p_records import RunPacker, Slab, split_slab
-from .pieces import CutRun
 
 __all__ = [
     "P2PBarrierTask",

@@ -33,7 +33,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from ..chunk.run import Run, byte_view, is_fixed_width
-from .pieces import CutRun, Piece
+from .cut_runs import CutRun, Piece
 
 _HEAD = struct.Struct("<6q")
 

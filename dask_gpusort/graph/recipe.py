@@ -13,10 +13,10 @@ from dask.typing import Key
 
 from ..plan import Plan
 from .cuts import find_cuts
+from .device_exchange import exchange_slabs, finish_chunks
 from .exchange import exchange
 from .finish import Finish, output_chunks
 from .local_sort import local_sorts, sorted_chunks, source_places
-from .slabs import exchange_slabs, finish_chunks
 
 Chunks = tuple[tuple[float, ...], ...]
 

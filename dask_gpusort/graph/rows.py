@@ -21,9 +21,9 @@ from dask.utils import parse_bytes
 
 from ..chunk import complete, ops_for
 from ..order import Order
+from .composite_keys import Keys
 from .global_sort import Request, global_sort
-from .several import Keys
-from .sources import checked_chunk, wrong_size
+from .input_checks import checked_chunk, wrong_size
 
 #: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
 ONE_STEP = 1 << 40

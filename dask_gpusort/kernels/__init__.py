@@ -5,14 +5,14 @@ Importing it needs neither CuPy nor a GPU; the first call of a function does.
 
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
-from .loader import KernelsUnavailable
+from .keys.ranks import rank_samples
+from .keys.transform import decode, encode, gather, search_sorted
+from .launch.loader import KernelsUnavailable
 from .merging import merge_runs
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .ranks import rank_samples
 from .rows import argsort_rows, sort_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
-from .transform import decode, encode, gather, search_sorted
-from .words import argsort_words, floor_codes, lexsort, search_words
+from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
 __all__ = [
     "KernelsUnavailable",

@@ -15,20 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from . import merge_sort, merge_tuning, network
-from .arguments import check_algorithm, check_array, check_indexable, prepare_out
-from .dtypes import device_key
-from .less import Comparison, by_expression, launch_compared, natural
-from .loader import require_cupy
-from .transform import decode, encode, gather
-from .words import check_side
+from .keys.dtypes import device_key
+from .keys.less import Comparison, by_expression, natural
+from .keys.transform import decode, encode, gather
+from .launch.array_checks import check_algorithm, check_array, check_indexable, prepare_out
+from .launch.launch import Launch
+from .launch.loader import require_cupy
+from .merge import merge_sort
+from .papers import odd_even_merge
+from .policy import merge_tuning
+from .wide.word_sort import check_side
 
 NETWORKS = {
-    "odd_even_merge": network.odd_even_merge,
-    "odd_even_transposition": network.odd_even_transposition,
+    "odd_even_merge": odd_even_merge.odd_even_merge,
+    "odd_even_transposition": odd_even_merge.odd_even_transposition,
 }
 ALGORITHMS = ("merge", *NETWORKS)
-SOURCE = "compare.cu"
+SOURCE = "merge/compare.cu"
 THREADS = 256
 
 
@@ -166,7 +169,7 @@ def compare_elements(first: Any, second: Any, less: str) -> Any:
     before = require_cupy().empty(first.size, np.bool_)
     name = f"compare_elements<{comparison.code}, {comparison.less}>"
     arguments = (first, second, before, np.uint64(first.size))
-    launch_compared(less, SOURCE, name, -(-first.size // THREADS), THREADS, arguments)
+    Launch(SOURCE, name, -(-first.size // THREADS), THREADS, arguments, expression=less).run()
     return before
 
 
@@ -200,5 +203,5 @@ def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
     ranks = require_cupy().empty(needles.size, np.int64)
     name = f"search_compared<{comparison.code}, {comparison.less}, {str(side == 'right').lower()}>"
     arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
-    launch_compared(less, SOURCE, name, -(-needles.size // THREADS), THREADS, arguments)
+    Launch(SOURCE, name, -(-needles.size // THREADS), THREADS, arguments, expression=less).run()
     return ranks

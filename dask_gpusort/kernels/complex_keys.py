@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import check_array, check_indexable, prepare_out
-from .columns import (
+from .keys.dtypes import DeviceKey, device_key
+from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.launch import Launch
+from .launch.loader import require_cupy
+from .pairs import sort_pairs
+from .wide.columns import (
     COLUMN_THREADS,
     MEASURE_BLOCKS,
     RANGE_WORDS,
@@ -19,13 +23,10 @@ from .columns import (
     read_widths,
     word_dtype,
 )
-from .dtypes import DeviceKey, device_key
-from .loader import launch, require_cupy
-from .pairs import sort_pairs
-from .ties import Settler, break_ties
-from .words import argsort_columns, check_side
+from .wide.tie_groups import Settler, break_ties
+from .wide.word_sort import argsort_columns, check_side
 
-SOURCE = "complex_keys.cu"
+SOURCE = "wide/complex_keys.cu"
 COMPLEX_WORDS = 2
 NO_SHARE = (np.uint64(0),) * 4  # as Share.numbers, of no bits
 
@@ -49,7 +50,7 @@ class ComplexColumns:
         ranges, self._high = cupy.zeros(COMPLEX_WORDS * RANGE_WORDS, np.uint64), cupy.empty(self.n, np.uint64)
         arguments = (self.keys, np.uint64(self.n), self._high, ranges)
         name, blocks = f"measure_complex<{self._reverse}>", min(blocks_of(self.n), MEASURE_BLOCKS)
-        launch(SOURCE, name, blocks, COLUMN_THREADS, arguments)
+        Launch(SOURCE, name, blocks, COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
     def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
@@ -68,7 +69,7 @@ class ComplexColumns:
         numbers = {share.column: share.numbers for share in shares}
         parts = (*numbers.get(0, NO_SHARE), *numbers.get(1, NO_SHARE))
         arguments = (self.keys, elements, np.uint64(n), *parts, heads, word)
-        launch(SOURCE, f"make_complex_word<{self._reverse}, {cxx}>", blocks_of(n), COLUMN_THREADS, arguments)
+        Launch(SOURCE, f"make_complex_word<{self._reverse}, {cxx}>", blocks_of(n), COLUMN_THREADS, arguments).run()
         return word
 
     def tie_order(self) -> tuple[str, Any, int]:
@@ -105,7 +106,7 @@ def encode_words(keys: Any, descending: bool = False) -> Any:
     check_complex(keys)
     rows = require_cupy().empty((keys.size, COMPLEX_WORDS), np.uint64)
     name = f"encode_complex<{str(bool(descending)).lower()}>"
-    launch(SOURCE, name, blocks_of(keys.size), COLUMN_THREADS, (keys, rows, np.uint64(keys.size)))
+    Launch(SOURCE, name, blocks_of(keys.size), COLUMN_THREADS, (keys, rows, np.uint64(keys.size))).run()
     return rows
 
 
@@ -122,7 +123,7 @@ def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool
     ranks = require_cupy().empty(needles.size, np.int64)
     name = f"search_complex<{str(bool(descending)).lower()}, {str(side == 'right').lower()}>"
     arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
-    launch(SOURCE, name, blocks_of(needles.size), COLUMN_THREADS, arguments)
+    Launch(SOURCE, name, blocks_of(needles.size), COLUMN_THREADS, arguments).run()
     return ranks
 
 

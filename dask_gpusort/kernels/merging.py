@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from . import merge_tuning, words
-from .arguments import INDEX_LIMIT
-from .dtypes import device_key
-from .less import by_expression, launch_compared
-from .loader import require_cupy
-from .merge_sort import PART_BYTES, PARTS_SOURCE, merge_instance, plan_blocks
-from .transform import gather
+from .keys.dtypes import device_key
+from .keys.less import by_expression
+from .keys.transform import gather
+from .launch.array_checks import INDEX_LIMIT
+from .launch.launch import Launch
+from .launch.loader import require_cupy
+from .merge.merge_sort import PART_BYTES, PARTS_SOURCE, merge_instance, plan_blocks
+from .policy import merge_tuning
+from .wide import word_sort
 
-SOURCE = "merge_runs.cu"
+SOURCE = "merge/merge_runs.cu"
 CODE_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 MOST_WORDS = 4  # wider keys are sorted again: few fit a block, and comparing them costs more than moving positions
 
@@ -157,7 +159,7 @@ def sort_again(runs: Sequence[Any], companions: Sequence[Sequence[Any]]) -> tupl
     rows = tuple(cupy.concatenate(companion) for companion in companions)
     if len(runs) == 1 or len(keys) == 0:
         return keys, rows
-    positions = words.argsort_words(keys)
+    positions = word_sort.argsort_words(keys)
     return keys[positions], tuple(gather(row, positions) for row in rows)
 
 
@@ -217,8 +219,8 @@ def launch_round(types: Types, pairs: Any, table: Any, keys: Any, moved: Any) ->
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = f"split_listed_runs<{types.code}, {types.value}, {types.less}, {shape.keys}>"
     arguments = (pairs, np.uint64(len(table)), parts, np.uint64(count))
-    launch_compared(types.expression, SOURCE, split, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments)
+    Launch(SOURCE, split, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments, expression=types.expression).run()
     sink = f"Plain<{types.code}, {types.value if types.value_bytes else 'u32'}>"
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
-    launch_compared(types.expression, PARTS_SOURCE, merge, count, shape.threads, (parts, keys, moved), shared)
+    Launch(PARTS_SOURCE, merge, count, shape.threads, (parts, keys, moved), shared, expression=types.expression).run()

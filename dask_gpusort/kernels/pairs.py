@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from . import lsd, moving, tuning
-from .arguments import INDEX_LIMIT, check_algorithm, check_array, prepare_out
-from .dtypes import DeviceKey, device_key
-from .elements import WIDTHS, Arrays, tied_elements
-from .indexed import sort_indexed, sort_indexed_passes
-from .loader import require_cupy
+from .keys.dtypes import DeviceKey, device_key
+from .keys.elements import WIDTHS, Arrays, tied_elements
+from .keys.transform import decode, encode, gather, tie_ranges, value_type
+from .launch.array_checks import INDEX_LIMIT, check_algorithm, check_array, prepare_out
+from .launch.loader import require_cupy
+from .lsd import lsd
 from .merging import merge_runs
-from .transform import decode, encode, gather, tie_ranges, value_type
+from .msd import early_values
+from .msd.indexed import sort_indexed, sort_indexed_passes
+from .policy import tuning
 
 NARROW_BYTES = 4
 PART_KEYS = 1 << 31  # of more than INDEX_LIMIT: as many at a time
@@ -99,8 +101,8 @@ def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, k
     n, type_name, crowded = keys.size, value_type(values), False
     if n >= INDEX_LIMIT or type_name is None or type_name != value_type(values_out):
         return False
-    if moving.pays(key, n, type_name):
-        crowded = not moving.sort_moved(keys, values, type_name, key, descending, keys_out, values_out)
+    if early_values.pays(key, n, type_name):
+        crowded = not early_values.sort_moved(keys, values, type_name, key, descending, keys_out, values_out)
         if not crowded:
             return True
     if not takes_values(key, n, type_name, crowded):

@@ -17,17 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from . import tuning
-from .arguments import check_array, check_indexable, prepare_out
-from .dtypes import DeviceKey, device_key
-from .elements import Arrays, Elements, indexed_elements
-from .finish import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
-from .histogram import Judge, sample_quantiles
-from .limits import count_row_bytes, finish_shapes, fit_tile, main_shapes, most_row_digits, multiprocessors, needs_spare
-from .loader import Readback, launch, require_cupy
-from .msd import OUTLINE_BYTES, Outline
-from .partition import BY_SHARE, PLAIN, fine_digits, run_partition
-from .refine import refine
+from .block_sort.block_sort import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
+from .buckets.histogram import Judge, sample_quantiles
+from .keys.dtypes import DeviceKey, device_key
+from .keys.elements import Arrays, Elements, indexed_elements
+from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.launch import Launch, Readback
+from .launch.loader import require_cupy
+from .msd.msd import OUTLINE_BYTES, Outline
+from .msd.partition import BY_SHARE, PLAIN, fine_digits, run_partition
+from .msd.recursive_partition import refine
+from .policy import tuning
+from .policy.limits import (
+    count_row_bytes,
+    finish_shapes,
+    fit_tile,
+    main_shapes,
+    most_row_digits,
+    multiprocessors,
+    needs_spare,
+)
 from .sorting import plain_elements, sort_plain
 
 FEWEST_CODE_BYTES = 4  # of the blocks' codes
@@ -129,13 +138,13 @@ def refine_rows(elements: Elements, keys: Any, arrays: Arrays) -> None:
     """Sort each row by digits of its own."""
     num_rows, length = keys.shape
     segments = require_cupy().empty(num_rows * SEGMENT_BYTES, np.uint8)
-    launch(
-        "segments.cu",
+    Launch(
+        "msd/segments.cu",
         "list_rows",
         -(-num_rows // tuning.SEGMENT_THREADS),
         tuning.SEGMENT_THREADS,
         (segments, np.uint32(num_rows), np.uint64(length)),
-    )
+    ).run()
     listed = segments, num_rows, keys.size
     refine(elements, main_shapes(elements)[0], keys.size, arrays, 1, listed, (elements.source, keys))
 
@@ -167,8 +176,8 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
     starts = cupy.empty(num_buckets + 1, np.uint64)
     segments = cupy.empty(num_rows * SEGMENT_BYTES, np.uint8)
     tiles = -(-length // partition.tile.keys)
-    launch(
-        "rows.cu",
+    Launch(
+        "buckets/row_histogram.cu",
         "scan_rows",
         -(-num_rows * tuning.WARP_THREADS // tuning.SCAN_ROW_THREADS),
         tuning.SCAN_ROW_THREADS,
@@ -183,7 +192,7 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
             starts,
             segments,
         ),
-    )
+    ).run()
     # The device is still counting when the answer is here.
     found = Outline(*outline.wait())
     if found.is_uneven:
@@ -231,8 +240,8 @@ def count_rows(elements: Elements, keys: Any, quantiles: Any, partition: RowPart
     blocks = tuning.COUNT_ROW_BLOCKS * multiprocessors()
     part_keys = min(tuning.COUNT_ROW_KEYS, max(keys.size // (2 * blocks), tuning.COUNT_KEYS_PER_BLOCK))
     parts = -(-length // part_keys)
-    launch(
-        "rows.cu",
+    Launch(
+        "buckets/row_histogram.cu",
         f"count_rows<{elements.source}, {elements.scale}>",
         min(num_rows * parts, blocks),
         tuning.COUNT_ROW_THREADS,
@@ -247,7 +256,7 @@ def count_rows(elements: Elements, keys: Any, quantiles: Any, partition: RowPart
             counts,
         ),
         count_row_bytes(partition.num_digits),
-    )
+    ).run()
     return counts
 
 

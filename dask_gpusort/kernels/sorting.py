@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from . import count_scan_reorder, four_step, lsd, msd, split, split_launch, tuning
-from .arguments import ALGORITHMS, check_algorithm, check_array, prepare_out
-from .dtypes import RAW_TYPES, DeviceKey, device_key
-from .elements import WIDE_CODE, Arrays, Elements
-from .histogram import count_fine
-from .limits import count_bytes, needs_spare, shared_limit
-from .loader import launch, require_cupy
+from .buckets.histogram import count_fine
+from .keys.dtypes import RAW_TYPES, DeviceKey, device_key
+from .keys.elements import WIDE_CODE, Arrays, Elements
+from .keys.transform import decode, encode, gather, tie_ranges
+from .launch.array_checks import ALGORITHMS, check_algorithm, check_array, prepare_out
+from .launch.launch import Launch
+from .launch.loader import require_cupy
+from .lsd import lsd
+from .msd import msd
 from .pairs import argsort
-from .transform import decode, encode, gather, tie_ranges
+from .papers import count_scan_reorder, four_step, pair_arrays, split
+from .policy import tuning
+from .policy.limits import count_bytes, needs_spare, shared_limit
 
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 COUNTED_BYTES = 2
@@ -36,22 +40,22 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
     n, num_codes = keys.size, 1 << 8 * key.itemsize
     counts, wide = count_fine(f"Keys<{key.order}>", "TopBuckets<0>", 1, keys, n, None, num_codes)
     starts, cursors = cupy.empty((2, num_codes + 1), np.uint64)
-    launch(
-        "count.cu",
+    Launch(
+        "buckets/count.cu",
         "scan_fine",
         -(-num_codes // msd.SCAN_THREADS),
         msd.SCAN_THREADS,
         (counts, np.uint32(wide), np.uint32(num_codes), starts, cursors, None),
-    )
+    ).run()
     tile = tuning.FILL_THREADS * tuning.FILL_ROUNDS * 16 // key.itemsize
     order = device_key(key.code_dtype).order if as_codes else key.order
-    launch(
-        "fill.cu",
+    Launch(
+        "buckets/fill.cu",
         f"fill_runs<{order}>",
         -(-n // tile),
         tuning.FILL_THREADS,
         (starts, np.uint32(num_codes), out, np.uint64(n)),
-    )
+    ).run()
 
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
@@ -113,7 +117,7 @@ def sort_keys(
         restore_ties(source, key, out, descending)
         return out
     if algorithm in PAPER_SORTS:
-        codes = split_launch.Columns(encode(keys, descending))
+        codes = pair_arrays.Columns(encode(keys, descending))
         PAPER_SORTS[algorithm](codes, codes)
         out[...] = decode(codes.keys, keys.dtype, descending)
     else:

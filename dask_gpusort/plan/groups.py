@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from . import counting
+from ..plan import counting
 from .terms import Exchange, Size, Workers
 
 #: One group's keys on threads: large enough for a vectorised sort, small enough to stay near the cache.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dask.utils import format_bytes
 
 from ..order import Order
-from . import counting
+from ..plan import counting
 from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, holds_apart, join_chunks, lay_out_groups
 from .terms import Exchange, Path, Size, Workers
 

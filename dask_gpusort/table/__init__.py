@@ -13,8 +13,8 @@
 from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
 from .digits import Digits, digit_brackets
-from .entries import Entries, summarise
 from .key_order import KeyOrder, Side
+from .rank_summary import Entries, summarise
 from .scan import IntArray, exclusive_scan
 
 __all__ = [

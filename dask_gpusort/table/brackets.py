@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .entries import Entries, add_up, restrict, thin
 from .key_order import KeyOrder
+from .rank_summary import Entries, add_up, restrict, thin
 from .scan import IntArray
 
 #: Entries that are sorted at once: where there are more, every n-th of them narrows the brackets first.

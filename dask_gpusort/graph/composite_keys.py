@@ -1,0 +1,148 @@
+"""Keys that are made of others: several keys as one array, and keys that a function makes of a chunk.
+
+Several keys become one array of codes, or of words in a dimension of their own behind the others, chunk by chunk::
+
+    keys 0   (n,) in chunks --.
+    keys 1   (n,) in chunks ---+-- pack-keys, one task a chunk -->  (n,) of codes, or (n, words)
+    keys 2   (n,) in chunks --'
+
+Only keys that NumPy has to compare (`longdouble`, `object`, `StringDType`) make a record of all of them instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ..chunk import library_of, numpy_ops, ops_for
+from ..order import Order
+from .input_checks import checked_chunk
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A Dask array of keys and how they are sorted.
+
+    Attributes
+    ----------
+    array : dask array
+        Of the sorted array's shape, and for words with one dimension more, the last, of one chunk.
+    order : Order
+    """
+
+    array: Any
+    order: Order
+
+    @property
+    def template(self) -> Any:
+        """A Dask array of the sorted array's shape and chunks; not to be computed."""
+        return self.array[..., 0] if self.order.words else self.array
+
+
+def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple[bool, ...]) -> Any:
+    """Task: several keys of one chunk as one."""
+    for block, dtype in zip(blocks, dtypes, strict=True):
+        checked_chunk(block, dtype)
+    shapes = {block.shape for block in blocks}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
+            "call compute_chunk_sizes() and rechunk"
+        )
+    return ops_for(blocks[0]).pack(blocks, directions)
+
+
+def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
+    """Several arrays of keys as one.
+
+    Parameters
+    ----------
+    arrays : sequence of dask arrays
+        Of the same shape and chunks, the most significant one first.
+    directions : sequence of bool
+        Whether each descends.
+
+    Returns
+    -------
+    Keys
+        Stable; NaN and NaT stay last in each key.
+    """
+    directions = tuple(map(bool, directions))
+    order, meta = _packed([array._meta for array in arrays], directions)
+    new = {"new_axis": [arrays[0].ndim]} if order.words else {}
+    chunks = (*arrays[0].chunks, (order.words,)) if order.words else arrays[0].chunks
+    packed = da.map_blocks(
+        pack_blocks,
+        *arrays,
+        dtypes=[array.dtype for array in arrays],
+        directions=directions,
+        dtype=meta.dtype,
+        meta=meta,
+        chunks=chunks,
+        **new,
+    )
+    return Keys(packed, order)
+
+
+def _packed(metas: Sequence[Any], directions: tuple[bool, ...]) -> tuple[Order, Any]:
+    """Order and meta of several keys made one, from their metas."""
+    if len({library_of(meta) for meta in metas}) > 1:
+        raise TypeError(
+            "keys of NumPy and of CuPy chunks cannot be mixed: move one kind, with map_blocks(cupy.asarray) or "
+            "map_blocks(cupy.asnumpy)"
+        )
+    # The client may have no GPU, and the layout is a matter of dtypes alone.
+    order = numpy_ops.packed_order([meta.dtype for meta in metas], directions)
+    if library_of(metas[0]) == "cupy" and order.dtype.names is not None:
+        raise TypeError("CuPy chunks of these keys are not sorted: move them to NumPy chunks, with cupy.asnumpy")
+    shape = (0,) * (metas[0].ndim + bool(order.words))
+    return order, np.empty_like(metas[0], shape=shape, dtype=np.uint64 if order.words else order.dtype)
+
+
+def _made(block: Any, key: Callable[[Any], Any]) -> Any:
+    """What a function makes of one chunk: an array of its shape, or a tuple of them."""
+    found = key(block)
+    parts = found if isinstance(found, tuple) else (found,)
+    for part in parts or (None,):
+        if getattr(part, "shape", None) != block.shape:
+            raise ValueError(
+                f"key must give an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
+                f"got {getattr(part, 'shape', type(part).__name__)}"
+            )
+    return found
+
+
+def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:
+    """Task: keys that a function makes of one chunk, several as one."""
+    found = _made(checked_chunk(block, None), key)
+    for part, dtype in zip(found if isinstance(found, tuple) else (found,), dtypes, strict=True):
+        checked_chunk(part, dtype, "what key makes of a chunk")
+    return ops_for(block).pack(found, (descending,) * len(found)) if isinstance(found, tuple) else found
+
+
+def keys_by(key: Any, array: Any, descending: bool) -> Keys:
+    """Keys that a function makes of each chunk.
+
+    Parameters
+    ----------
+    key : callable(chunk)
+        Gives an array of the chunk's shape, or a tuple of such arrays, the most significant one first.
+    array : dask array
+    descending : bool
+        Of all keys.
+    """
+    if not callable(key):
+        raise TypeError(f"key must be a function of a chunk, not {type(key).__name__}")
+    found = _made(array._meta.reshape((0,) * array.ndim), key)
+    if isinstance(found, tuple):
+        order, meta = _packed(found, (descending,) * len(found))
+    else:
+        order, meta = Order(found.dtype, descending, stable=True), found
+    new = {"new_axis": [array.ndim], "chunks": (*array.chunks, (order.words,))} if order.words else {}
+    dtypes = [part.dtype for part in (found if isinstance(found, tuple) else (found,))]
+    made = array.map_blocks(key_block, key, descending, dtypes, dtype=meta.dtype, meta=meta, **new)
+    return Keys(made, order)

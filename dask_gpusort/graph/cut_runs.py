@@ -1,0 +1,65 @@
+"""Pieces: what one sorted chunk has for one group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ..chunk import ops_for
+from ..chunk.run import Run
+from ..chunk.summarize import count_ends
+from ..order import Order
+from ..table import Boundaries, Cuts, IntArray, still_fits
+from .input_checks import changed_chunk
+
+#: Where the chunk begins in the input, and the keys that it has for a group.
+Piece: TypeAlias = tuple[int, Run]
+
+
+@dataclass(frozen=True)
+class CutRun:
+    """A sorted chunk and where it is cut.
+
+    Attributes
+    ----------
+    run : Run
+    start : int
+        Position of its first key in the input.
+    first, last : int64 array, shape (groups + 1,)
+        As in `Cuts`, of this chunk.
+    """
+
+    run: Run
+    start: int
+    first: IntArray
+    last: IntArray
+
+    def bounds(self, group: int) -> tuple[int, int]:
+        """First key that a group receives, and the end of its keys."""
+        return int(self.first[group]), int(self.last[group + 1])
+
+    def piece(self, group: int) -> Piece:
+        """The keys for a group, which are a view."""
+        return self.start, self.run[slice(*self.bounds(group))]
+
+
+def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
+    """Cut a run, once it is found to be what it was when it was counted.
+
+    A chunk that was lost is computed again. Where its input is not the same each time, the cuts do not fit it any
+    more: its length is another, or a cut is not between the keys that belong before and behind it.
+    """
+    number = chunk - cuts.chunk
+    counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
+    if not still_fits(counts, number, cuts, boundaries):
+        raise changed_chunk(chunk, order)
+    return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
+
+
+def place(piece: Piece) -> Run:
+    """A piece with its last value, positions in the chunk, made global."""
+    start, run = piece
+    *values, positions = run.values
+    return Run(run.keys, (*values, positions.astype(np.int64) + start))

@@ -1,0 +1,79 @@
+"""Whether an array is sorted: every chunk by itself, then the borders between them.
+
+::
+
+    chunk 0   chunk 1   chunk 2        order-edges, one task a chunk: sorted? first and last key of each row
+      |  last < first?  |
+      '-------+---------'              order-borders, one task: all chunks sorted, and no border falls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..chunk import ops_for
+from ..order import Order
+from .composite_keys import Keys
+from .input_checks import checked_chunk
+from .rows import rechunk_checked
+
+
+@dataclass(frozen=True)
+class Edges:
+    """What the borders of one chunk need: whether its rows are sorted, their first and their last keys."""
+
+    ordered: bool
+    first: Any
+    last: Any
+
+
+def edges_of(block: Any, order: Order, axis: int) -> np.ndarray:
+    """Task: the edges of one chunk, as the only element of an array of the chunk's dimensions."""
+    checked_chunk(block, order.dtype.base)
+    found = np.empty((1,) * (block.ndim - bool(order.words)), object)
+    found[...] = Edges(*ops_for(block).edges(block, order, axis))
+    return found
+
+
+def borders_rise(edges: np.ndarray, order: Order, axis: int) -> np.ndarray:
+    """Task: whether all chunks are sorted, within and across their borders; shape ()."""
+    lines = np.moveaxis(edges, axis, -1).reshape(-1, edges.shape[axis])
+    return np.array(all(chunk.ordered for chunk in edges.ravel()) and all(map(all, _borders(lines, order))))
+
+
+def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
+    """For each line of chunks, whether each border rises; chunks without keys have none."""
+    for line in lines:
+        held = [chunk for chunk in line if len(chunk.first)]
+        yield (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in pairwise(held))
+
+
+def is_ordered(keys: Keys, axis: int) -> Any:
+    """A Dask array of bool, shape (), that tells whether an array is sorted along an axis.
+
+    Parameters
+    ----------
+    keys : Keys
+    axis : int
+        Not negative.
+    """
+    array = keys.array
+    dims = keys.template.ndim
+    edges = array.map_blocks(
+        edges_of,
+        keys.order,
+        axis,
+        drop_axis=list(range(dims, array.ndim)),
+        chunks=tuple((1,) * count for count in array.numblocks[:dims]),
+        dtype=object,
+        meta=np.empty((0,) * dims, object),
+    )
+    together = rechunk_checked(edges, (-1,) * dims)
+    return together.map_blocks(
+        borders_rise, keys.order, axis, drop_axis=list(range(dims)), chunks=(), dtype=bool, meta=np.empty((), bool)
+    )

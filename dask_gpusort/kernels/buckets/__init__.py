@@ -1,0 +1,1 @@
+"""Buckets: sampled splitters, histograms, counting sort."""

@@ -1,0 +1,69 @@
+// Counting up to 2^16 fine buckets in the shared memory of one block: two 16-bit counters a word.
+//
+//   word w    | bucket 2w+1 : 16 bits | bucket 2w : 16 bits |      128 KiB hold 2^16 counters
+//
+// A counter that passes 2^15 moves that much into the global table at once, long before it could overflow into its
+// neighbour: at most the additions of one round of the block are in flight.
+#pragma once
+#include "keys/elements.cuh"
+
+namespace gpusort {
+
+constexpr u32 kSpill = 1u << 15;
+constexpr int kVectorBytes = 16;  // widest load of one thread
+
+template <class Raw>
+struct alignas(kVectorBytes) KeyVector {
+    Raw keys[kVectorBytes / sizeof(Raw)];
+};
+
+struct PackedCounters {
+    u32* words;  // shared
+    u64* table;  // global: two buckets a word where all keys number less than 2^32, else one
+    bool wide;   // one
+
+    __device__ __forceinline__ void spill(u32 bucket, u64 amount) {
+        if (wide) atomicAdd(&table[bucket], amount);
+        else atomicAdd(&table[bucket >> 1], amount << (bucket & 1) * 32);
+    }
+
+    __device__ __forceinline__ void add(u32 bucket, u32 amount) {
+        const int shift = (bucket & 1) * 16;
+        const u32 old = atomicAdd(&words[bucket >> 1], amount << shift) >> shift & 0xFFFFu;
+        if (old < kSpill && old + amount >= kSpill) {
+            atomicSub(&words[bucket >> 1], kSpill << shift);
+            spill(bucket, kSpill);
+        }
+    }
+    // The caller's barrier comes before: all additions are done.
+    __device__ __forceinline__ void flush(u32 num_buckets, int threads) {
+        for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += threads) {
+            const u32 word = words[w];
+            if (word == 0) continue;
+            if (!wide) {
+                atomicAdd(&table[w], u64(word >> 16) << 32 | (word & 0xFFFFu));
+            } else {
+                spill(2 * w, word & 0xFFFFu);
+                spill(2 * w + 1, word >> 16);
+            }
+        }
+    }
+};
+
+// Counts the buckets of kKeys keys of each thread of a whole warp. Where a warp's keys share one bucket (sorted or
+// constant input) one lane adds for all: same-address atomics would run one after the other.
+template <int kKeys>
+__device__ __forceinline__ void count_buckets(PackedCounters counters, const u32 (&buckets)[kKeys]) {
+    bool alike = true;
+#pragma unroll
+    for (int k = 1; k < kKeys; ++k) alike = alike && buckets[k] == buckets[0];
+    const u32 first = __shfl_sync(kWholeWarp, buckets[0], 0);
+    if (__all_sync(kWholeWarp, alike && buckets[0] == first)) {
+        if (threadIdx.x % kWarpThreads == 0) counters.add(first, kKeys * kWarpThreads);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < kKeys; ++k) counters.add(buckets[k], 1);
+}
+
+}  // namespace gpusort

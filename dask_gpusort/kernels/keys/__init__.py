@@ -1,0 +1,1 @@
+"""Keys on the device: order-preserving codes, comparisons, and steps of one thread an element."""

@@ -1,0 +1,1 @@
+"""Compiling and launching kernels, and the checks of their arrays."""

@@ -1,0 +1,177 @@
+"""Compiles the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keeps the kernels.
+
+CuPy is imported on the first call, not before: a scheduler or a client without a GPU can import the package.
+CuPy's cache on disk hashes the source it is given and the options, but not the files the source includes; a digest of
+all sources is therefore one of the options.
+
+A kernel may be compiled with a comparison of the user: CUDA C++ in ``a`` and ``b``, as CuPy's elementwise kernels take
+it, such as ``"a % 10 < b % 10"``. It becomes a function in front of the kernel's source, so CuPy's cache tells
+comparisons apart by the source text.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+SOURCES = pathlib.Path(__file__).parents[1]
+
+# 7.0 (Volta) is refused by CUDA 13; 7.5 is the oldest the kernels are compiled for.
+OLDEST_CAPABILITY = 75
+
+# A block may have more than this much shared memory only after it asks for it (CUDA C++ Programming Guide).
+FREE_SHARED_BYTES = 48 * 1024
+
+
+class KernelsUnavailable(RuntimeError):
+    """The GPU kernels cannot run here; the message names the remedy."""
+
+
+# `UserLess` in front of a source: the error messages of the compiler then name the user's expression.
+_USER_LESS = """namespace gpusort {{
+struct UserLess {{
+    template <class Key>
+    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {{
+        return bool(
+#line 1 "less"
+{expression}
+        );
+    }}
+}};
+}}
+#line 1 "{source}"
+"""
+
+
+def require_cupy() -> Any:
+    """CuPy, once it and a GPU new enough are there.
+
+    Raises
+    ------
+    KernelsUnavailable
+        CuPy is absent or does not match the driver, there is no GPU, or the GPU is too old.
+    """
+    return _find_cupy()
+
+
+@functools.cache
+def _find_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise KernelsUnavailable(
+            "CuPy is not installed. Install the package that matches the CUDA driver, "
+            "for example `pip install dask-gpusort[cu13]`."
+        ) from error
+    try:
+        capability = int(cupy.cuda.Device().compute_capability)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise KernelsUnavailable(
+            f"No usable GPU: {error}. Check `nvidia-smi`, and that CuPy's CUDA version is not newer than the driver's."
+        ) from error
+    if capability < OLDEST_CAPABILITY:
+        raise KernelsUnavailable(
+            f"This GPU has compute capability {capability / 10}; the kernels need {OLDEST_CAPABILITY / 10} or newer. "
+            "Use NumPy-backed chunks here."
+        )
+    return cupy
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Digest of every CUDA source below ``kernels/``, for the kernel cache."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*.cu*")):
+        digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def read_source(source: str, expression: str | None = None) -> str:
+    """Text to compile: a source file, behind the user's comparison if there is one.
+
+    The namespace is opened, so that names of kernels and of their template arguments stay short.
+    """
+    text = (SOURCES / source).read_text() + "\nusing namespace gpusort;\n"
+    return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
+
+
+def compile_options() -> tuple[str, ...]:
+    """NVRTC options of every kernel: the language, where headers are, and the digest of the sources."""
+    return ("-std=c++17", f"-I{SOURCES}", f"-DGPUSORT_SOURCES=0x{sources_digest()}")
+
+
+@dataclass
+class _Kernel:
+    """A compiled kernel of one device, and the most dynamic shared memory that it may take so far, in bytes."""
+
+    function: Any
+    shared_limit: int = 0
+
+    def with_shared(self, shared_bytes: int) -> Any:
+        """The kernel, allowed to take this much dynamic shared memory."""
+        # The attribute belongs to the compiled function, whoever launches it, so it may only grow.
+        if shared_bytes > self.shared_limit:
+            if shared_bytes + self.function.shared_size_bytes > FREE_SHARED_BYTES:
+                self.function.max_dynamic_shared_size_bytes = shared_bytes
+            self.shared_limit = shared_bytes
+        return self.function
+
+
+def _compile(source: str, name: str, cooperative: bool, expression: str | None) -> _Kernel:
+    cupy = require_cupy()
+    module = cupy.RawModule(
+        code=read_source(source, expression),
+        options=compile_options(),
+        name_expressions=(name,),
+        enable_cooperative_groups=cooperative,
+    )
+    return _Kernel(module.get_function(name))
+
+
+@functools.cache
+def _kernel(source: str, name: str, cooperative: bool, device: int) -> _Kernel:
+    return _compile(source, name, cooperative, None)
+
+
+@functools.lru_cache(maxsize=256)  # each entry keeps a compiled module: expressions may come from a loop
+def _kernel_with_expression(source: str, name: str, expression: str, device: int) -> _Kernel:
+    try:
+        return _compile(source, name, False, expression)
+    except require_cupy().cuda.compiler.CompileException as error:
+        raise ValueError(
+            f"`less` does not compile: {expression!r}; give a CUDA C++ expression in `a` and `b`.\n{error}"
+        ) from error
+
+
+def kernel(
+    source: str, name: str, shared_bytes: int = 0, cooperative: bool = False, expression: str | None = None
+) -> Any:
+    """A compiled kernel of the current device.
+
+    Parameters
+    ----------
+    source : str
+        File, by its path below ``kernels/``.
+    name : str
+        The kernel as C++ writes it, template arguments included.
+    shared_bytes : int
+        Dynamic shared memory the kernel will be launched with, in bytes.
+    cooperative : bool
+        All blocks of a launch run at the same time, so that they may wait for each other.
+    expression : str, optional
+        The user's comparison, which the source calls as ``UserLess``.
+
+    Raises
+    ------
+    ValueError
+        The expression does not compile; the message is the compiler's.
+    """
+    device = require_cupy().cuda.runtime.getDevice()
+    if expression is None:
+        compiled = _kernel(source, name, cooperative, device)
+    else:
+        compiled = _kernel_with_expression(source, name, expression, device)
+    return compiled.with_shared(shared_bytes)

@@ -1,0 +1,1 @@
+"""Stable least-significant-digit radix sort in single-pass (onesweep) steps."""

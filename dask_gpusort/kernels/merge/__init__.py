@@ -1,0 +1,1 @@
+"""Merge sort and merging of sorted runs."""

@@ -1,0 +1,1 @@
+"""Most-significant-digit radix sort: partitions, recursive partitions, and values that travel."""

@@ -1,0 +1,38 @@
+"""Stable sorts of fewer than 2^32 keys with their positions, which travel with the codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..keys.dtypes import DeviceKey
+from ..keys.elements import Arrays, indexed_elements, tied_elements
+from ..launch.loader import require_cupy
+from ..lsd import lsd
+from ..msd import msd
+
+
+def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """As `sort_indexed`, a byte of the keys a pass."""
+    cupy = require_cupy()
+    codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
+    elements = tied_elements(key, position_type, "u32")
+    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
+
+
+def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
+
+    `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
+    """
+    cupy = require_cupy()
+    n = keys.size
+    in_place = positions_out.itemsize == 8
+    elements = indexed_elements(key, position_type)
+    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
+    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
+    arrays = Arrays(codes, payloads, keys_out, positions_out)
+    if not msd.sort(elements, keys, n, arrays, may_decline=True):
+        del codes, payloads, arrays
+        sort_indexed_passes(keys, key, position_type, positions_out, keys_out)

@@ -1,0 +1,1 @@
+"""The papers' own sorts, one file an algorithm."""

@@ -1,0 +1,1 @@
+"""Block sizes and limits: plain data, and what of it fits the current device."""

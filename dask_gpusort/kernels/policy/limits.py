@@ -1,0 +1,102 @@
+"""What of the tuning tables fits the current device: a block's shared memory differs twofold between GPUs."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from ..keys.elements import Elements
+from ..launch.loader import require_cupy
+from ..policy import tuning
+
+RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
+
+
+@functools.cache
+def _attributes(cupy: Any, device: int) -> dict[str, int]:
+    # CuPy asks the driver for all of them, one by one.
+    return dict(cupy.cuda.Device(device).attributes)
+
+
+def attribute(name: str) -> int:
+    """An attribute of the current device."""
+    cupy = require_cupy()
+    return int(_attributes(cupy, cupy.cuda.runtime.getDevice())[name])
+
+
+def multiprocessors() -> int:
+    """Multiprocessors of the current device."""
+    return attribute("MultiProcessorCount")
+
+
+def shared_limit() -> int:
+    """Bytes of shared memory that a block may ask for."""
+    return attribute("MaxSharedMemoryPerBlockOptin")
+
+
+@functools.cache
+def _fitting(shapes: tuple[tuning.Finish, ...], widths: tuple[int, int], limit: int) -> tuple[tuning.Finish, ...]:
+    return tuple(shape for shape in shapes if shape.shared_bytes(*widths) <= limit)
+
+
+def finish_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+    """Finishing blocks from small to large."""
+    return _fitting(tuning.FINISH[elements.shape], elements.shape, shared_limit())
+
+
+def main_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+    """Finishing blocks of large sorts, from the preferred one on."""
+    shapes = finish_shapes(elements)
+    return shapes[min(tuning.MAIN_FINISH[elements.shape], len(shapes) - 1) :]
+
+
+def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Tile:
+    """A partitioning block, with fewer codes where the device asks for it."""
+    while tile.items > 1 and tile.shared_bytes(*elements.shape, tile.digits, map_words) > shared_limit():
+        tile = replace(tile, items=tile.items - 1)
+    return tile
+
+
+def fit_stable(
+    tile: tuning.Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
+) -> tuning.Tile:
+    """A block of a stable pass, with fewer codes where the device asks for it."""
+    widths = code_bytes, payload_bytes, map_words, keeps_digits
+    while tile.items > 1 and tuning.stable_shared_bytes(tile, *widths) > shared_limit():
+        tile = replace(tile, items=tile.items - 1)
+    return tile
+
+
+def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
+    """Blocks of a cooperative launch that the device holds at a time."""
+    by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
+    return multiprocessors() * max(min(tile.blocks, by_shared), 1)
+
+
+def needs_spare(elements: Elements, n: int) -> bool:
+    """Whether a sort of n elements, or of rows of n, leaves shared memory."""
+    return n > finish_shapes(elements)[-1].capacity
+
+
+def count_bytes(num_buckets: int, map_words: int) -> int:
+    """Shared memory of count_fine: the map, and a 16-bit counter a bucket."""
+    return 4 * map_words + 2 * (num_buckets + num_buckets % 2)
+
+
+def count_row_bytes(num_digits: int) -> int:
+    """Shared memory of count_rows: the map, and a counter a digit and lane."""
+    return 4 * (tuning.MAP_WORDS + num_digits * tuning.WARP_THREADS)
+
+
+def most_row_digits() -> int:
+    """Digits that count_rows can count."""
+    return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
+
+
+def most_fine() -> int:
+    """Fine buckets that one histogram can count, a power of two."""
+    most = tuning.MAX_FINE
+    while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
+        most //= 2
+    return most

@@ -1,0 +1,1 @@
+"""Device code that knows nothing of keys: scans, reductions, warp matching, sampling."""

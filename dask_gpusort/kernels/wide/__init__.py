@@ -1,0 +1,1 @@
+"""Keys of more than 64 bits, as words of 64 bits."""

@@ -1,0 +1,40 @@
+// complex128 keys as two words of NumPy's order: numbers by both parts; then keys with NaN by what their other part is.
+//
+//   high   real code (< N) | N          | N + 1     | N + 2          N: the first code of a NaN
+//   low    imaginary code  | real code  | imaginary | 0              canonical: signed zeros are equal
+//          numbers         | imag NaN   | real NaN  | both NaN
+#pragma once
+#include "wide/columns.cuh"
+#include "keys/less.cuh"
+
+namespace gpusort {
+
+// A key as it lies in memory, which may be aligned to its parts alone.
+struct ComplexKey {
+    u64 real, imag;
+};
+
+template <bool kDescending>
+__device__ __forceinline__ Words<2> complex_words(const ComplexKey& key) {
+    using Part = FloatOrder<u64, kDescending>;
+    const u64 real = Part::canonical(Part::encode(key.real)), imag = Part::canonical(Part::encode(key.imag));
+    const bool real_nan = real >= Part::kNumbers, imag_nan = imag >= Part::kNumbers;
+    Words<2> words;
+    words.word[0] = real_nan || imag_nan ? Part::kNumbers + 2 * real_nan + imag_nan - 1 : real;
+    words.word[1] = real_nan && imag_nan ? 0 : imag_nan ? real : imag;
+    return words;
+}
+
+// The same order in words without gaps, as columns: whole numbers then differ in few bits.
+template <bool kDescending>
+__device__ __forceinline__ Words<2> closed_words(const ComplexKey& key) {
+    Words<2> words = complex_words<kDescending>(key);
+    // The classes of NaN keep apart: their codes lie above those of numbers, closed or not.
+    if (words.word[0] < FloatOrder<u64, kDescending>::kNumbers) {
+        words.word[0] = close_gap<u64, kDescending>(words.word[0]);
+    }
+    words.word[1] = close_gap<u64, kDescending>(words.word[1]);
+    return words;
+}
+
+}  // namespace gpusort

@@ -1,0 +1,219 @@
+"""`lexsort`: NumPy's order of several keys, a direction for each, cut by all of them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.graph.composite_keys import pack_keys
+
+
+@given(st.data(), ours.several(), ours.groups, ours.tables)
+def test_one_dimension(data, keys, count, table):
+    chunks = data.draw(ours.chunkings(keys[0].shape))
+    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
+    with groups(count, table):
+        found = dask_gpusort.lexsort(
+            [ours.dask_array(key, chunks) for key in keys], descending=directions, exchange=exchange
+        )
+        assert found.chunks == chunks
+        assert found.dtype == np.int64
+        got = computed(found)
+    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
+
+
+@given(st.data(), ours.several(shape=st.tuples(st.integers(0, 6), st.integers(0, 6))))
+def test_any_axis(data, keys):
+    axis = data.draw(st.integers(-2, 1))
+    descending = data.draw(st.booleans())
+    limit = data.draw(st.sampled_from(("128MiB", "8B")))
+    with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
+        # Each key in chunks of its own: the last one's count.
+        arrays = [ours.dask_array(key, data.draw(ours.chunkings(key.shape))) for key in keys]
+        found = dask_gpusort.lexsort(arrays, axis, descending=descending)
+        assert found.chunks == arrays[-1].chunks
+        got = computed(found)
+        check_sizes(found)
+    np.testing.assert_array_equal(got, oracle.lexsort(keys, axis, [descending] * len(keys)))
+
+
+@pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])
+@pytest.mark.parametrize("dtypes", [("i4", "i4"), ("f8", "i8", "i8"), ("S9", "c16"), ("g", "i4")])
+def test_rows_of_a_chunk_keep_to_themselves(shape, dtypes):
+    keys = [ours.make(dtype, shape[0] * shape[1], "few", seed).reshape(shape) for seed, dtype in enumerate(dtypes)]
+    found = dask_gpusort.lexsort([da.from_array(key, chunks=-1) for key in keys])
+    np.testing.assert_array_equal(computed(found), np.lexsort(keys))
+
+
+@given(st.data(), ours.several(sizes=st.integers(0, 60)), ours.groups)
+def test_unknown_chunk_sizes(data, keys, count):
+    (sizes,) = data.draw(ours.chunkings(keys[0].shape))
+    arrays = [ours.dask_array(key, (sizes,), unknown=True) for key in keys]
+    with groups(count):
+        found = dask_gpusort.lexsort(arrays)
+        np.testing.assert_array_equal(computed(found), oracle.lexsort(keys))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "g"])
+def test_keys_of_other_unknown_chunks_are_refused_when_they_run(dtype):
+    # One key would otherwise be repeated for all.
+    first, second = (ours.dask_array(np.arange(10, dtype=dtype), (sizes,), unknown=True) for sizes in ((9, 1), (1, 9)))
+    with pytest.raises(ValueError, match=r"shapes \(1,\), \(9,\).*compute_chunk_sizes"):
+        computed(dask_gpusort.lexsort((first, second)))
+
+
+def test_an_array_of_keys():
+    keys = np.random.default_rng(0).integers(0, 3, (4, 50))
+    for chunks in ((2, 7), (4, 50), (1, 50)):
+        x = da.from_array(keys, chunks=chunks)
+        with groups(3):
+            np.testing.assert_array_equal(computed(dask_gpusort.lexsort(x)), np.lexsort(keys))
+    np.testing.assert_array_equal(computed(dask_gpusort.lexsort(keys)), np.lexsort(keys))
+    cube = keys.reshape(4, 10, 5)
+    for axis in (0, 1):
+        found = dask_gpusort.lexsort(da.from_array(cube, chunks=3), axis)
+        np.testing.assert_array_equal(computed(found), np.lexsort(cube, axis))
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "made"),
+    [
+        (("i4", "u4"), "u8"),
+        (("?", "i2", "f4"), "u8"),
+        (("u1", "?"), "u2"),
+        (("S3", "u1"), "u4"),
+        (("f8", "i4", "i4"), 2),
+        (("c16", "U3"), 4),
+        (("M8[s]", "?"), 2),
+    ],
+)
+def test_keys_that_fit_together_are_one_code(dtypes, made):
+    keys = pack_keys([da.zeros(10, chunks=5, dtype=dtype) for dtype in dtypes], [False] * len(dtypes))
+    if isinstance(made, int):
+        assert (keys.order.words, keys.array.shape, keys.array.dtype) == (made, (10, made), np.uint64)
+        assert not keys.order.coded
+    else:
+        assert (keys.array.dtype, keys.array.shape) == (np.dtype(made), (10,))
+        assert keys.order.coded
+        assert not keys.order.has_ties
+    assert keys.template.shape == (10,)
+    assert computed(keys.array).dtype == keys.array.dtype
+
+
+def test_output_chunks():
+    keys = [ours.make("i4", 100, "few", seed) for seed in range(3)]
+    with groups(5):
+        found = dask_gpusort.lexsort([da.from_array(key, chunks=9) for key in keys], chunks=30)
+        assert found.chunks == ((30, 30, 30, 10),)
+        check_sizes(found)
+    np.testing.assert_array_equal(computed(found), np.lexsort(keys))
+
+
+def test_the_exchange_cuts_on_all_keys():
+    # Where only the last key counted, everything would be one group.
+    keys = [ours.make("i8", 4000, "bits"), np.zeros(4000, "f8")]
+    with groups(8):
+        found = dask_gpusort.lexsort([da.from_array(key, chunks=500) for key in keys], exchange="tasks")
+        graph = dict(found.__dask_graph__())
+        merged = [key for key in graph if str(key[0]).startswith("sort-merge")]
+        sizes = [len(group[0]) for group in dask.get(graph, merged)]
+    assert len(sizes) == 8
+    assert sizes == [500] * 8
+
+
+def test_methods():
+    narrow, wide = (
+        [da.from_array(ours.make(dtype, 300, "few"), chunks=40) for _ in range(2)] for dtype in ("i4", "i8")
+    )
+    with groups(4):
+        for method in ("auto", "radix", "merge"):
+            np.testing.assert_array_equal(
+                computed(dask_gpusort.lexsort(narrow, method=method)), np.lexsort(list(map(computed, narrow)))
+            )
+        for method in ("auto", "merge"):
+            np.testing.assert_array_equal(
+                computed(dask_gpusort.lexsort(wide, method=method)), np.lexsort(list(map(computed, wide)))
+            )
+    with pytest.raises(TypeError, match=r"2 words of 64 bits.*'merge'"):
+        dask_gpusort.lexsort(wide, method="radix")
+
+
+def test_signed_zeros_and_nans_of_one_key_leave_the_next_to_decide():
+    first = np.array([0.0, -0.0, 0.0, np.nan, -np.nan, np.nan])
+    second = np.array([3, 2, 1, 3, 2, 1])
+    for one in (first, first.astype("f4"), first + 0j, first.astype("g")):
+        found = dask_gpusort.lexsort((da.from_array(second, chunks=2), da.from_array(one, chunks=2)))
+        assert computed(found).tolist() == [2, 1, 0, 5, 4, 3]
+
+
+@given(st.data(), ours.several(), ours.groups)
+def test_a_key_function_of_several_arrays(data, keys, count):
+    descending = data.draw(st.booleans())
+    positions = np.arange(len(keys[0]))
+    chunks = data.draw(ours.chunkings(positions.shape))
+    wanted = oracle.lexsort(keys[::-1], descending=[descending] * len(keys))
+    x = ours.dask_array(positions, chunks)
+
+    def key(block):
+        return tuple(part[block] for part in keys)
+
+    with groups(count):
+        for found in (
+            dask_gpusort.sort(x, key=key, descending=descending),
+            dask_gpusort.argsort(x, key=key, descending=descending),
+            dask_gpusort.sort_by_key(x, x, key=key, descending=descending)[1],
+        ):
+            np.testing.assert_array_equal(computed(found), wanted)
+
+
+@pytest.mark.parametrize("keys", [(), [], np.zeros((0, 3)), np.array(1.0)])
+def test_no_keys(keys):
+    with pytest.raises(TypeError, match="need sequence of keys"):
+        dask_gpusort.lexsort(keys)
+
+
+def test_what_is_refused(raise_if_computes):
+    x, y = da.zeros((4, 3), chunks=2), da.zeros((4, 4), chunks=2)
+    with raise_if_computes():
+        for keys in ((x, y), (x[0], x), (da.zeros(3), da.zeros(1))):
+            with pytest.raises(ValueError, match="all keys need to be the same shape"):
+                dask_gpusort.lexsort(keys)
+        with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
+            dask_gpusort.lexsort((x, x), axis=2)
+        with pytest.raises(ValueError, match="1 directions.*2 keys"):
+            dask_gpusort.lexsort((x, x), descending=[True])
+        with pytest.raises(ValueError, match="method must be one of"):
+            dask_gpusort.lexsort((x, x), method="quick")
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            dask_gpusort.lexsort((ours.forget_sizes(x[:, 0]), ours.forget_sizes(x[:, 0].rechunk(1))))
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            dask_gpusort.lexsort(ours.forget_sizes(x))
+        with pytest.raises(TypeError, match="masked"):
+            dask_gpusort.lexsort((x, da.ma.masked_equal(x, 1)))
+
+
+def test_keys_without_dimensions():
+    scalar = da.from_array(np.array(7))
+    for keys in ((scalar,), (scalar, scalar + 1), da.from_array(np.array([3, 1, 2]), chunks=2)):
+        found = dask_gpusort.lexsort(keys)
+        assert (found.shape, found.dtype) == ((), np.int64)
+        assert computed(found) == np.lexsort((7,)) == 0
+
+
+def test_any_sequence_of_keys(raise_if_computes):
+    keys = [ours.make("i4", 30, "few", seed) for seed in range(3)]
+    arrays = deque(da.from_array(key, chunks=7) for key in keys)
+    with raise_if_computes():
+        found = dask_gpusort.lexsort(arrays)
+    np.testing.assert_array_equal(computed(found), np.lexsort(keys))

@@ -1,0 +1,174 @@
+"""`merge_sorted` and `is_sorted`: nothing is sorted again, and what is not sorted is found."""
+
+from __future__ import annotations
+
+import math
+from unittest import mock
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
+
+CHUNK_SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=5)
+
+
+def sorted_chunks(array, sizes, descending=False):
+    """An array of which every chunk is sorted by itself."""
+    parts = np.split(array, np.cumsum(sizes)[:-1])
+    joined = [oracle.sort(part, descending=descending) for part in parts]
+    return np.concatenate(joined, dtype=array.dtype)
+
+
+@given(st.data(), st.sampled_from(ours.EVERY), ours.groups, st.booleans())
+def test_merge(data, dtype, count, descending):
+    unknown, spread = data.draw(st.booleans()), data.draw(st.sampled_from(ours.DISTRIBUTIONS))
+    arrays, pieces = [], []
+    for seed in range(data.draw(st.integers(1, 4))):
+        sizes = data.draw(CHUNK_SIZES)
+        piece = sorted_chunks(ours.make(dtype, sum(sizes), spread, seed), sizes, descending)
+        pieces.append(piece)
+        arrays.append(ours.dask_array(piece, (tuple(sizes),), unknown=unknown))
+    together = np.concatenate(pieces, dtype=dtype)
+    with groups(count):
+        exchange = data.draw(st.sampled_from(("gather", "tasks")))
+        found = dask_gpusort.merge_sorted(*arrays, descending=descending, exchange=exchange)
+        got = computed(found)
+        if not unknown:
+            check_sizes(found)
+    oracle.assert_same_bits(got, oracle.sort(together, descending=descending))
+
+
+def test_no_chunk_is_sorted_again():
+    x, y = da.arange(0, 100, 2, chunks=7), da.arange(1, 100, 2, chunks=11)
+    with (
+        groups(4),
+        mock.patch.object(numpy_ops, "local_sort", side_effect=AssertionError("sorted")),
+    ):
+        found = dask_gpusort.merge_sorted(x, y)
+        assert found.chunks == ((*x.chunks[0], *y.chunks[0]),)
+        np.testing.assert_array_equal(computed(found), np.arange(100))
+
+
+def test_output_chunks_and_dtypes():
+    x, y = da.arange(10, chunks=3, dtype="i4"), da.arange(0, 5, 0.5, chunks=4)
+    with groups(3):
+        found = dask_gpusort.merge_sorted(x, y, chunks=8)
+        assert found.chunks == ((8, 8, 4),)
+        check_sizes(found)
+    oracle.assert_same_bits(computed(found), np.sort(np.concatenate([computed(x), computed(y)])))
+
+
+def test_merge_by_a_key():
+    array = np.arange(60) - 30
+    by = np.argsort(np.abs(array), kind="stable")
+    x = da.from_array(array[by], chunks=9)
+    with groups(3):
+        for key in (np.abs, lambda block: (np.abs(block), np.zeros(block.shape, "f8"))):
+            found = dask_gpusort.merge_sorted(x, x, key=key)
+            twice = np.tile(array[by], 2)
+            oracle.assert_same_bits(computed(found), twice[np.argsort(np.abs(twice), kind="stable")])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f4", "S5", "c16", ours.PLAIN_RECORD], ids=str)
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_a_chunk_that_is_not_sorted_is_named(dtype, size):
+    array = oracle.sort(ours.make(dtype, size, "bits"))
+    array[[size // 2, size - 2]] = array[[size - 2, size // 2]]
+    first = int(np.flatnonzero(np.diff(oracle.argsort(array)) != 1)[0])
+    x, y = da.from_array(oracle.sort(array), chunks=-1), da.from_array(array, chunks=((0, size, 0),))
+    found = dask_gpusort.merge_sorted(x, x[:0], y)
+    with pytest.raises(ValueError, match=r"chunk 1 of array 2 is not sorted: element (\d+) comes before") as caught:
+        computed(found)
+    assert first <= int(str(caught.value).split("element ")[1].split()[0]) <= size // 2 + 1
+
+
+def test_what_cannot_be_merged(raise_if_computes):
+    with raise_if_computes():
+        with pytest.raises(TypeError, match="at least one array"):
+            dask_gpusort.merge_sorted()
+        with pytest.raises(ValueError, match="array 1 has 2 dimensions"):
+            dask_gpusort.merge_sorted(da.zeros(3), da.zeros((3, 3)))
+        with pytest.raises(ValueError, match="exchange must be one of"):
+            dask_gpusort.merge_sorted(da.zeros(3), exchange="pigeon")
+
+
+def ordered(array, axis, descending, order=None):
+    """By definition: sorting stably moves nothing."""
+    positions = oracle.argsort(array, axis, descending=descending, order=order)
+    return bool((np.diff(positions, axis=-1 if axis is None else axis) > 0).all())
+
+
+@given(st.data(), ours.arrays(sizes=st.integers(0, 40)), st.booleans(), st.booleans())
+def test_is_sorted(data, array, descending, really):
+    if really:
+        array = oracle.sort(array, descending=descending)
+    chunks = data.draw(ours.chunkings(array.shape))
+    found = dask_gpusort.is_sorted(
+        ours.dask_array(array, chunks, unknown=data.draw(st.booleans())), descending=descending
+    )
+    assert (found.shape, found.dtype) == ((), np.dtype(bool))
+    got = computed(found)
+    assert got == ordered(array, 0, descending)
+    assert got or not really
+
+
+@given(st.data(), ours.arrays(shape=st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 3))))
+def test_is_sorted_along_an_axis(data, array):
+    axis = data.draw(st.sampled_from([None, 0, 1, 2, -1]))
+    descending = data.draw(st.booleans())
+    array = oracle.sort(array, axis, descending=descending).reshape(array.shape)
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+    assert computed(dask_gpusort.is_sorted(x, axis, descending=descending))
+    if array.size:
+        # Two elements change places.
+        one, other = (data.draw(st.integers(0, array.size - 1)) for _ in range(2))
+        flat = array.reshape(-1)
+        flat[[one, other]] = flat[[other, one]]
+        x = ours.dask_array(flat.reshape(array.shape), x.chunks)
+        got = computed(dask_gpusort.is_sorted(x, axis, descending=descending))
+        assert got == ordered(flat.reshape(array.shape), axis, descending)
+
+
+@pytest.mark.parametrize("chunks", [1, 3, 100, ((50, 0, 49, 0, 1),)])
+def test_a_fall_at_any_border_is_found(chunks):
+    for fall in (1, 50, 99):
+        array = np.arange(100.0)
+        array[fall] = array[fall - 1] - 0.5
+        assert not computed(dask_gpusort.is_sorted(da.from_array(array, chunks=chunks)))
+    assert computed(dask_gpusort.is_sorted(da.arange(100.0, chunks=chunks)))
+
+
+def test_is_sorted_by_a_key():
+    x = da.from_array(np.array([0, -1, 1, -2, 3]), chunks=2)
+    assert computed(dask_gpusort.is_sorted(x, key=np.abs))
+    assert not computed(dask_gpusort.is_sorted(x, key=lambda block: (np.abs(block), -block.astype("f8"))))
+    assert not computed(dask_gpusort.is_sorted(x, key=np.abs, descending=True))
+    rows = da.from_array(np.array([[3, 2], [1, 2]]), chunks=1)
+    for axis, wanted in ((0, True), (1, False)):
+        found = dask_gpusort.is_sorted(rows, axis, key=lambda block: (-block, block.astype("f8")))
+        assert computed(found) == wanted
+
+
+def test_what_is_missing_goes_last():
+    x = da.from_array(np.array([1.0, 2.0, math.nan, -math.nan]), chunks=1)
+    assert computed(dask_gpusort.is_sorted(x))
+    assert not computed(dask_gpusort.is_sorted(x[::-1]))
+    assert computed(dask_gpusort.is_sorted(da.from_array(np.array([0.0, -0.0, 0.0]), chunks=1), descending=True))
+
+
+def test_is_sorted_builds_and_refuses(raise_if_computes):
+    with raise_if_computes():
+        found = dask_gpusort.is_sorted(da.zeros((300, 300), chunks=100))
+        assert len(dict(found.__dask_graph__())) < 40
+        with pytest.raises(np.exceptions.AxisError):
+            dask_gpusort.is_sorted(da.zeros(3), 1)
+        with pytest.raises(ValueError, match="no fields"):
+            dask_gpusort.is_sorted(da.zeros(3), order="x")

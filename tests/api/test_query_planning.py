@@ -1,0 +1,118 @@
+"""Array query planning, which is decided once, when dask.array is imported: so in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import computed, groups
+
+import dask_gpusort
+
+PLANNING = da.array_expr_enabled()
+HERE = Path(__file__).parents[1]
+
+planned = pytest.mark.skipif(not PLANNING, reason="runs in the process that is started for it")
+
+#: What else must hold with query planning as it does without. Dask's own part of it is young: such arrays have neither
+#: blocks nor masks nor reshape, and no NumPy functions of their own.
+ALSO = [
+    "test_sort.py::test_one_dimension",
+    "test_sort.py::test_output_chunks_are_exact",
+    "test_sort.py::test_chunks_of_several_dimensions",
+    "test_sort.py::test_records_along_an_axis",
+    "test_argsort.py::test_one_dimension",
+    "test_argsort.py::test_equal_keys_keep_their_order_in_both_directions",
+    "test_sort_by_key.py::test_along_an_axis",
+    "test_sort_by_key.py::test_chunks_are_those_of_every_output",
+    "test_sort_by_key.py::test_a_key_decides_and_does_not_come_back",
+    "test_lexsort.py::test_one_dimension",
+    "test_lexsort.py::test_any_axis",
+    "test_merge_sorted.py::test_merge_by_a_key",
+    "test_merge_sorted.py::test_is_sorted_along_an_axis",
+    "test_less.py::test_along_an_axis",
+]
+
+
+@pytest.mark.skipif(PLANNING, reason="this is the process of its own")
+def test_in_a_process_of_its_own():
+    package = str(Path(dask_gpusort.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short"]
+    result = subprocess.run(
+        [*command, *(str(HERE / name) for name in (Path(__file__).name, *ALSO))],
+        env={**os.environ, "DASK_ARRAY__QUERY_PLANNING": "True", "PYTHONPATH": path},
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=540,
+    )
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
+    # All of it was run, and not skipped for want of query planning.
+    assert "0 passed" not in result.stdout
+
+
+@planned
+@given(st.data(), ours.arrays(), ours.groups)
+def test_expressions_on_both_sides(data, array, count):
+    chunks = data.draw(ours.chunkings(array.shape))
+    with groups(count):
+        x = ours.dask_array(array, chunks)
+        found = dask_gpusort.sort(x[::-1], stable=True)
+        assert hasattr(found, "expr")
+        oracle.assert_same_bits(computed(found[::-1]), oracle.sort(array[::-1])[::-1].copy())
+
+
+@planned
+def test_the_optimiser_may_rename_the_input():
+    array = ours.make("i8", 200)
+    with groups(3):
+        x = da.from_array(array, chunks=30)
+        found = dask_gpusort.sort((x + 1).rechunk(45)[10:], chunks=50)
+        simplified = found.optimize()
+        assert found.chunks == simplified.chunks == ((50, 50, 50, 40),)
+        oracle.assert_same_bits(computed(simplified), np.sort(array[10:] + 1))
+        assert dask_gpusort.sort(x).name == dask_gpusort.sort(x).name
+
+
+@planned
+@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+def test_outputs_of_one_sort_share_their_stages(exchange):
+    keys, values = ours.make("i4", 200, "few"), np.arange(200)
+    with groups(3):
+        found = dask_gpusort.sort_by_key(
+            da.from_array(keys, chunks=30), da.from_array(values, chunks=30), exchange=exchange
+        )
+    got = dask.compute(*found, scheduler="synchronous")
+    positions = np.argsort(keys, kind="stable")
+    oracle.assert_same_bits(got[0], keys[positions])
+    oracle.assert_same_bits(got[1], values[positions])
+
+
+@planned
+def test_building_computes_nothing(raise_if_computes):
+    with raise_if_computes(), groups(4):
+        x = da.ones(1000, chunks=10)
+        for darr in (dask_gpusort.sort(x), dask_gpusort.argsort(x), *dask_gpusort.sort_by_key(x, x)):
+            assert darr.chunks == x.chunks
+        assert "radix" in dask_gpusort.explain(x)
+
+
+@planned
+@pytest.mark.parametrize("exchange", ["p2p", "tasks"])
+def test_on_a_cluster(on_cluster, exchange):
+    array = ours.make("f8", 2000, "special")
+    with groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=150), stable=True, exchange=exchange)
+        oracle.assert_same_bits(found.compute(), oracle.sort(array))
+        oracle.assert_same_bits(found[300:450].compute(), oracle.sort(array)[300:450])

@@ -1,0 +1,105 @@
+"""`register`: NumPy's and Dask's own names, lazily, and back again."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from numpy.lib import NumpyVersion
+from support import oracle
+from support import strategies as ours
+
+import dask_gpusort
+
+
+@pytest.fixture
+def registered():
+    dask_gpusort.register()
+    yield
+    dask_gpusort.unregister()
+
+
+def test_numpys_functions_become_lazy(registered, raise_if_computes):
+    array = ours.make("i4", 60, "few").reshape(6, 10)
+    x = da.from_array(array, chunks=(4, 3))
+    with raise_if_computes(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [
+            (np.sort(x), np.sort(array)),
+            (np.sort(x, 0), np.sort(array, 0)),
+            (np.sort(x, axis=None, kind="stable"), np.sort(array, None)),
+            (np.sort(x, stable=True), np.sort(array)),
+            (np.argsort(x, 0, kind="stable"), np.argsort(array, 0, kind="stable")),
+            (np.argsort(x, stable=True), np.argsort(array, stable=True)),
+            (da.sort(x, 0), np.sort(array, 0)),
+            (da.argsort(x, axis=1), np.argsort(array, 1, kind="stable")),
+            (np.lexsort((x, x % 2)), np.lexsort((array, array % 2))),
+            (np.lexsort((x, x % 2), axis=0), np.lexsort((array, array % 2), 0)),
+            (np.lexsort(x), np.lexsort(array)),
+            (da.lexsort([x]), np.lexsort([array])),
+        ]
+    for lazy, wanted in found:
+        assert isinstance(lazy, da.Array)
+        oracle.assert_same_bits(lazy.compute(scheduler="synchronous"), wanted)
+
+
+@pytest.mark.skipif(NumpyVersion(np.__version__) < "2.5.0", reason="NumPy sorts downwards from 2.5 on")
+def test_numpys_functions_sort_downwards(registered):
+    array = ours.make("f4", 60, "special")
+    x = da.from_array(array, chunks=7)
+    for lazy, wanted in (
+        (np.sort(x, descending=True, stable=True), np.sort(array, descending=True, stable=True)),
+        (np.argsort(x, descending=True, stable=True), np.argsort(array, descending=True, stable=True)),
+    ):
+        assert isinstance(lazy, da.Array)
+        oracle.assert_same_bits(lazy.compute(scheduler="synchronous"), wanted)
+
+
+def test_fields_through_numpys_name(registered):
+    array = ours.make(ours.PLAIN_RECORD, 40, "few")
+    x = da.from_array(array, chunks=9)
+    got = np.sort(x, order="weight", kind="stable").compute(scheduler="synchronous")
+    oracle.assert_same_bits(got, np.sort(array, order="weight", kind="stable"))
+
+
+def test_numpys_errors_come_through(registered):
+    x = da.zeros(3, chunks=1)
+    with pytest.raises(np.exceptions.AxisError):
+        np.sort(x, 4)
+    with pytest.raises(ValueError, match="kind"):
+        np.sort(x, kind="bubble")
+
+
+def test_arrays_in_memory_are_numpys_own(registered):
+    array = ours.make("i4", 10)
+    assert type(np.sort(array)) is np.ndarray
+
+
+def test_twice_there_once_back():
+    names = ("sort", "argsort", "lexsort")
+    before = {name: getattr(da, name, None) for name in names}
+    dask_gpusort.unregister()  # nothing to undo is no error
+    dask_gpusort.register()
+    dask_gpusort.register()
+    assert all(hasattr(da, name) for name in names)
+    dask_gpusort.unregister()
+    assert {name: getattr(da, name, None) for name in names} == before
+    dask_gpusort.unregister()
+
+
+def test_what_was_there_before_comes_back(monkeypatch):
+    def earlier(a):
+        return a
+
+    monkeypatch.setattr(da, "sort", earlier, raising=False)
+    dask_gpusort.register()
+    assert da.sort is not earlier
+    dask_gpusort.unregister()
+    assert da.sort is earlier
+
+
+def test_nothing_changes_without_it():
+    assert getattr(da.Array, "__array_function__", None) is not None
+    assert not hasattr(da, "sort") or da.sort.__module__.startswith("dask.")

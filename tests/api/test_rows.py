@@ -1,0 +1,169 @@
+"""Sorts along one axis of several dimensions: which way is taken, and that nothing else moves."""
+
+from __future__ import annotations
+
+import math
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import computed
+
+import dask_gpusort
+from dask_gpusort.graph.composite_keys import Keys, pack_keys
+from dask_gpusort.graph.rows import _whole_rows, chunk_limit, way_of
+from dask_gpusort.order import Order
+
+
+def keys_of(darr):
+    return Keys(darr, Order(darr.dtype))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "axis", "way"),
+    [
+        ((8, 8), (2, 8), 1, "whole"),
+        ((8, 8), (2, 8), 0, "rechunk"),
+        ((8,), (8,), 0, "whole"),
+        ((8,), (2,), 0, "rechunk"),
+    ],
+)
+def test_way(shape, chunks, axis, way):
+    x = da.zeros(shape, chunks=chunks)
+    assert way_of(keys_of(x), axis) == way
+    assert way_of(pack_keys([x, x], (False, True)), axis) == way
+
+
+def test_a_row_may_be_as_long_as_the_chunks_that_are_there():
+    x = da.zeros((4, 100), chunks=(4, 50))
+    with dask.config.set({"array.chunk-size": "8B"}):
+        assert chunk_limit(x) == 4 * 50 * 8
+        assert way_of(keys_of(x), 1) == "rechunk"
+        assert way_of(keys_of(x.rechunk((1, 50))), 1) == "global"
+
+
+@given(st.data(), st.integers(1, 40), st.integers(1, 40))
+def test_chunks_in_between_keep_to_the_limit(data, rows, columns):
+    x = da.zeros((rows, columns), chunks=data.draw(ours.chunkings((rows, columns))), dtype="i8")
+    with dask.config.set({"array.chunk-size": "512B"}):
+        limit = chunk_limit(x)
+        whole = _whole_rows(keys_of(x), (), 1)
+    assert whole[1] == (columns,)
+    largest = math.prod(max(sizes) for sizes in whole.values()) * 8
+    # Dask's automatic chunks overshoot a little where nothing divides evenly.
+    assert largest <= max(1.25 * limit, columns * 8)
+
+
+@pytest.mark.parametrize("dtype", ours.OBJECTS + ours.LONG_STRINGS, ids=str)
+def test_dtypes_of_which_dask_does_not_know_the_size(dtype):
+    array = ours.make(dtype, 24, "bits").reshape(4, 6)
+    x = ours.dask_array(array, (2, 3))
+    for axis in (0, 1, None):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis, stable=True)), oracle.sort(array, axis))
+
+
+def test_values_that_are_wider_than_their_keys():
+    keys, values = ours.make("i1", 64, "few").reshape(8, 8), np.arange(64, dtype="c16").reshape(8, 8)
+    with dask.config.set({"array.chunk-size": "256B"}):
+        found = dask_gpusort.sort_by_key(da.from_array(keys, chunks=(8, 4)), da.from_array(values, chunks=(8, 4)))
+    got = dask.compute(*found, scheduler="synchronous")
+    positions = np.argsort(keys, -1, kind="stable")
+    oracle.assert_same_bits(got[0], np.take_along_axis(keys, positions, -1))
+    oracle.assert_same_bits(got[1], np.take_along_axis(values, positions, -1))
+
+
+def test_no_key_moves_between_rows():
+    # Each row holds its own number in the high digits.
+    array = (np.arange(12)[:, None] * 1000 + np.random.default_rng(0).integers(0, 999, (12, 50))).astype("i8")
+    for limit in ("128MiB", "8B"):
+        with dask.config.set({"array.chunk-size": limit}):
+            got = computed(dask_gpusort.sort(da.from_array(array, chunks=(5, 4)), 1))
+        np.testing.assert_array_equal(got // 1000, array // 1000)
+        np.testing.assert_array_equal(got, np.sort(array, 1))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f2", "U3", "c16", "S5"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_layouts_in_memory(dtype, axis):
+    # Chunks that are not C-contiguous, reversed, read-only.
+    array = ours.make(dtype, 5 * 6 * 7, "special").reshape(5, 6, 7)
+    for view in (
+        np.asfortranarray(array),
+        array[::-1, :, ::-1],
+        array.transpose(2, 0, 1),
+        np.broadcast_to(array[:1], (5, 6, 7)),
+    ):
+        for chunks in (-1, 3):
+            got = computed(dask_gpusort.sort(ours.dask_array(view, chunks), axis, stable=True))
+            oracle.assert_same_bits(got, oracle.sort(view, axis))
+
+
+def test_few_tasks_where_rows_are_whole():
+    x = da.zeros((100, 100), chunks=(1, 100))
+    assert len(dict(dask_gpusort.sort(x, 1).__dask_graph__())) <= 3 * 100
+    text = dask_gpusort.explain(x, 1)
+    assert "whole" in text
+    assert "100 chunks" in text
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_unknown_rows_that_are_whole(axis):
+    array = ours.make("f4", 60, "special").reshape(10, 6)
+    chunks = (3, -1) if axis == 1 else (-1, 2)
+    x = ours.forget_sizes(da.from_array(array, chunks=chunks))
+    found = dask_gpusort.sort(x, axis, stable=True)
+    oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [((0,) * 7 + (1,) * 5, (6,)), ((5,), (0, 1, 1, 0, 1, 1, 1, 1, 0)), ((1,) * 5, (0, 6, 0))],
+)
+def test_empty_chunks_among_many(chunks):
+    array = ours.make("?", 30, "bits").reshape(5, 6)
+    for axis in (0, 1):
+        for limit in ("128MiB", "8B"):
+            with dask.config.set({"array.chunk-size": limit}):
+                found = dask_gpusort.sort(da.from_array(array, chunks=chunks), axis)
+                assert found.chunks == chunks
+                oracle.assert_same_bits(computed(found), np.sort(array, axis))
+
+
+@pytest.mark.parametrize("shape", [(0, 20), (20, 0), (3, 0, 5)])
+def test_long_rows_of_which_there_are_none(shape):
+    for axis in range(len(shape)):
+        with dask.config.set({"array.chunk-size": "8B"}):
+            x = da.zeros(shape, chunks=2, dtype="i8")
+            for find in (dask_gpusort.sort, dask_gpusort.argsort):
+                found = find(x, axis)
+                assert found.chunks == x.chunks
+                assert computed(found).shape == shape
+
+
+def test_unknown_rows_that_are_too_long_for_a_chunk():
+    array = ours.make("i4", 60).reshape(3, 20)
+    with dask.config.set({"array.chunk-size": "8B"}):
+        rows = ours.forget_sizes(da.from_array(array, chunks=(1, 2)), axes=(0,))
+        oracle.assert_same_bits(computed(dask_gpusort.sort(rows, 1)), np.sort(array, 1))
+
+
+def test_rows_of_unknown_length_in_several_chunks_are_refused():
+    x = ours.forget_sizes(da.zeros((10, 6), chunks=(3, 2)))
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.sort(x, 1)
+
+
+@pytest.mark.parametrize("dtype", ["V0", np.dtype([])])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_items_of_no_bytes(dtype, axis):
+    array = np.zeros((4, 6), dtype)
+    x = da.from_array(array, chunks=(2, 3), name=False)
+    oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis)), np.sort(array, axis))
+    oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(array, axis, kind="stable"))
+    if axis is not None:
+        assert dask_gpusort.sort(x, axis, chunks=(4, 2)).chunks == ((4,), (2, 2, 2))

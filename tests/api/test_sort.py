@@ -1,0 +1,536 @@
+"""`sort`: NumPy's order, exact chunk sizes, the same bits however the sort is done."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.dtypes import StringDType
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+
+
+@given(st.data(), ours.arrays(), ours.groups, ours.tables, st.booleans())
+def test_one_dimension(data, array, count, table, stable):
+    chunks = data.draw(ours.chunkings(array.shape))
+    options = data.draw(ours.options(array.dtype))
+    with groups(count, table):
+        found = dask_gpusort.sort(ours.dask_array(array, chunks), stable=stable, **options)
+        assert found.chunks == chunks
+        got = computed(found)
+    if stable:
+        oracle.assert_same_bits(got, oracle.sort(array, descending=options["descending"]))
+    else:
+        oracle.assert_sorts(got, array, descending=options["descending"])
+
+
+@given(st.data(), ours.arrays(), ours.groups, ours.groups)
+def test_the_same_bits_however_it_is_done(data, array, one, other):
+    descending = data.draw(st.booleans())
+    found = []
+    for count in (one, other):
+        options = {**data.draw(ours.options(array.dtype)), "descending": descending}
+        with groups(count):
+            darr = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+            found.append(computed(dask_gpusort.sort(darr, **options)))
+    oracle.assert_same_bits(found[1], found[0])
+
+
+@given(st.data(), ours.arrays(), ours.groups)
+def test_unknown_chunk_sizes(data, array, count):
+    chunks = data.draw(ours.chunkings(array.shape))
+    options = data.draw(ours.options(array.dtype))
+    with groups(count):
+        found = dask_gpusort.sort(ours.dask_array(array, chunks, unknown=True), stable=True, **options)
+        assert all(map(math.isnan, found.chunks[0]))
+        assert len(found.chunks[0]) == len(chunks[0])
+        oracle.assert_same_bits(computed(found), oracle.sort(array, descending=options["descending"]))
+        # The sizes that nobody knew are the input's.
+        found.compute_chunk_sizes()
+    assert found.chunks == chunks
+
+
+def test_a_mask_can_be_sorted():
+    x = da.from_array(ours.make("f8", 500, "bits"), chunks=60)
+    kept = x[x > 0]
+    oracle.assert_sorts(computed(dask_gpusort.sort(kept)), computed(kept))
+    nothing = x[x > np.inf]
+    assert computed(dask_gpusort.sort(nothing)).shape == (0,)
+
+
+@given(st.data(), ours.arrays(shape=st.tuples(st.integers(0, 6), st.integers(0, 6))))
+def test_any_axis_of_several_dimensions(data, array):
+    axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
+    chunks = data.draw(ours.chunkings(array.shape))
+    options = data.draw(ours.options(array.dtype))
+    # A small enough limit makes rows too long for one chunk: then each is sorted globally.
+    limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
+    with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
+        found = dask_gpusort.sort(ours.dask_array(array, chunks), axis, stable=True, **options)
+        assert found.chunks == chunks
+        got = computed(found)
+        check_sizes(found)
+    oracle.assert_same_bits(got, oracle.sort(array, axis, descending=options["descending"]))
+
+
+@pytest.mark.parametrize(("limit", "way"), [("128MiB", "rechunk"), ("8B", "too long")])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_every_way_through_several_dimensions_is_taken(limit, way, axis):
+    array = ours.make("f4", 4 * 6 * 8, "special").reshape(4, 6, 8)
+    with dask.config.set({"array.chunk-size": limit}):
+        # The chunks that are there are never too large, so for long rows they must be small.
+        x = da.from_array(array, chunks=tuple(2 if dim == axis else 1 for dim in range(3)))
+        assert way in dask_gpusort.explain(x, axis)
+        found = dask_gpusort.sort(x, axis, stable=True)
+        oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
+    whole = x.rechunk({axis: -1})
+    assert "whole" in dask_gpusort.explain(whole, axis)
+    oracle.assert_same_bits(computed(dask_gpusort.sort(whole, axis, stable=True)), oracle.sort(array, axis))
+
+
+@given(st.data(), ours.arrays(shape=st.lists(st.integers(0, 6), max_size=3).map(tuple)))
+def test_no_axis_flattens(data, array):
+    darr = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+    found = dask_gpusort.sort(darr, None, stable=True)
+    assert found.shape == (array.size,)
+    oracle.assert_same_bits(computed(found), oracle.sort(array, None))
+    check_sizes(found)
+
+
+def test_unknown_sizes_beside_a_known_axis():
+    array = ours.make("i4", 60, "bits").reshape(10, 6)
+    x = da.from_array(array, chunks=(4, 3))
+    rows = ours.forget_sizes(x, axes=(0,))
+    oracle.assert_same_bits(computed(dask_gpusort.sort(rows, 1)), np.sort(array, 1))
+    oracle.assert_same_bits(computed(dask_gpusort.sort(rows.rechunk({1: -1}), 1)), np.sort(array, 1))
+
+
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    ("dtype", "method"),
+    [("i8", "radix"), ("i8", "merge"), ("f4", "radix"), ("f4", "merge"), ("S5", "auto"), ("c16", "auto")],
+)
+@pytest.mark.parametrize("descending", [False, True])
+def test_output_chunks_are_exact(distribution, dtype, method, descending):
+    array = ours.make(dtype, 997, distribution)
+    x = da.from_array(array, chunks=((0, 400, 1, 96, 0, 500),))
+    with groups(7):
+        for chunks in (None, 100, (100,), -1, ((1, 0, 995, 1),), {0: 50}, {-1: (500, 497)}, "auto"):
+            found = dask_gpusort.sort(x, chunks=chunks, descending=descending, method=method)
+            assert found.chunks == (x.chunks if chunks is None else x.rechunk(chunks).chunks)
+            check_sizes(found)
+            oracle.assert_sorts(computed(found), array, descending=descending)
+
+
+def test_chunks_of_several_dimensions():
+    array = ours.make("i4", 60, "bits").reshape(10, 6)
+    x = da.from_array(array, chunks=(3, 4))
+    for chunks in (2, (5, 3), (-1, 2), {1: 2}, {0: (9, 1)}, "auto", ((10,), (1, 5))):
+        for axis in (0, 1):
+            found = dask_gpusort.sort(x, axis, chunks=chunks)
+            assert found.chunks == x.rechunk(chunks).chunks
+            oracle.assert_same_bits(computed(found), np.sort(array, axis))
+
+
+def test_chunks_of_a_flattened_array():
+    array = ours.make("i4", 60, "bits").reshape(10, 6)
+    found = dask_gpusort.sort(da.from_array(array, chunks=(3, 4)), None, chunks=7)
+    assert found.chunks == ((7,) * 8 + (4,),)
+    oracle.assert_same_bits(computed(found), np.sort(array, None))
+
+
+@pytest.mark.parametrize("kind", [None, "quicksort", "heapsort", "mergesort", "stable"])
+def test_kinds_are_numpys(kind):
+    array = ours.make("f8", 300, "special")
+    x = da.from_array(array, chunks=40)
+    with groups(4):
+        got = computed(dask_gpusort.sort(x, kind=kind))
+    if kind in ("mergesort", "stable"):
+        oracle.assert_same_bits(got, np.sort(array, kind=kind))
+    else:
+        oracle.assert_sorts(got, array)
+
+
+@given(st.data(), ours.arrays(dtypes=ours.WITH_TIES), ours.groups)
+def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
+    # The global sort, and the sort of rows in one chunk, go different ways.
+    with groups(count):
+        descending = data.draw(st.booleans())
+        for chunks in (data.draw(ours.chunkings(array.shape)), -1):
+            x = ours.dask_array(array, chunks)
+            for method in ("auto", "merge"):
+                found = dask_gpusort.sort(x, stable=True, descending=descending, method=method)
+                oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
+
+
+@pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
+def test_kinds_by_numpys_names(kind):
+    array = ours.make("f4", 60, "special")
+    stable = kind[0].lower() in "ms"
+    x = da.from_array(array, chunks=7)
+    assert dask_gpusort.sort(x, kind=kind).name == dask_gpusort.sort(x, stable=stable).name
+    np.testing.assert_array_equal(computed(dask_gpusort.sort(x, kind=kind)), np.sort(array, kind=kind))
+
+
+def test_negative_nan_is_last_in_both_directions():
+    for dtype in ours.FLOATS:
+        array = np.array([np.nan, 1, -np.nan, -np.inf, np.inf, -0.0, 0.0], dtype)
+        x = da.from_array(array, chunks=2)
+        for descending in (False, True):
+            got = computed(dask_gpusort.sort(x, descending=descending))
+            assert np.isnan(got[-2:]).all()
+            assert not np.isnan(got[:-2]).any()
+            assert sorted(np.signbit(got[-2:])) == [False, True]
+
+
+def test_nat_is_last_in_both_directions():
+    array = np.array(["2020-01-01", "NaT", "1969-12-31", "NaT", "2262-04-11"], "M8[ns]")
+    x = da.from_array(array, chunks=2)
+    for descending in (False, True):
+        got = computed(dask_gpusort.sort(x, descending=descending))
+        np.testing.assert_array_equal(np.isnat(got), [False] * 3 + [True] * 2)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_numbers_sort_by_class_of_nan(dtype):
+    nan = np.nan
+    array = np.array(
+        [complex(nan, nan), complex(nan, 2), complex(2, nan), 2j, complex(nan, 1), complex(1, nan), 1], dtype
+    )
+    x = da.from_array(array, chunks=2)
+    upwards, downwards = (computed(dask_gpusort.sort(x, descending=way)) for way in (False, True))
+    np.testing.assert_array_equal(upwards, array[[3, 6, 5, 2, 4, 1, 0]])
+    np.testing.assert_array_equal(downwards, array[[6, 3, 2, 5, 1, 4, 0]])
+
+
+@given(st.data(), ours.arrays(dtypes=ours.RECORDS), ours.groups)
+def test_order_of_fields(data, array, count):
+    names = list(array.dtype.names)
+    order = data.draw(st.sampled_from(names) | st.lists(st.sampled_from(names), unique=True))
+    descending = data.draw(st.booleans())
+    with groups(count):
+        x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+        got = computed(dask_gpusort.sort(x, order=order, descending=descending))
+    oracle.assert_sorts(got, array, descending=descending, order=order)
+    if not descending:
+        np.testing.assert_array_equal(
+            computed(dask_gpusort.argsort(x, order=order)), np.argsort(array, kind="stable", order=order)
+        )
+
+
+def test_records_along_an_axis():
+    array = ours.make(ours.PLAIN_RECORD, 24, "few").reshape(4, 6)
+    for axis in (0, 1):
+        found = dask_gpusort.sort(da.from_array(array, chunks=(2, 3)), axis, order="weight", stable=True)
+        oracle.assert_same_bits(computed(found), np.sort(array, axis, order="weight", kind="stable"))
+
+
+def test_strings_of_any_width():
+    words = ["pear", "", "apple", "\u00e9clair", "Zebra", "apple pie", "zebra", "\U0001f34e"]
+    for dtype in ("U9", StringDType()):
+        array = np.array(words * 3, dtype)
+        got = computed(dask_gpusort.sort(da.from_array(array, chunks=5)))
+        assert got.tolist() == sorted(words * 3)
+        assert got.dtype == array.dtype
+
+
+class Unknown:
+    """As pandas.NA: whether it differs from itself cannot be told."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("nobody knows")
+
+    def __reduce__(self):
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+
+
+@pytest.mark.parametrize("missing", [np.nan, UNKNOWN, np.datetime64("NaT")], ids=["nan", "unknown", "nat"])
+@pytest.mark.parametrize("chunks", [2, 5])
+def test_missing_strings_are_last_in_both_directions(missing, chunks):
+    array = np.array(["b", missing, "a", missing, ""], dtype=StringDType(na_object=missing))
+    x = da.from_array(array, chunks=chunks, name=False)
+    np.testing.assert_array_equal(computed(dask_gpusort.argsort(x)), np.argsort(array, kind="stable"))
+    with groups(3):
+        assert computed(dask_gpusort.sort(x)).tolist() == ["", "a", "b", missing, missing]
+        assert computed(dask_gpusort.sort(x, descending=True)).tolist() == ["b", "a", "", missing, missing]
+        assert computed(dask_gpusort.lexsort((x, da.zeros(5, chunks=chunks)))).tolist() == [4, 2, 0, 1, 3]
+
+
+def test_objects_that_compare():
+    elements = [3, Fraction(1, 2), 2.5, True, 10**40, -1, 0]
+    array = ours._objects(elements * 2)
+    x = da.from_array(array, chunks=3, name=False)
+    with groups(3):
+        assert computed(dask_gpusort.sort(x)).tolist() == sorted(elements * 2)
+        assert computed(dask_gpusort.sort(x, descending=True)).tolist() == sorted(elements * 2, reverse=True)
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 7])
+@pytest.mark.parametrize(
+    ("elements", "upwards"),
+    [
+        ([3, math.nan, 1, math.nan, 2, 0.5, math.nan], [5, 2, 4, 0, 1, 3, 6]),
+        (["b", math.nan, "", "a"], [2, 3, 0, 1]),
+        ([Decimal(2), Decimal("NaN"), Decimal(-1)], [2, 0, 1]),
+        ([math.nan] * 4, [0, 1, 2, 3]),
+    ],
+    ids=["numbers", "strings", "decimals", "nothing else"],
+)
+def test_objects_that_differ_from_themselves_are_last_in_both_directions(elements, upwards, chunks):
+    array = ours._objects(elements)
+    missing = [place for place in upwards if elements[place] != elements[place]]
+    downwards = [place for place in upwards[::-1] if place not in missing] + missing
+    x = da.from_array(array, chunks=chunks, name=False)
+    for descending, wanted in ((False, upwards), (True, downwards)):
+        with groups(3):
+            assert computed(dask_gpusort.argsort(x, descending=descending)).tolist() == wanted
+            found = computed(dask_gpusort.sort(x, descending=descending))
+            assert computed(dask_gpusort.lexsort([x], descending=descending)).tolist() == wanted
+            same = da.zeros(len(elements), chunks=chunks)
+            assert computed(dask_gpusort.lexsort([x, same], descending=descending)).tolist() == wanted
+        oracle.assert_same_bits(found, array[wanted])
+
+
+class Version:
+    """Compares by one method, as NumPy asks for no more."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __lt__(self, other):
+        return self.parts < other.parts
+
+    def __eq__(self, other):
+        return self.parts == other.parts
+
+    def __hash__(self):
+        return hash(self.parts)
+
+
+def test_objects_of_ones_own_class():
+    parts = [(1, 2), (0, 9), (3,), (1, 10), (1, 2)]
+    x = da.from_array(ours._objects([Version(*part) for part in parts]), chunks=2, name=False)
+    for descending in (False, True):
+        got = computed(dask_gpusort.sort(x, descending=descending))
+        assert [version.parts for version in got] == sorted(parts, reverse=descending)
+
+
+def test_sequences_are_taken():
+    assert computed(dask_gpusort.sort([3, 1, 2])).tolist() == [1, 2, 3]
+    assert computed(dask_gpusort.sort(np.array([[3, 1, 2]]))).tolist() == [[1, 2, 3]]
+
+
+def test_series_of_pandas_are_taken():
+    pandas = pytest.importorskip("pandas")
+    for series in (pandas.Series([2.0, math.nan, 1.0]), pandas.Index([5, 3, 4]), pandas.Series(["b", "a"], dtype="O")):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(series)), np.sort(np.asarray(series)))
+        assert computed(dask_gpusort.argsort(series)).tolist() == np.argsort(np.asarray(series)).tolist()
+
+
+def test_no_dimension_flattens_to_one():
+    x = da.from_array(np.array(7), chunks=())
+    got = computed(dask_gpusort.sort(x, None))
+    oracle.assert_same_bits(got, np.sort(np.array(7), None))
+    for axis in (None, 0, -1):
+        oracle.assert_same_bits(computed(dask_gpusort.argsort(x, axis)), np.argsort(np.array(7), axis))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1,), (1, 1)])
+def test_nothing_or_one(shape):
+    array = np.ones(shape)
+    for axis in (*range(len(shape)), None):
+        found = dask_gpusort.sort(da.from_array(array, chunks=2), axis)
+        oracle.assert_same_bits(computed(found), np.sort(array, axis))
+        got = computed(dask_gpusort.argsort(da.from_array(array, chunks=2), axis))
+        assert got.shape == np.argsort(array, axis).shape
+        assert got.dtype == np.int64
+
+
+@example(size=1000, chunk=1)
+@given(size=st.integers(1, 3000), chunk=st.integers(20, 500))
+def test_many_chunks(size, chunk):
+    array = ours.make("i4", size, "zipf", seed=size)
+    with groups(16):
+        for method in ("radix", "merge"):
+            found = dask_gpusort.sort(da.from_array(array, chunks=chunk), method=method)
+            oracle.assert_same_bits(computed(found), np.sort(array))
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+def test_schedulers_of_one_machine(scheduler, exchange):
+    array = ours.make("f8", 2000, "special")
+    with dask.config.set(scheduler=scheduler), groups(5):
+        x = da.from_array(array, chunks=150)
+        oracle.assert_same_bits(dask_gpusort.sort(x, stable=True, exchange=exchange).compute(), oracle.sort(array))
+
+
+def test_the_input_stays_as_it_is():
+    for dtype in ("i8", "f4", "S5", "c16", "O", "T"):
+        array = ours.make(ours.LONG_STRINGS[0] if dtype == "T" else dtype, 200, "bits")
+        before = array.copy()
+        for chunks in (30, 200):
+            x = da.from_array(array, chunks=chunks, name=False)
+            with groups(4):
+                dask.compute(dask_gpusort.sort(x), dask_gpusort.argsort(x), scheduler="synchronous")
+        oracle.assert_same_bits(array, before)
+
+
+def test_a_persisted_input_stays_as_it_is():
+    x = da.from_array(ours.make("i8", 300), chunks=50).persist(scheduler="synchronous")
+    before = computed(x)
+    with groups(3):
+        for exchange in ("gather", "tasks"):
+            computed(dask_gpusort.sort(x, exchange=exchange))
+    oracle.assert_same_bits(computed(x), before)
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+def test_parts_of_the_output(exchange):
+    array = ours.make("i8", 500)
+    wanted = np.sort(array)
+    with groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=60), exchange=exchange)
+    oracle.assert_same_bits(computed(found.blocks[0]), wanted[:60])
+    oracle.assert_same_bits(computed(found.blocks[-1]), wanted[480:])
+    oracle.assert_same_bits(computed(found[::7]), wanted[::7])
+    oracle.assert_same_bits(computed(found.partitions[3:5]), wanted[180:300])
+    kept = found.persist(scheduler="synchronous")
+    oracle.assert_same_bits(computed(kept[10:20]), wanted[10:20])
+    first, last = dask.compute(found[0], found[-1], scheduler="synchronous")
+    assert (first, last) == (wanted[0], wanted[-1])
+
+
+def test_chunks_of_the_output_may_be_written_to():
+    array = ours.make("i8", 400)
+    wanted = np.sort(array)
+
+    def overwrite(block):
+        assert block.flags.writeable
+        block[...] = 0
+        return block
+
+    with groups(2):
+        found = dask_gpusort.sort(da.from_array(array, chunks=40))
+        spoilt = found.map_blocks(overwrite, dtype=found.dtype)
+    one, two = dask.compute(spoilt.blocks[0], found.blocks[5:], scheduler="synchronous")
+    assert not one.any()
+    oracle.assert_same_bits(two, wanted[200:])
+
+
+def test_sorting_what_is_sorted_and_what_follows():
+    array = ours.make("i4", 300, "few")
+    x = da.from_array(array, chunks=40)
+    with groups(3):
+        once = dask_gpusort.sort(x)
+        twice = dask_gpusort.sort(once, descending=True)
+        shifted = dask_gpusort.sort(once + 1) - 1
+    oracle.assert_same_bits(computed(twice), np.sort(array)[::-1].copy())
+    oracle.assert_same_bits(computed(shifted), np.sort(array))
+
+
+@pytest.mark.parametrize("chunks", [(None, 5), [None, (4, 6)], (3, None), {0: None, 1: 5}, {-1: 2}])
+def test_chunks_left_out_are_kept(chunks):
+    x = da.from_array(ours.make("i4", 80).reshape(8, 10), chunks=(3, 4))
+    found = dask_gpusort.sort(x, 0, chunks=chunks)
+    assert found.chunks == x.rechunk(tuple(chunks) if isinstance(chunks, list) else chunks).chunks
+    oracle.assert_same_bits(computed(found), np.sort(computed(x), 0))
+
+
+def test_equal_calls_have_equal_names():
+    x = da.from_array(ours.make("i8", 100), chunks=10)
+    assert dask_gpusort.sort(x).name == dask_gpusort.sort(x).name
+    others = [
+        dask_gpusort.sort(x, descending=True),
+        dask_gpusort.sort(x, chunks=20),
+        dask_gpusort.sort(x, exchange="tasks"),
+        dask_gpusort.argsort(x),
+        dask_gpusort.sort(x + 1),
+    ]
+    names = {darr.name for darr in others} | {dask_gpusort.sort(x).name}
+    assert len(names) == 6
+
+
+@given(st.data(), ours.arrays(dtypes=["i4", "f4", "S5"]), ours.groups)
+def test_a_key(data, array, count):
+    # The array sorted by a key is the array taken in the order of the keys, which is stable.
+    def key(block):
+        return (
+            block.astype("S1") if block.dtype.kind == "S" else np.floor(np.nan_to_num(np.abs(block.astype("f4"))) / 1e3)
+        )
+
+    descending = data.draw(st.booleans())
+    wanted = array[oracle.argsort(key(array), descending=descending)]
+    with groups(count), np.errstate(all="ignore"):
+        x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+        found = dask_gpusort.sort(x, key=key, descending=descending)
+        assert found.chunks == x.chunks
+        oracle.assert_same_bits(computed(found), wanted)
+        np.testing.assert_array_equal(
+            computed(dask_gpusort.argsort(x, key=key, descending=descending)),
+            oracle.argsort(key(array), descending=descending),
+        )
+
+
+def test_a_key_of_several_arrays():
+    array = ours.make("i4", 300, "bits")
+
+    def key(block):
+        return block % 3, block % 5, np.negative(block.astype("i8"))
+
+    wanted = array[np.lexsort(key(array)[::-1])]
+    with groups(4):
+        x = da.from_array(array, chunks=37)
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, key=key)), wanted)
+        folded = x.reshape(20, 15)
+        found = dask_gpusort.sort(folded, None, key=key)
+        oracle.assert_same_bits(computed(found), wanted)
+
+
+def test_a_key_along_an_axis():
+    array = ours.make("i4", 48, "bits").reshape(6, 8)
+    x = da.from_array(array, chunks=(4, 3))
+    for axis in (0, 1):
+        wanted = np.take_along_axis(array, np.argsort(array % 7, axis, kind="stable"), axis)
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis, key=lambda block: block % 7)), wanted)
+
+
+def test_groups_and_exchange_come_from_the_configuration():
+    x = da.from_array(ours.make("i8", 1000), chunks=10)
+    with dask.config.set({"gpusort.groups": 13, "gpusort.exchange": "tasks"}):
+        text = dask_gpusort.explain(x)
+        assert "tasks" in text.split("exchange")[1].split("\n")[0]
+        # Chunks are not divided between groups, so it is not 13 to the dot.
+        assert 11 <= int(text.split("groups")[1].split()[0]) <= 16
+        assert "gather" in dask_gpusort.explain(x, exchange="gather")
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x)), np.sort(computed(x)))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "S3", "U3", "c16", "g", "O", "i4, f4"])
+def test_chunks_that_may_only_be_read(dtype):
+    def locked(block):
+        block = block.copy()
+        block.flags.writeable = False
+        return block
+
+    keys = np.array([3, 1, 2, 0, 2]).astype(dtype)
+    for chunks in (2, 5):
+        source = da.from_array(keys, chunks=chunks).map_blocks(locked)
+        np.testing.assert_array_equal(dask_gpusort.sort(source).compute(), np.sort(keys))
+        np.testing.assert_array_equal(dask_gpusort.argsort(source).compute(), np.argsort(keys, kind="stable"))

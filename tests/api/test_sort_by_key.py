@@ -1,0 +1,166 @@
+"""`sort_by_key`: values travel with their keys, whole rows of them, in the keys' chunks."""
+
+from __future__ import annotations
+
+import math
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+
+
+def compute_all(found):
+    return dask.compute(*found, scheduler="synchronous")
+
+
+@given(st.data(), ours.arrays(), ours.groups, ours.tables)
+def test_values_of_any_dtype(data, keys, count, table):
+    dtypes = data.draw(st.lists(st.sampled_from(ours.EVERY), max_size=3))
+    values = [ours.make(dtype, len(keys), "bits", seed) for seed, dtype in enumerate(dtypes)]
+    chunks = data.draw(ours.chunkings(keys.shape))
+    options = data.draw(ours.options(keys.dtype))
+    with groups(count, table):
+        arrays = [ours.dask_array(array, chunks) for array in (keys, *values)]
+        found = dask_gpusort.sort_by_key(*arrays, **options)
+        assert len(found) == 1 + len(values)
+        assert all(darr.chunks == chunks for darr in found)
+        got = compute_all(found)
+    positions = oracle.argsort(keys, descending=options["descending"])
+    for one, array in zip(got, (keys, *values), strict=True):
+        oracle.assert_same_bits(one, array[positions])
+
+
+@given(st.data(), st.integers(0, 60), ours.groups)
+def test_rows_travel_whole(data, size, count):
+    keys = ours.make("f4", size, "few")
+    shapes = data.draw(st.lists(st.sampled_from([(), (3,), (2, 2), (0,), (1, 4)]), min_size=1, max_size=2))
+    values = [np.arange(size * math.prod(shape)).reshape(size, *shape) for shape in shapes]
+    with groups(count):
+        x = ours.dask_array(keys, data.draw(ours.chunkings(keys.shape)))
+        # Values may be chunked as they like: they are brought into the chunks of the keys.
+        companions = [ours.dask_array(value, data.draw(ours.chunkings(value.shape))) for value in values]
+        found = dask_gpusort.sort_by_key(x, *companions, exchange=data.draw(st.sampled_from(("gather", "tasks"))))
+        for darr in found:
+            assert darr.chunks[0] == x.chunks[0]
+            check_sizes(darr)
+        got = compute_all(found)
+    positions = oracle.argsort(keys)
+    for one, array in zip(got, (keys, *values), strict=True):
+        oracle.assert_same_bits(one, array[positions])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("limit", ["128MiB", "8B"])
+def test_along_an_axis(axis, limit):
+    keys = ours.make("i4", 48, "few").reshape(6, 8)
+    values = np.arange(48.0).reshape(6, 8)
+    with dask.config.set({"array.chunk-size": limit}):
+        found = dask_gpusort.sort_by_key(
+            da.from_array(keys, chunks=(1, 2)), da.from_array(values, chunks=(3, 4)), axis=axis
+        )
+        got = compute_all(found)
+    positions = np.argsort(keys, axis, kind="stable")
+    for one, array in zip(got, (keys, values), strict=True):
+        oracle.assert_same_bits(one, np.take_along_axis(array, positions, axis))
+    assert all(darr.chunks == found[0].chunks for darr in found)
+
+
+def test_chunks_are_those_of_every_output():
+    keys = ours.make("i8", 100)
+    values = np.arange(200).reshape(100, 2)
+    for count in (None, 5):
+        with groups(count):
+            found = dask_gpusort.sort_by_key(da.from_array(keys, chunks=9), da.from_array(values, chunks=10), chunks=33)
+            assert [darr.chunks[0] for darr in found] == [(33, 33, 33, 1)] * 2
+            got = compute_all(found)
+        oracle.assert_same_bits(got[1], values[np.argsort(keys, kind="stable")])
+
+
+def test_one_chunk_of_keys_beside_rows():
+    keys = np.array([3, 1, 2])
+    values = np.arange(6).reshape(3, 2)
+    got = compute_all(dask_gpusort.sort_by_key(da.from_array(keys), da.from_array(values, chunks=(3, 1))))
+    np.testing.assert_array_equal(got[1], values[[1, 2, 0]])
+
+
+def test_unknown_sizes():
+    keys = ours.make("i4", 200, "few")
+    values = np.arange(200)
+    chunks = ((50, 0, 149, 1),)
+    x, y = (ours.dask_array(array, chunks, unknown=True) for array in (keys, values))
+    with groups(3):
+        found = dask_gpusort.sort_by_key(x, y)
+        assert all(math.isnan(size) for darr in found for size in darr.chunks[0])
+        got = compute_all(found)
+    positions = np.argsort(keys, kind="stable")
+    oracle.assert_same_bits(got[0], keys[positions])
+    oracle.assert_same_bits(got[1], values[positions])
+
+
+def test_masked_out_together():
+    keys = da.from_array(ours.make("f8", 300), chunks=40)
+    values = da.arange(300, chunks=40)
+    mask = keys > 0
+    got = compute_all(dask_gpusort.sort_by_key(keys[mask], values[mask]))
+    kept = computed(keys)[computed(mask)]
+    np.testing.assert_array_equal(got[1], np.flatnonzero(computed(mask))[np.argsort(kept, kind="stable")])
+
+
+def test_values_of_other_unknown_chunks_are_refused_when_they_run():
+    keys = ours.dask_array(np.arange(10), ((4, 6),), unknown=True)
+    values = ours.dask_array(np.arange(10), ((5, 5),), unknown=True)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        compute_all(dask_gpusort.sort_by_key(keys, values))
+
+
+def test_no_values():
+    (found,) = dask_gpusort.sort_by_key(da.from_array(np.array([2, 1, 0]), chunks=2))
+    assert computed(found).tolist() == [0, 1, 2]
+
+
+def test_a_key_decides_and_does_not_come_back():
+    keys = ours.make("i4", 120)
+    values = np.arange(120)
+    with groups(3):
+        found = dask_gpusort.sort_by_key(
+            da.from_array(keys, chunks=11), da.from_array(values, chunks=50), key=lambda block: block % 10
+        )
+        assert len(found) == 2
+        got = compute_all(found)
+    positions = np.argsort(keys % 10, kind="stable")
+    oracle.assert_same_bits(got[0], keys[positions])
+    oracle.assert_same_bits(got[1], values[positions])
+
+
+def test_one_output_alone():
+    keys = ours.make("i8", 100)
+    values = np.arange(100)
+    with groups(3):
+        found = dask_gpusort.sort_by_key(da.from_array(keys, chunks=9), da.from_array(values, chunks=9))
+    oracle.assert_same_bits(computed(found[1]), np.argsort(keys, kind="stable"))
+    oracle.assert_same_bits(computed(found[0].blocks[2:4]), np.sort(keys)[18:36])
+
+
+def test_the_values_stay_as_they_are():
+    keys, values = ours.make("i8", 100), ours.make("f8", 100)
+    before = values.copy()
+    for chunks in (9, 100):
+        compute_all(dask_gpusort.sort_by_key(da.from_array(keys, chunks=chunks), da.from_array(values, chunks=chunks)))
+    oracle.assert_same_bits(values, before)
+
+
+def test_keys_are_values_too():
+    keys = ours.make("f4", 90, "special")
+    x = da.from_array(keys, chunks=20)
+    with groups(2):
+        got = compute_all(dask_gpusort.sort_by_key(x, x, x))
+    for one in got:
+        oracle.assert_same_bits(one, oracle.sort(keys))

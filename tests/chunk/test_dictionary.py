@@ -1,0 +1,62 @@
+"""Columns of few values: their ranks, and when there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dask_gpusort.chunk import dictionary
+from dask_gpusort.chunk.dictionary import MOST_VALUES, ranks_of_few
+
+
+def column_of(seed, num_values, size, dtype):
+    """A column that has each of so many values at least once."""
+    rng = np.random.default_rng(seed)
+    info = np.iinfo(dtype)
+    values = np.unique(rng.integers(0, info.max, num_values, dtype=np.uint64, endpoint=True)).astype(dtype)
+    column = rng.choice(values, size)
+    column[rng.permutation(size)[: len(values)]] = values
+    return column
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, MOST_VALUES // 2),
+    st.sampled_from(["u8", "u4", "u2", ">u8"]),
+    st.integers(1, 3),
+)
+def test_ranks_are_those_among_the_distinct_values(seed, num_values, dtype, stride):
+    column = column_of(seed, num_values, 5000, dtype)[::stride]
+    found = ranks_of_few(column)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, np.unique(column, return_inverse=True)[1])
+
+
+@pytest.mark.parametrize("extra", [0, 1, 300])
+def test_values_that_a_sample_misses_count_too(extra):
+    column = np.zeros(1 << 16, "u8")
+    # Every 65th key is sampled.
+    column[1 : 1 + 2 * (MOST_VALUES - 1 + extra) : 2] = np.arange(MOST_VALUES - 1 + extra) << 40 | 7
+    column[0 :: (1 << 16) // (1 << 10) + 1] = 0
+    distinct, ranks = np.unique(column, return_inverse=True)
+    found = ranks_of_few(column)
+    if len(distinct) > MOST_VALUES:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, ranks)
+
+
+def test_many_values_are_left_alone(monkeypatch):
+    column = np.random.default_rng(1).integers(0, 1 << 62, 5000, dtype=np.uint64)
+    assert ranks_of_few(column) is None
+    # Random keys cost a look at a sample alone.
+    monkeypatch.setattr(np, "sort", lambda array: pytest.fail("the column was sorted"))
+    assert ranks_of_few(column) is None
+
+
+def test_values_that_no_multiplier_keeps_apart_are_left_alone(monkeypatch):
+    column = column_of(1, 10, 5000, "u8")
+    monkeypatch.setattr(dictionary, "_MULTIPLIERS", np.zeros(3, np.uint64))
+    assert ranks_of_few(column) is None

@@ -1,0 +1,109 @@
+"""Keys of several columns: taken apart, sorted, compared and searched as NumPy would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+
+from dask_gpusort.chunk import numpy_columns
+from dask_gpusort.order import Order
+
+
+@given(ours.arrays(), st.booleans())
+def test_columns_sort_every_dtype(array, descending):
+    # Those that have codes of their own are columns too: as fields of a record.
+    columns = numpy_columns.columns_of(array, Order(array.dtype, descending))
+    assert columns
+    got = numpy_columns.argsort_columns(columns)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, oracle.argsort(array, descending=descending))
+
+
+@given(st.data(), ours.arrays(dtypes=ours.RECORDS), st.booleans())
+def test_fields_that_decide_first(data, array, descending):
+    order = tuple(data.draw(st.lists(st.sampled_from(array.dtype.names), unique=True)))
+    columns = numpy_columns.columns_of(array, Order(array.dtype, descending, fields=order))
+    got = numpy_columns.argsort_columns(columns)
+    np.testing.assert_array_equal(got, oracle.argsort(array, descending=descending, order=order))
+
+
+def classes(array, descending):
+    """Rank of each key among the distinct ones."""
+    ranks = np.empty(len(array), np.int64)
+    columns = [values for values, _ in oracle._columns(array)]
+    order = oracle.argsort(array, descending=descending)
+    rank = -1
+    previous = None
+    for position in order:
+        key = tuple(column[position] for column in columns)
+        rank += key != previous
+        previous = key
+        ranks[position] = rank
+    return ranks
+
+
+@given(ours.arrays(dtypes=[d for d in ours.COMPARED if d.kind != "O"], sizes=st.integers(1, 50)), st.booleans())
+def test_comparisons(array, descending):
+    order = Order(array.dtype, descending)
+    ranks = classes(array, descending)
+    other = np.roll(np.arange(len(array)), 1)
+    columns, others = (numpy_columns.columns_of(part, order) for part in (array, array[other]))
+    np.testing.assert_array_equal(numpy_columns.less(columns, others), ranks < ranks[other])
+    np.testing.assert_array_equal(numpy_columns.differ(array, array[other], order), ranks != ranks[other])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(data=st.data())
+def test_search(side, data):
+    array = data.draw(ours.arrays(dtypes=[d for d in ours.COMPARED if d.kind != "O"], sizes=st.integers(0, 40)))
+    descending = data.draw(st.booleans())
+    needles = ours.make(array.dtype, 10, data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
+    ranks = classes(np.concatenate([array, needles], dtype=array.dtype), descending)
+    got = numpy_columns.search(oracle.sort(array, descending=descending), needles, Order(array.dtype, descending), side)
+    wanted = np.searchsorted(np.sort(ranks[: len(array)]), ranks[len(array) :], side=side)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["V3", "S0", "U0", "S7", "S8", "S9", "U1", "U2", "U3", ">U3", "c16"])
+def test_widths_that_do_not_fill_a_word(dtype):
+    for size in (0, 1, 33):
+        array = np.zeros(size, dtype) if dtype in ("S0", "U0") else ours.make(dtype, size, "bits")
+        columns = numpy_columns.columns_of(array, Order(array.dtype))
+        assert all(len(column.values) == size for column in columns)
+        np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.argsort(array, kind="stable"))
+
+
+def test_a_record_without_fields():
+    array = np.zeros(4, [])
+    columns = numpy_columns.columns_of(array, Order(array.dtype))
+    np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.arange(4))
+
+
+def test_later_columns_are_sorted_where_earlier_ones_tie_alone():
+    asked = []
+
+    class Spy(numpy_columns.Column):
+        def __getitem__(self, index):
+            asked.append(np.size(self.values[index]))
+            return Spy(self.values[index], self.descending)
+
+    first = numpy_columns.Column(np.array([3, 1, 2, 1, 0], "u1"))
+    second = Spy(np.array([0, 9, 0, 5, 0], "u1"))
+    np.testing.assert_array_equal(numpy_columns.argsort_columns([first, second]), [4, 3, 1, 2, 0])
+    assert max(asked) == 2
+    asked.clear()
+    numpy_columns.argsort_columns([numpy_columns.Column(np.arange(5, dtype="u1")), second])
+    assert not asked
+
+
+@pytest.mark.parametrize("elements", [[1, "a"], [2, 1, None], [1, 2.5, b"x", 3], [(1, 2), (1, "b")], [1, 1j, 2]])
+def test_elements_that_do_not_compare_are_named(elements):
+    array = ours._objects(elements)
+    for descending in (False, True):
+        columns = numpy_columns.columns_of(array, Order(array.dtype, descending))
+        with pytest.raises(TypeError, match=r"could not compare .*key="):
+            numpy_columns.argsort_columns(columns)

@@ -1,0 +1,294 @@
+"""Every step on one chunk against its definition, for each library of chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+
+from dask_gpusort.chunk import numpy_columns, numpy_ops, summarize
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.order import Order, of_words
+from dask_gpusort.table import Brackets
+
+# The backend is the same for all examples.
+shared = settings(suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture])
+
+#: CuPy has neither times nor byte orders, nor what is compared.
+ON_DEVICE = [dtype for dtype in ours.CODED if dtype.kind not in "mM"]
+
+
+@pytest.fixture
+def draw_keys(backend):
+    """Draws an array that the backend holds, and its order."""
+
+    def draw(data, dtypes=ours.EVERY, sizes=None, **kwargs):
+        allowed = ON_DEVICE if backend.name == "cupy" else dtypes
+        array = data.draw(ours.arrays(dtypes=allowed, **({} if sizes is None else {"sizes": sizes}), **kwargs))
+        return array, Order(array.dtype, data.draw(st.booleans()), data.draw(st.booleans()))
+
+    return draw
+
+
+def local_sort(backend, array, order, values=(), positions=False):
+    return backend.ops.local_sort(
+        backend.asarray(array), [backend.asarray(value) for value in values], order, positions=positions
+    )
+
+
+def keys_of(backend, run, order):
+    """The keys of a run as the user would see them."""
+    return backend.asnumpy(backend.ops.decode(run.keys.copy(), order))
+
+
+@shared
+@given(data=st.data())
+def test_local_sort(backend, draw_keys, data):
+    array, order = draw_keys(data)
+    run = local_sort(backend, array, order)
+    assert run.keys.dtype == order.transit_dtype
+    got = keys_of(backend, run, order)
+    if order.stable:
+        oracle.assert_same_bits(got, oracle.sort(array, descending=order.descending))
+    else:
+        oracle.assert_sorts(got, array, descending=order.descending)
+
+
+@shared
+@given(data=st.data())
+def test_local_sort_with_values_and_positions(backend, draw_keys, data):
+    array, order = draw_keys(data)
+    order = Order(order.dtype, order.descending, True)
+    values = [np.arange(len(array)), np.arange(len(array) * 6).reshape(len(array), 3, 2)]
+    run = local_sort(backend, array, order, values, positions=True)
+    positions = oracle.argsort(array, descending=order.descending)
+    oracle.assert_same_bits(keys_of(backend, run, order), array[positions])
+    for got, value in zip(run.values, (*values, np.arange(len(array))), strict=True):
+        np.testing.assert_array_equal(backend.asnumpy(got), value[positions])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(data=st.data(), descending=st.booleans())
+def test_numpys_own_search_is_that_by_columns(side, data, descending):
+    dtype = data.draw(st.sampled_from(["c16", ">c16", "S1", "S5", "S17", "U1", "U4"]))
+    array = oracle.sort(data.draw(ours.arrays(dtypes=[np.dtype(dtype)])), descending=descending)
+    needles = data.draw(ours.arrays(dtypes=[np.dtype(dtype)]))
+    order = Order(np.dtype(dtype), descending)
+    got = numpy_ops.search(array, needles, order, side)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, numpy_columns.search(array, needles, order, side))
+
+
+@pytest.mark.parametrize("num_words", [2, 3])
+@given(seed=st.integers(0, 99), lengths=st.lists(st.integers(0, 60), min_size=1, max_size=9))
+def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
+    order = of_words(num_words)
+    rng = np.random.default_rng(seed)
+    blocks = [rng.integers(0, 3, (length, num_words), np.uint64) for length in lengths]
+    positions = [np.arange(len(block)) for block in blocks]
+    together = np.concatenate(blocks)
+    wanted = np.lexsort(together.T[::-1])
+    alone = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
+    np.testing.assert_array_equal(numpy_ops.merge(alone, order).keys, together[wanted])
+    starts = np.cumsum([0, *lengths])
+    runs = [
+        numpy_ops.local_sort(block, [place + start], order, positions=False)
+        for block, place, start in zip(blocks, positions, starts, strict=False)
+    ]
+    merged = numpy_ops.merge(runs, order)
+    np.testing.assert_array_equal(merged.keys, together[wanted])
+    np.testing.assert_array_equal(merged.values[0], wanted)
+    assert all(numpy_ops.first_fall(run.keys, order) is None for run in runs)
+
+
+def test_local_sort_leaves_the_chunk_alone(backend):
+    for dtype in ("i8", "f4", "u1"):
+        array = ours.make(dtype, 500)
+        block = backend.asarray(array.copy())
+        local_sort(backend, block, Order(array.dtype))
+        oracle.assert_same_bits(backend.asnumpy(block), array)
+
+
+def test_values_of_another_length_are_refused(backend):
+    with pytest.raises(ValueError, match=r"5 keys.*4 values.*compute_chunk_sizes"):
+        local_sort(backend, np.arange(5), Order(np.dtype("i8")), [np.arange(4)])
+
+
+@shared
+@given(data=st.data())
+def test_keys_in_transit_come_back(backend, draw_keys, data):
+    array, order = draw_keys(data)
+    there = backend.ops.encode(backend.asarray(array), order)
+    assert there.dtype == order.transit_dtype
+    oracle.assert_same_bits(backend.asnumpy(backend.ops.decode(there, order)), array)
+
+
+def definition_of_counts(array, needle, order, side):
+    """Keys before, or not behind, one key: counted one by one."""
+    both = np.concatenate([array, needle], dtype=array.dtype)
+    columns = oracle._columns(both)
+    signed = [-values if order.descending and not fixed else values for values, fixed in columns]
+    ranks = list(zip(*(column.tolist() for column in signed), strict=True))
+    return sum(rank < ranks[-1] if side == "left" else rank <= ranks[-1] for rank in ranks[:-1])
+
+
+@shared
+@given(data=st.data(), samples=st.none() | st.integers(1, 12))
+def test_probe_of_the_whole_chunk(backend, draw_keys, data, samples):
+    array, order = draw_keys(data, dtypes=[d for d in ours.EVERY if d.kind != "O"], sizes=st.integers(0, 40))
+    run = local_sort(backend, array, order)
+    entries = backend.ops.probe(run, None, order, samples=samples)
+    assert isinstance(entries.keys, np.ndarray)
+    assert entries.size == len(array)
+    assert (entries.start.tolist(), entries.stop.tolist()) == ([0], [len(array)])
+    # Both ends are among the answers, or the bracket would stay open.
+    if len(array):
+        assert entries.left[0] == 0
+        assert entries.right[-1] == len(array)
+    assert samples is None or len(entries.keys) <= samples + 2
+    found = backend.asnumpy(backend.ops.decode(backend.asarray(entries.keys.copy()), order))
+    for place, (key, left, right) in enumerate(zip(found, entries.left, entries.right, strict=True)):
+        needle = np.array([key], array.dtype) if array.dtype.names is None else np.array([tuple(key)], array.dtype)
+        less, upto = (definition_of_counts(array, needle, order, side) for side in ("left", "right"))
+        if order.coded and not order.stable:
+            # Keys that compare equal but differ in their bits, zeros or NaNs, may stand in any order: by their codes.
+            codes = backend.asnumpy(run.keys)
+            assert less <= left < right <= upto
+            assert set(np.flatnonzero(codes == entries.keys[place])) == set(range(left, right))
+        else:
+            assert (left, right) == (less, upto)
+    if samples is None:
+        # Every distinct key answers, so that nothing lies between them.
+        np.testing.assert_array_equal(entries.right[:-1], entries.left[1:])
+
+
+@shared
+@given(data=st.data(), samples=st.none() | st.integers(1, 12))
+def test_probe_in_brackets(backend, draw_keys, data, samples):
+    array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
+    order = Order(order.dtype, order.descending, True)
+    run = local_sort(backend, array, order)
+    whole = backend.ops.probe(run, None, order, samples=None)
+    places = sorted(set(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=1, max_size=6))))
+    pairs = list(zip(places[::2], places[1::2] if len(places) > 1 else places, strict=False)) or [
+        (places[0], places[0])
+    ]
+    low, high = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
+    brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[low], whole.keys[high])
+    entries = backend.ops.probe(run, brackets, order, samples=samples)
+    np.testing.assert_array_equal(entries.start, whole.left[low])
+    np.testing.assert_array_equal(entries.stop, whole.right[high])
+    for number, (first, last) in enumerate(pairs):
+        mine = entries.bracket == number
+        assert mine.any()
+        # Each answer is one of the chunk's keys there, with its own counts; the ends are among them.
+        assert entries.left[mine][0] == whole.left[first]
+        assert entries.right[mine][-1] == whole.right[last]
+        assert set(zip(entries.left[mine], entries.right[mine], strict=True)) <= set(
+            zip(whole.left[first : last + 1], whole.right[first : last + 1], strict=True)
+        )
+        assert samples is not None or mine.sum() == last - first + 1
+    assert (np.diff(entries.bracket) >= 0).all()
+
+
+@shared
+@given(data=st.data())
+def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
+    array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
+    order = Order(order.dtype, order.descending, True)
+    run = local_sort(backend, array, order)
+    whole = backend.ops.probe(run, None, order, samples=None)
+    places = sorted(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=2, max_size=2)))
+    low, high = places
+    keys = backend.ops.sorted_keys(run, order)
+    brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[[low]], whole.keys[[high]])
+    counts = summarize.count_ends(keys, brackets)
+    assert counts.sizes.tolist() == [len(array)]
+    between = whole.left[high] if low < high else whole.right[low]
+    assert counts.ends[:, 0].tolist() == [whole.left[low], whole.right[low], between, whole.right[high]]
+    assert summarize.count_ends(keys, None).ends.shape == (4, 0)
+
+
+@shared
+@given(data=st.data(), radix_bits=st.integers(1, 16))
+def test_histogram(backend, draw_keys, data, radix_bits):
+    array, order = draw_keys(data, dtypes=[*ours.CODED, *ours.SWAPPED], sizes=st.integers(1, 100))
+    run = local_sort(backend, array, order)
+    digits = backend.ops.histogram(run.keys, order, radix_bits)
+    codes = backend.asnumpy(run.keys).astype(object)
+    if order.has_ties:
+        # Equal keys count as the least of them.
+        from dask_gpusort import keys
+
+        codes = keys.tie_floor(backend.asnumpy(run.keys), array.dtype, descending=order.descending).astype(object)
+    counted = np.zeros(len(digits.counts), np.int64)
+    for code in codes:
+        counted[(int(code) >> digits.shift) - digits.first] += 1
+    np.testing.assert_array_equal(digits.counts, counted)
+    assert len(digits.counts) <= 1 << radix_bits
+    assert digits.counts.sum() == len(array)
+
+
+@shared
+@given(data=st.data(), parts=st.integers(1, 6), with_values=st.booleans())
+def test_merge(backend, draw_keys, data, parts, with_values):
+    array, order = draw_keys(data)
+    order = Order(order.dtype, order.descending, order.stable or with_values)
+    cuts = [
+        0,
+        *sorted(data.draw(st.lists(st.integers(0, len(array)), min_size=parts - 1, max_size=parts - 1))),
+        len(array),
+    ]
+    values = np.arange(len(array))
+    runs = [
+        local_sort(backend, array[a:b], order, [values[a:b]] if with_values else [])
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+    merged = backend.ops.merge(runs, order)
+    got = keys_of(backend, merged, order)
+    if order.stable:
+        positions = oracle.argsort(array, descending=order.descending)
+        oracle.assert_same_bits(got, array[positions])
+        if with_values:
+            np.testing.assert_array_equal(backend.asnumpy(merged.values[0]), positions)
+    else:
+        oracle.assert_sorts(got, array, descending=order.descending)
+
+
+def test_merge_of_runs_that_lie_end_to_end(backend):
+    # As the exchange through files leaves them: views of one array, which may be written to.
+    order = Order(np.dtype("i8"), stable=True)
+    array, values = ours.make("i8", 300, "few"), np.arange(300)
+    runs = [local_sort(backend, array[a : a + 100], order, [values[a : a + 100]]) for a in (0, 100, 200)]
+    whole = Run.concat(runs)
+    merged = backend.ops.merge([whole[0:100], whole[100:200], whole[200:300]], order)
+    np.testing.assert_array_equal(backend.asnumpy(merged.values[0]), np.argsort(array, kind="stable"))
+
+
+@shared
+@given(data=st.data())
+def test_rows(backend, draw_keys, data):
+    array, order = draw_keys(data, shape=st.lists(st.integers(0, 6), min_size=1, max_size=3).map(tuple))
+    axis = data.draw(st.integers(0, array.ndim - 1))
+    block = backend.asarray(array)
+    got = backend.asnumpy(backend.ops.sort_rows(block, order, axis))
+    if order.stable:
+        oracle.assert_same_bits(np.ascontiguousarray(got), oracle.sort(array, axis, descending=order.descending))
+    else:
+        oracle.assert_sorts(got, array, axis, descending=order.descending)
+    stable = Order(order.dtype, order.descending, True)
+    indices = backend.ops.argsort_rows(block, stable, axis)
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(backend.asnumpy(indices), oracle.argsort(array, axis, descending=order.descending))
+    taken = backend.asnumpy(backend.ops.take_rows(block, indices, axis))
+    oracle.assert_same_bits(np.ascontiguousarray(taken), oracle.sort(array, axis, descending=order.descending))
+
+
+@pytest.mark.parametrize("dtype", [">c16", ">U3", ours.PADDED_RECORD, ours.ARRAY_RECORD, "S5", "f8"], ids=str)
+def test_joining_keeps_the_dtype(dtype):
+    array = ours.make(dtype, 20)
+    oracle.assert_same_bits(numpy_ops.concatenate([array[:5], array[5:]]), array)
+    oracle.assert_same_bits(Run.concat([Run(array[:5], (array[:5],)), Run(array[5:], (array[5:],))]).values[0], array)

@@ -1,0 +1,451 @@
+"""The device exchange, with NumPy chunks: bounds of the cuts, its tasks, bundles, and how runs travel."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph import device_exchange, scheduler, serialization
+from dask_gpusort.graph.bounds import bound_cuts, fingerprint
+from dask_gpusort.graph.collection import chunk_library
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.scheduler import workers_in_use
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import groups as plan_groups
+from dask_gpusort.plan.counting import DEVICE_SAMPLES
+from dask_gpusort.plan.groups import bundle_chunks, join_chunks
+
+GIB = 1 << 30
+
+
+def sorted_blocks(array, sizes, order):
+    blocks = np.split(array, np.cumsum(sizes)[:-1])
+    return [numpy_ops.local_sort(block, (), order, positions=True) for block in blocks]
+
+
+# Bounds.
+
+
+@given(st.data(), ours.arrays(sizes=st.integers(1, 150)), st.integers(1, 40), st.booleans())
+def test_cuts_lie_between_their_bounds(data, array, samples, descending):
+    (sizes,) = data.draw(ours.chunkings(array.shape))
+    order = Order(array.dtype, descending, True)
+    runs = sorted_blocks(array, sizes, order)
+    answers = [numpy_ops.probe(run, None, order, samples=samples) for run in runs]
+    ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
+    bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
+    chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
+    for boundary, rank in enumerate([0, *ranks, len(array)]):
+        cut = np.bincount(chunk_of[:rank], minlength=len(sizes))
+        assert (bounds.first[:, boundary] <= cut).all()
+        assert (cut <= bounds.last[:, boundary]).all()
+    for group in range(len(ranks) + 1):
+        kept = bounds.kept(group)
+        assert 0 <= kept.start <= kept.stop <= bounds.lengths(group).sum()
+
+
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+@pytest.mark.parametrize("chunks", [2, 5, 16])
+def test_little_is_in_question_whatever_the_distribution(distribution, chunks):
+    array = ours.make("u4", 40_000, distribution, seed=chunks)
+    order, samples = Order(array.dtype), 500
+    sizes = [len(part) for part in np.array_split(array, chunks)]
+    answers = [numpy_ops.probe(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)]
+    ranks = np.arange(1, 4) * len(array) // 4
+    bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
+    # Twice a sample's distance in every chunk, for each boundary.
+    assert (bounds.last - bounds.first).sum() <= len(ranks) * 2 * (len(array) / samples + chunks)
+
+
+def test_two_heavy_keys_side_by_side_leave_little_in_question():
+    # The boundary lies within a few keys of where one key ends and the next begins; not every chunk has both.
+    order = Order(np.dtype("u4"))
+    blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
+    blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
+    runs = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
+    answers = [numpy_ops.probe(run, None, order, samples=20) for run in runs]
+    for rank in (29_985, 29_990, 29_995):
+        bounds = bound_cuts(answers, np.array([rank]), numpy_ops.key_order(order))
+        assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
+
+
+def test_a_fingerprint_is_of_the_content():
+    order = Order(np.dtype("i8"))
+
+    def answer(keys):
+        return numpy_ops.probe(numpy_ops.local_sort(np.array(keys), (), order, positions=False), None, order, samples=9)
+
+    assert fingerprint(answer([3, 1, 2])) == fingerprint(answer([1, 2, 3]))
+    assert len({fingerprint(answer(keys)) for keys in ([1, 2, 3], [1, 2, 4], [1, 2], [1, 1, 3])}) == 4
+
+
+# Tasks.
+
+
+def own_tasks(darr):
+    return [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith("sort")]
+
+
+@pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 92)])
+def test_tasks_on_four_gpus(chunks, tasks):
+    # What the module says.
+    plan = make_plan(
+        Order(np.dtype("u4")),
+        (GIB // 4 // chunks,) * chunks,
+        (GIB // 4 // chunks,) * chunks,
+        method="auto",
+        exchange="device",
+        workers=Workers(4, 140 * GIB, devices=True),
+        groups=None,
+        companion_bytes=0,
+    )
+    assert plan.num_tasks == tasks
+    assert plan.rounds == 0
+    assert len(plan.sources) == len(plan.runs) == min(4, chunks)
+    assert not plan.scans
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())
+def test_bundles_hold_each_chunk_once(sizes, workers, data):
+    places = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    memory = data.draw(st.none() | st.integers(32 * 8, 32 * 8 * 300))
+    bundles = bundle_chunks(sizes, 8, Workers(workers, memory, True), places)
+    assert sorted(chunk for bundle in bundles for chunk in bundle) == list(range(len(sizes)))
+    assert all(list(bundle) == sorted(bundle) and bundle for bundle in bundles)
+    for bundle in bundles:
+        if places:
+            assert len({places[chunk] for chunk in bundle}) == 1
+            assert len(bundle) == 1 or memory is None or sum(sizes[chunk] for chunk in bundle) * 8 <= memory / 32
+
+
+def test_bundles_of_unknown_sizes_are_single_chunks():
+    assert bundle_chunks([np.nan] * 3, 8, Workers(2), []) == ((0,), (1,), (2,))
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
+def test_runs_are_of_chunks_that_may_be_joined(sizes, alike, data):
+    places = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    bundles = bundle_chunks(sizes, 8, Workers(3, 32 * 8 * 200, True), places)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_groups, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
+        runs, sources = join_chunks(bundles, sizes, alike)
+        for run in runs:
+            assert len(run) == 1 or sum(sizes[chunk] for chunk in run) <= plan_groups.MOST_RUN_KEYS
+    assert sorted(runs) == list(runs)
+    assert [tuple(chunk for run in numbers for chunk in runs[run]) for numbers in sources] == list(bundles)
+    if not alike:
+        assert all(run == tuple(range(run[0], run[-1] + 1)) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("order", "companion_bytes", "presorted", "runs"),
+    [
+        (Order(np.dtype("f4")), 0, False, ((0, 2), (1, 3))),
+        (Order(np.dtype("i4"), stable=True), 0, False, ((0, 2), (1, 3))),
+        (Order(np.dtype("f4"), stable=True), 0, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("i4")), 4, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("S3")), 0, False, ((0,), (1,), (2,), (3,))),
+        (Order(np.dtype("f4")), 0, True, ((0,), (1,), (2,), (3,))),
+    ],
+)
+def test_chunks_that_go_round_the_workers_are_joined_where_nobody_can_tell(order, companion_bytes, presorted, runs):
+    options = {"method": "auto", "exchange": "device", "groups": None, "places": list("abab")}
+    options |= {"companion_bytes": companion_bytes, "presorted": presorted, "workers": Workers(2, GIB, True)}
+    assert make_plan(order, (10,) * 4, (10,) * 4, **options).runs == runs
+
+
+@pytest.mark.parametrize("chunks", [10, 5000])
+def test_samples_are_bounded(chunks):
+    plan = make_plan(
+        Order(np.dtype("u8")),
+        (1 << 20,) * chunks,
+        (1 << 20,) * chunks,
+        method="auto",
+        exchange="device",
+        workers=Workers(8, 64 * GIB, devices=True),
+        groups=None,
+        companion_bytes=8,
+    )
+    assert 1 <= plan.samples * len(plan.runs) <= max(DEVICE_SAMPLES, chunks)
+    assert plan.group_bytes <= 64 * GIB / 8
+
+
+@pytest.mark.parametrize(("chunks", "groups"), [(2, 4), (4, 4), (6, 6), (8, 8), (64, 8)])
+def test_chunks_are_only_cut_for_gpus_that_have_none(chunks, groups):
+    sizes = (4 * GIB // chunks,) * chunks
+    options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
+    plan = make_plan(Order(np.dtype("u4")), sizes, sizes, workers=Workers(4, 140 * GIB, devices=True), **options)
+    assert len(plan.groups) == groups
+
+
+def test_groups_of_large_data_fit_a_device():
+    sizes = (1 << 30,) * 36
+    plan = make_plan(
+        Order(np.dtype("u8")),
+        sizes,
+        sizes,
+        method="auto",
+        exchange="device",
+        workers=Workers(4, 140 * GIB, devices=True),
+        groups=None,
+        companion_bytes=0,
+    )
+    # 72 GiB on each of four devices: three groups beside the keys still fit.
+    assert plan.group_bytes * 4 + 72 * GIB <= 140 * GIB
+
+
+# The whole exchange.
+
+
+@given(st.data())
+def test_any_chunking_gives_the_same_bits(data):
+    array = data.draw(ours.arrays(sizes=st.integers(0, 120)))
+    options = {**data.draw(ours.options(array.dtype)), "exchange": "device"}
+    (chunks,), (out,) = data.draw(ours.chunkings(array.shape)), data.draw(ours.chunkings(array.shape))
+    with groups(data.draw(st.none() | st.integers(1, 6))), dask.config.set(num_workers=data.draw(st.integers(1, 5))):
+        x = ours.dask_array(array, chunks, unknown=data.draw(st.booleans()))
+        found = dask_gpusort.sort(x, stable=True, chunks=None if np.isnan(x.shape[0]) else out, **options)
+        positions = dask_gpusort.argsort(x, **options)
+        wanted = oracle.argsort(array, descending=options["descending"])
+        oracle.assert_same_bits(computed(positions), wanted)
+        oracle.assert_same_bits(computed(found), array[wanted])
+        if not np.isnan(x.shape[0]):
+            check_sizes(found)
+
+
+def test_placed_chunks_are_sorted_where_they_are(on_cluster):
+    distributed = pytest.importorskip("distributed")
+    array = ours.make("f4", 6_000, "special")
+    addresses = list(on_cluster.scheduler_info(n_workers=-1)["workers"])
+    name = "placed-input"
+    blocks = {
+        (name, chunk): on_cluster.submit(
+            np.array, array[1000 * chunk : 1000 * (chunk + 1)], key=(name, chunk), workers=[addresses[chunk % 2]]
+        )
+        for chunk in range(6)
+    }
+    distributed.wait(list(blocks.values()))
+    x = da.Array(blocks, name, ((1000,) * 6,), dtype=array.dtype)
+    with groups(3):
+        found, positions = (
+            one(x, exchange="device", **more)
+            for one, more in ((dask_gpusort.sort, {"stable": True}), (dask_gpusort.argsort, {}))
+        )
+        assert "of 2 bundles" in dask_gpusort.explain(x, exchange="device")
+        oracle.assert_same_bits(found.compute(), oracle.sort(array))
+        oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
+
+
+@pytest.mark.parametrize("chunks", [6, 16])
+def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
+    array = ours.make("f4", 6_000, "special")
+    x = da.from_array(array, chunks=6_000 // chunks)
+    with groups(3):
+        plain = dask_gpusort.sort(x, stable=True, exchange="device")
+        monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: True)
+        found = dask_gpusort.sort(x, stable=True, exchange="device")
+        told = dask_gpusort.explain(x, exchange="device", stable=True)
+    assert "all cut up before a group is finished" in told
+    freed = [key for key in own_tasks(found) if key[0].startswith("sort-freed")]
+    assert len(own_tasks(found)) - len(own_tasks(plain)) == len(freed) > 0
+    number = dask.order.order(dict(found.__dask_graph__()))
+    last_cut = max(place for key, place in number.items() if str(key[0]).startswith("sort-scatter"))
+    assert all(last_cut < place for key, place in number.items() if str(key[0]).startswith("sort-merge"))
+    oracle.assert_same_bits(found.compute(), oracle.sort(array))
+
+
+def test_data_are_large_that_a_gpu_does_not_hold_twice():
+    sizes = (1 << 28,) * 16
+    # Of 16 GiB on each; in too little memory fragments leave no room.
+    for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
+        options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
+        plan = make_plan(Order(np.dtype("u8")), sizes, sizes, workers=Workers(2, memory, True), **options)
+        assert plan.apart == apart
+
+
+def made_bundles(array, sizes, plan):
+    blocks = np.split(array, np.cumsum(sizes)[:-1])
+    return [
+        device_exchange.sort_bundle(
+            [[[blocks[chunk]] for chunk in plan.runs[run]] for run in numbers], numbers, plan.order, plan.samples, False
+        )
+        for numbers in plan.sources
+    ]
+
+
+def small_plan(array, sizes, count=3):
+    options = {"method": "auto", "exchange": "device", "workers": Workers(2), "groups": count, "companion_bytes": 0}
+    return make_plan(Order(array.dtype), sizes, sizes, **options)
+
+
+def test_slabs_have_memory_of_their_own():
+    array, sizes = ours.make("i8", 300), (100, 100, 100)
+    plan = small_plan(array, sizes)
+    bundles = made_bundles(array, sizes, plan)
+    told = [device_exchange.take_answers(bundle) for bundle in bundles]
+    before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
+    for group in range(3):
+        mine = [device_exchange.cut_slab(bundle, told, group, plan) for bundle in bundles]
+        for slab in mine:
+            assert not any(np.shares_memory(slab.keys, run.keys) for bundle in bundles for run in bundle.runs)
+        copies = [slab.keys.copy() for slab in mine]
+        device_exchange.merge_slabs(mine, told, group, plan, Finish(plan.order, True, False))
+        # Distributed may have the slab for another task that is computed again.
+        assert all((slab.keys == copy).all() for slab, copy in zip(mine, copies, strict=True))
+    assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
+
+
+def test_a_chunk_that_changed_is_refused():
+    array, sizes = ours.make("i8", 300), (100, 100, 100)
+    plan = small_plan(array, sizes)
+    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
+        bundle = made_bundles(changed, sizes, plan)[0]
+        with pytest.raises(RuntimeError, match="persist"):
+            device_exchange.cut_slab(bundle, told, 0, plan)
+    short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
+    with pytest.raises(RuntimeError, match="received 1 keys where"):
+        device_exchange.merge_slabs(short, told, 0, plan, Finish(plan.order, True, False))
+
+
+def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
+    array = ours.make("i8", 300)
+    plan = small_plan(array, (100, 100, 100))
+    assert (0, 1) in plan.runs or (1, 2) in plan.runs
+    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
+    with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
+        device_exchange.bounds_of(told, plan)
+
+
+def test_the_scan_is_done_once_a_process_and_again_for_other_answers():
+    array, sizes = ours.make("i8", 300), (100, 100, 100)
+    plan = small_plan(array, sizes)
+    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    first = device_exchange.bounds_of(told, plan)
+    assert device_exchange.bounds_of(list(told), plan) is first
+    others = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    assert device_exchange.bounds_of(others, plan) is not first
+    assert (device_exchange.bounds_of(others, plan).first == first.first).all()
+
+
+# Travelling.
+
+
+@pytest.fixture
+def pretended_device(monkeypatch):
+    """NumPy arrays that the wire takes for CuPy's."""
+    buffers = SimpleNamespace(
+        as_buffer=lambda array: np.ascontiguousarray(array).reshape(-1).view("u1"),
+        as_host_buffer=lambda array: memoryview(np.ascontiguousarray(array).reshape(-1).view("u1")),
+        from_buffer=lambda buffer, dtype, shape: np.frombuffer(buffer, dtype).reshape(shape),
+        empty=lambda dtype, shape: np.empty(shape, dtype),
+    )
+    monkeypatch.setattr(serialization, "library_of", lambda array: "cupy")
+    monkeypatch.setattr(serialization, "_buffers", lambda: buffers)
+
+
+def made_run(size=5):
+    return Run(np.arange(size, dtype="u4"), (np.ones((size, 2), "f4"), np.zeros(size, "?")))
+
+
+@pytest.mark.parametrize("family", ["cuda", "dask"])
+@pytest.mark.parametrize("size", [0, 5])
+def test_runs_on_a_device_travel_as_frames(pretended_device, family, size):
+    protocol = pytest.importorskip("distributed.protocol")
+    msgpack = pytest.importorskip("msgpack")
+    serialization.register()
+    header, frames = protocol.serialize(made_run(size), serializers=(family,), on_error="raise")
+    assert header["serializer"] == family
+    assert len(frames) == (3 if size else 0)
+    # As the comms do: tuples for lists, and frames that are buffers.
+    header = msgpack.loads(msgpack.dumps(header), use_list=False)
+    back = protocol.deserialize(header, frames)
+    for one, other in zip(back.arrays, made_run(size).arrays, strict=True):
+        oracle.assert_same_bits(one, other)
+
+
+def test_bundles_on_a_device_travel_as_frames(pretended_device):
+    protocol = pytest.importorskip("distributed.protocol")
+    array, sizes = ours.make("i8", 300), (100, 150, 50)
+    for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
+        header, frames = protocol.serialize(bundle, serializers=("cuda", "pickle"), on_error="raise")
+        assert header["serializer"] == "cuda"
+        assert len(frames) == len(bundle.runs)
+        back = protocol.deserialize(header, frames)
+        assert back.numbers == bundle.numbers
+        assert [fingerprint(answer) for answer in back.answers] == [fingerprint(answer) for answer in bundle.answers]
+        for one, other in zip(back.runs, bundle.runs, strict=True):
+            oracle.assert_same_bits(one.keys, other.keys)
+
+
+def test_runs_on_the_host_are_pickled_without_a_copy():
+    protocol = pytest.importorskip("distributed.protocol")
+    serialization.register()
+    run = made_run()
+    header, frames = protocol.serialize(run, serializers=("cuda", "dask", "pickle"), on_error="raise")
+    assert header["serializer"] == "pickle"
+    assert len(frames) == 1 + len(run.arrays)
+    oracle.assert_same_bits(protocol.deserialize(header, frames).keys, run.keys)
+
+
+def test_dask_cuda_is_told_what_to_spill(monkeypatch):
+    told = {}
+    dispatch = SimpleNamespace(register=lambda cls: lambda function: told.update({cls: function}))
+    monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "dask_cuda.is_device_object", SimpleNamespace(is_device_object=dispatch))
+    monkeypatch.setattr(serialization, "_known_to_distributed", set())
+    pytest.importorskip("distributed")
+    serialization.register()
+    assert set(told) >= {Run, device_exchange.Bundle}
+    assert told[Run](made_run()) is False
+
+
+def test_sizes_of_bundles_are_known():
+    array, sizes = ours.make("i8", 30_000), (10_000, 20_000)
+    for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
+        held = sum(run.nbytes for run in bundle.runs)
+        assert held <= dask.sizeof.sizeof(bundle) <= 1.5 * held + 4_000
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+@pytest.mark.parametrize(
+    "made_of", [lambda x: x[x > 2], lambda x: x[x > 2] * 2, lambda x: x.reshape(2, -1)[x.reshape(2, -1) > 2]]
+)
+def test_a_mask_hides_the_library_of_chunks_and_their_graph_tells_it(made_of):
+    source = da.from_array(np.arange(12.0), chunks=3)
+    found = made_of(source)
+    assert chunk_library(found) == "numpy"
+    for layer in found.dask.layers.values():  # as it is where the source's chunks are CuPy's
+        about = layer.collection_annotations
+        if not np.isnan(about["shape"]).any():
+            about["chunk_type"] = "cupy.ndarray"
+    assert chunk_library(found) == "cupy"
+    assert chunk_library(source * 2) == "numpy"
+
+
+@pytest.mark.parametrize("own", [None, 48 * GIB])
+@pytest.mark.parametrize("reported", [0, 64 * GIB])
+def test_gpus_are_what_the_workers_report(monkeypatch, reported, own):
+    monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
+    worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
+    info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
+    client = SimpleNamespace(scheduler_info=lambda n_workers: info, asynchronous=False)
+    found = workers_in_use("distributed", client, "cupy")
+    assert found == Workers(threads=2, memory=reported or own, devices=True)
+    # Without NVML nothing is reported.
+    info["workers"] = {"one": {"nthreads": 1, "memory_limit": GIB}}
+    assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=own, devices=True)

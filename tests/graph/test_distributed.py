@@ -1,0 +1,377 @@
+"""On a cluster: both exchanges, the same bits as anywhere else, and workers that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import groups
+
+import dask_gpusort
+from dask_gpusort.graph import p2p
+
+distributed = pytest.importorskip("distributed")
+
+EXCHANGES = ("p2p", "tasks", "device")
+ON_CLUSTER = ("auto", *EXCHANGES, "gather")
+
+#: NumPy's own pickle forgets the byte order of dates, in which the input travels.
+TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
+
+#: A graph takes some tenths of a second on a cluster: fewer examples, as the chunks' own work is tested elsewhere.
+few = settings(
+    max_examples=8, suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture
+def client(on_cluster):
+    return on_cluster
+
+
+def test_p2p_is_chosen_and_fits(client):
+    assert p2p.unavailable() is None
+    x = da.zeros(100, chunks=10)
+    used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device")}}
+    for asked, used in used_for.items():
+        assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
+
+
+def test_an_asynchronous_client_is_given_what_was_built():
+    array = ours.make("i8", 600, "few")
+    x = da.from_array(array, chunks=50)
+
+    async def sorted_by_it():
+        settings_of_cluster = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
+        async with (
+            distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
+            distributed.Client(cluster, asynchronous=True) as client,
+        ):
+            assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+            return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
+
+    found, places = asyncio.run(sorted_by_it())
+    oracle.assert_same_bits(found, np.sort(array))
+    np.testing.assert_array_equal(places, np.argsort(array, kind="stable"))
+
+
+def test_no_client_where_one_is_asked_for():
+    with dask.config.set(scheduler="distributed"), pytest.raises(RuntimeError, match="no Client"):
+        dask_gpusort.sort(da.zeros(100, chunks=10))
+
+
+def test_without_the_engine_tasks_are_used_and_p2p_is_refused(client):
+    x = da.from_array(ours.make("i8", 200), chunks=20)
+    with mock.patch.object(p2p, "_mismatch", "another version"):
+        assert "tasks" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+        with pytest.raises(ValueError, match=r"another version.*exchange='auto'"):
+            dask_gpusort.sort(x, exchange="p2p")
+        oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
+
+
+# The cluster is the same for all examples.
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_sort_and_argsort(client, exchange, data):
+    array = data.draw(ours.arrays())
+    options = {**data.draw(ours.options(array.dtype)), "exchange": exchange}
+    chunks = data.draw(ours.chunkings(array.shape))
+    unknown = data.draw(st.booleans())
+    with groups(data.draw(st.integers(1, 6))):
+        x = ours.dask_array(array, chunks, unknown=unknown)
+        found = dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options)
+        got, positions = dask.compute(*found)
+    wanted = oracle.argsort(array, descending=options["descending"])
+    oracle.assert_same_bits(positions, wanted)
+    oracle.assert_same_bits(got, array[wanted])
+
+
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_values(client, exchange, data):
+    keys = data.draw(ours.arrays(dtypes=["i4", "f4", "S5", "c16", "M8[ns]"]))
+    dtype = data.draw(st.sampled_from(TRAVELLING))
+    values = ours.make(dtype, len(keys)), np.arange(3 * len(keys)).reshape(-1, 3)
+    with groups(data.draw(st.integers(1, 6))):
+        arrays = [ours.dask_array(array, data.draw(ours.chunkings(array.shape))) for array in (keys, *values)]
+        got = dask.compute(*dask_gpusort.sort_by_key(*arrays, exchange=exchange))
+    positions = oracle.argsort(keys)
+    for one, array in zip(got, (keys, *values), strict=True):
+        oracle.assert_same_bits(one, array[positions])
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ids=str)
+def test_the_same_bits_as_on_threads(client, dtype):
+    # Not stable, where the order of equal keys is nobody's but must not depend on who sorts.
+    array = ours.make(dtype, 400, "special")
+    with groups(5):
+        with dask.config.set(scheduler="threads"):
+            wanted = dask_gpusort.sort(ours.dask_array(array, 37)).compute()
+        for exchange in ON_CLUSTER:
+            oracle.assert_same_bits(dask_gpusort.sort(ours.dask_array(array, 61), exchange=exchange).compute(), wanted)
+
+
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("method", ["radix", "merge"])
+def test_exact_sizes_for_every_distribution(client, method, exchange, distribution):
+    array = ours.make("i8", 5000, distribution)
+    with groups(7):
+        x = da.from_array(array, chunks=333)
+        found = dask_gpusort.sort(x, chunks=((1, 0, 2999, 2000),), exchange=exchange, method=method)
+    blocks = dask.compute(*found.to_delayed())
+    assert [len(block) for block in blocks] == [1, 0, 2999, 2000]
+    oracle.assert_same_bits(np.concatenate(blocks), np.sort(array))
+
+
+@few
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@given(data=st.data())
+def test_several_keys(client, exchange, data):
+    keys = data.draw(ours.several())
+    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    chunks = data.draw(ours.chunkings(keys[0].shape))
+    with groups(data.draw(st.integers(1, 6))):
+        arrays = [ours.dask_array(key, chunks) for key in keys]
+        got = dask_gpusort.lexsort(arrays, descending=directions, exchange=exchange).compute()
+    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_an_order_of_the_users(client, exchange):
+    array = ours.make("i4", 3000)
+    by = array[np.argsort(array % 100, kind="stable")]
+    with groups(5):
+        x = da.from_array(array, chunks=400)
+        found = dask_gpusort.sort(x, less=lambda a, b: a % 100 < b % 100, exchange=exchange)
+        oracle.assert_same_bits(found.compute(), by)
+        merged = dask_gpusort.merge_sorted(found, found, key=lambda block: block % 100, exchange=exchange)
+        wanted = np.concatenate([by, by])
+        oracle.assert_same_bits(merged.compute(), wanted[np.argsort(wanted % 100, kind="stable")])
+        assert dask_gpusort.is_sorted(merged, key=lambda block: block % 100).compute()
+
+
+@pytest.mark.parametrize("exchange", ON_CLUSTER)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_several_dimensions(client, exchange, axis):
+    array = ours.make("f4", 96, "special").reshape(8, 12)
+    for limit in ("128MiB", "8B"):
+        with dask.config.set({"array.chunk-size": limit}):
+            x = da.from_array(array, chunks=(2, 3))
+            found = dask_gpusort.sort(x, axis, stable=True, exchange=exchange)
+            oracle.assert_same_bits(found.compute(), oracle.sort(array, axis))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_persist_and_parts(client, exchange):
+    array = ours.make("i8", 1000)
+    wanted = np.sort(array)
+    with groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange)
+    oracle.assert_same_bits(found.blocks[0].compute(), wanted[:90])
+    oracle.assert_same_bits(found.blocks[-1].compute(), wanted[990:])
+    kept = found.persist()
+    distributed.wait(kept)
+    oracle.assert_same_bits(kept.compute(), wanted)
+    oracle.assert_same_bits(kept[100:200].compute(), wanted[100:200])
+    # Again after it was forgotten, under the same names.
+    del kept
+    oracle.assert_same_bits(found.compute(), wanted)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_two_sorts_at_once(client, exchange):
+    arrays = [ours.make("i8", 1000, seed=seed) for seed in (1, 2)]
+    with groups(4):
+        found = [dask_gpusort.sort(da.from_array(array, chunks=90), exchange=exchange) for array in arrays]
+        both = dask.compute(*found, found[0] + found[1])
+    for got, array in zip(both, arrays, strict=False):
+        oracle.assert_same_bits(got, np.sort(array))
+    oracle.assert_same_bits(both[2], np.sort(arrays[0]) + np.sort(arrays[1]))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_sort_of_a_sort(client, exchange):
+    array = ours.make("i4", 1000, "few")
+    with groups(3):
+        once = dask_gpusort.argsort(da.from_array(array, chunks=90), exchange=exchange)
+        twice = dask_gpusort.argsort(once, exchange=exchange)
+    oracle.assert_same_bits(twice.compute(), np.argsort(np.argsort(array, kind="stable")))
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_the_graph_travels_unfused_and_fused(client, exchange, fuse):
+    array = ours.make("i8", 500)
+    with dask.config.set({"optimization.fuse.active": fuse}), groups(3):
+        found = dask_gpusort.sort(da.from_array(array, chunks=60) + 1, exchange=exchange) - 1
+        oracle.assert_same_bits(found.compute(), np.sort(array))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_errors_of_the_data_come_to_the_user(client, exchange):
+    short = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
+    mixed = da.from_array(ours._objects([3, 1, "x", 2]), chunks=2, name=False)
+    with groups(2):
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            dask_gpusort.sort(short, exchange=exchange).compute()
+        with pytest.raises(TypeError, match="could not compare"):
+            dask_gpusort.sort(mixed, exchange=exchange).compute()
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("make", [lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("u4")])
+def test_chunks_that_are_not_what_the_meta_says(client, exchange, make):
+    x = da.arange(12, chunks=3).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
+    with groups(2), pytest.raises(TypeError, match="where its array says"):
+        dask_gpusort.sort(x, exchange=exchange).compute()
+
+
+def test_a_client_that_is_not_the_default_is_used_if_it_computes(cluster_client):
+    # Built without it: the exchange of threads, which a cluster can run all the same.
+    array = ours.make("i8", 500)
+    with groups(3):
+        found = dask_gpusort.sort(da.from_array(array, chunks=60))
+    oracle.assert_same_bits(cluster_client.compute(found, sync=True), np.sort(array))
+
+
+# Workers that are lost.
+
+
+class KillAt(distributed.WorkerPlugin):
+    """Kills the worker's process, by SIGKILL and once in all, as soon as it has finished a task of some name."""
+
+    name = "kill-at"
+
+    def __init__(self, prefix, flag, after):
+        self.prefix, self.flag, self.after = prefix, str(flag), after
+
+    def setup(self, worker):
+        self.seen = 0
+
+    def transition(self, key, start, finish, **kwargs):
+        name = key[0] if isinstance(key, tuple) else key
+        if finish != "memory" or not name.startswith(self.prefix):
+            return
+        self.seen += 1
+        if self.seen < self.after:
+            return
+        try:
+            os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """A cluster of two processes that are started again when they die."""
+    config = {
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.comm.retry.count": 0,
+        "distributed.deploy.lost-worker-timeout": "120s",
+        "distributed.comm.timeouts.connect": "20s",
+    }
+    with (
+        dask.config.set(config),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+STAGES = {
+    "p2p": [
+        "sort-local",
+        "sort-count",
+        "sort-sum",
+        "sort-scan",
+        "sort-cut",
+        "sort-scatter",
+        "shuffle-barrier",
+        "sort-merge",
+        "output",
+    ],
+    "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-slab", "sort-merge", "output"],
+    "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
+}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "stage", "method"),
+    [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
+    + [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")],
+)
+def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
+    # Of the device exchange: as for more runs, and for more data.
+    monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
+    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: stage == "sort-freed")
+    client = processes
+    client.wait_for_workers(2, timeout=60)
+    flag = tmp_path / "killed"
+    array = ours.make("f8", 40_000, "zipf", seed=len(stage))
+    with (
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
+        groups(6, (8, 1 << 16)),
+    ):
+        x = da.from_array(array, chunks=2000).map_blocks(np.negative)
+        found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
+        prefix = found.name if stage == "output" else stage
+        client.register_plugin(KillAt(prefix, flag, after=1 if stage in ("sort-scan", "shuffle-barrier") else 2))
+        try:
+            got = client.compute(found, retries=3).result(timeout=120)
+        finally:
+            client.wait_for_workers(2, timeout=60)
+            client.unregister_worker_plugin(KillAt.name)
+    assert flag.exists(), "no worker was killed"
+    oracle.assert_same_bits(got, oracle.sort(-array))
+
+
+def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
+    client = processes
+    client.wait_for_workers(2, timeout=60)
+
+    def block(block_id):
+        # Shorter each time: what was counted is not what comes again.
+        number = block_id[0]
+        times = len(list(tmp_path.glob(f"block-{number}-*")))
+        (tmp_path / f"block-{number}-{times}").touch()
+        return np.arange(1000 - times)
+
+    refused = 0
+    for exchange in EXCHANGES:
+        for mark in tmp_path.iterdir():
+            mark.unlink()
+        with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
+            x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
+            found = dask_gpusort.sort(x, exchange=exchange)
+            client.register_plugin(KillAt("sort-scatter", tmp_path / "killed", after=1))
+            try:
+                got = client.compute(found, retries=1).result(timeout=120)
+            except (RuntimeError, ValueError) as error:
+                # Found in the exchange; or by the sizes, where what was counted is lost too.
+                assert re.search("(?i)persist", str(error)), error
+                refused += 1
+            else:
+                # The worker that died had a piece to move, but none of the chunks.
+                assert not list(tmp_path.glob("block-*-1")), "a chunk that changed was not noticed"
+                np.testing.assert_array_equal(got, np.sort(np.tile(np.arange(1000), 8)))
+            finally:
+                client.wait_for_workers(2, timeout=60)
+                client.unregister_worker_plugin(KillAt.name)
+        assert (tmp_path / "killed").exists(), "no worker was killed"
+    assert refused

@@ -1,0 +1,391 @@
+"""Graphs: nothing is computed while they are built, they are small, and every stage does what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import time
+from itertools import pairwise
+
+import cloudpickle
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import collections_to_expr
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph import cuts as cut_stage
+from dask_gpusort.graph import exchange as exchange_stage
+from dask_gpusort.graph.cut_runs import cut_run
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Workers, counting, make_plan
+
+EXCHANGES = ("gather", "tasks", "device")
+#: Those that get exact cuts; for the other see `test_slabs`.
+CUT_EXACTLY = ("gather", "tasks")
+
+
+def tasks_of(darr):
+    return dict(darr.__dask_graph__())
+
+
+def own_tasks(darr):
+    """Tasks of the sort, without those that make the input."""
+    return [
+        key for key in tasks_of(darr) if str(key[0] if isinstance(key, tuple) else key).startswith(("sort", "argsort"))
+    ]
+
+
+def touched(darr):
+    """Fails as soon as a chunk is computed."""
+
+    def fail(block):
+        if block.size:
+            raise AssertionError("a chunk was computed")
+        return block
+
+    return darr.map_blocks(fail, dtype=darr.dtype, meta=darr._meta)
+
+
+BUILD = {
+    "sort": lambda x: [dask_gpusort.sort(x)],
+    "stable": lambda x: [dask_gpusort.sort(x, stable=True, descending=True)],
+    "argsort": lambda x: [dask_gpusort.argsort(x)],
+    "values": lambda x: dask_gpusort.sort_by_key(x, x + 1, da.stack([x, x], axis=1)),
+    "key": lambda x: [dask_gpusort.sort(x, key=lambda block: -block)],
+    "keys": lambda x: [dask_gpusort.sort(x, key=lambda block: (-block, block))],
+    "less": lambda x: [dask_gpusort.sort(x, less=np.less)],
+    "lexsort": lambda x: [dask_gpusort.lexsort((x, x), descending=[True, False])],
+    "merge_sorted": lambda x: [dask_gpusort.merge_sorted(x, x)],
+    "is_sorted": lambda x: [dask_gpusort.is_sorted(x)],
+    "chunks": lambda x: [dask_gpusort.sort(x, chunks=7)],
+    "unknown": lambda x: [dask_gpusort.sort(x[x > 0])],
+    "dimensions": lambda x: [dask_gpusort.sort(da.stack([x, x]), axis) for axis in (0, 1, None)],
+    "explain": lambda x: dask_gpusort.explain(x) and [x],
+}
+
+
+@pytest.mark.parametrize("build", BUILD.values(), ids=BUILD.keys())
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_building_computes_nothing(build, exchange, raise_if_computes):
+    with raise_if_computes(), dask.config.set({"gpusort.exchange": exchange}), groups(4):
+        built = build(touched(da.ones(100, chunks=9)))
+        for darr in built:
+            tasks_of(darr)
+    with pytest.raises(AssertionError, match="a chunk was computed"):
+        computed(built[0])
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("count", [None, 128])
+def test_a_thousand_chunks_are_a_small_graph_built_quickly(exchange, count):
+    x = da.zeros(1024 * 50_000, chunks=50_000, dtype="i8")
+    fastest = np.inf
+    # The best of three, as the machine may have other work.
+    for attempt in range(3):
+        start = time.perf_counter()
+        with groups(count):
+            found = dask_gpusort.sort(x, exchange=exchange, descending=bool(attempt % 2))
+        tasks = tasks_of(found)
+        fastest = min(fastest, time.perf_counter() - start)
+    assert fastest < 1.5
+    assert len(tasks) < 20_000
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("find", [dask_gpusort.sort, dask_gpusort.argsort])
+def test_tasks_grow_with_the_chunks_and_not_with_their_square(exchange, find):
+    counts = {}
+    for chunks in (1000, 10_000):
+        with groups(64):
+            counts[chunks] = len(own_tasks(find(da.zeros(chunks * 10, chunks=10), exchange=exchange)))
+    assert counts[10_000] <= 10.5 * counts[1000]
+    # A task or two a stage for each chunk; with exchange by tasks, one slab a bundle of 16 chunks and group.
+    assert counts[10_000] <= (6 if exchange == "gather" else 6 + 64 / 16 + 1) * 10_000
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("method", ["radix", "merge"])
+@given(data=st.data())
+def test_the_plan_counts_the_tasks(exchange, method, data):
+    size = data.draw(st.integers(2, 300))
+    x = da.zeros(size, chunks=data.draw(st.integers(1, size - 1)), dtype="i4")
+    with groups(data.draw(st.integers(1, 20))):
+        found = dask_gpusort.sort(x, exchange=exchange, method=method)
+        text = dask_gpusort.explain(x, exchange=exchange, method=method)
+    (line,) = [line for line in text.splitlines() if line.startswith("tasks")]
+    assert int(line.split()[1].replace(",", "")) == len(own_tasks(found))
+
+
+@pytest.mark.parametrize("exchange", CUT_EXACTLY)
+@pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
+def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, monkeypatch):
+    # A table so small that a tree of several levels must keep few of the answers.
+    monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
+    chunks, size = 1100, 40
+    array = ours.make(dtype, chunks * size)
+    plan = plan_of(array, (size,) * chunks, exchange, count=6)
+    assert len(plan.tree) == 3
+    assert plan.table_bytes <= 1 << 18
+    runs = sorted_runs(array, (size,) * chunks, plan.order)
+    tasks, _ = cut_stage.find_cuts("token", plan, list(runs))
+    values = dict(runs)
+    read = {}
+    for key, task in tasks.items():
+        values[key] = task({name: values[name] for name in task.dependencies})
+        if key[0] != "sort-count-token":
+            read[key] = sum(table_bytes(values[name]) for name in task.dependencies)
+    assert 0 < max(read.values()) <= plan.table_bytes
+    # Far less than all that the chunks answer, which is what one task would have to read.
+    answers = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
+    assert max(read.values()) < answers / 4
+
+
+def table_bytes(value):
+    """Bytes of all arrays in what a task of the counting gives."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, list):
+        return sum(map(table_bytes, value))
+    return sum(map(table_bytes, vars(value).values())) if dataclasses.is_dataclass(value) else 0
+
+
+@pytest.mark.parametrize("method", ["radix", "merge"])
+def test_rounds_do_not_grow_with_the_chunks(method):
+    counts = {}
+    for chunks in (100, 10_000, 100_000):
+        sizes = (50_000,) * chunks
+        counts[chunks] = plan_of(np.empty(0, "i8"), sizes, "p2p", method=method, count=128).rounds
+    assert set(counts.values()) == {1}
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_dependencies_of_a_task_stay_small(exchange):
+    # A task that waits for every whole chunk would hold the whole array on one worker.
+    with groups(16):
+        found = dask_gpusort.sort(da.zeros(400 * 10, chunks=10), exchange=exchange)
+    if exchange == "tasks":
+        graph = tasks_of(found)
+        for key, task in graph.items():
+            runs = [name for name in task.dependencies if str(name[0]).startswith("sort-local")]
+            assert len(runs) <= 16, key
+
+
+def test_graphs_are_lazy_and_small_until_asked_for():
+    with groups(64):
+        found = dask_gpusort.sort(da.zeros(5000 * 10, chunks=10, dtype="i8"), exchange="tasks")
+    layers = found.__dask_graph__().layers
+    sorting = {name: layer for name, layer in layers.items() if name.startswith("sort")}
+    assert sorting
+    assert not any(layer.is_materialized() for layer in sorting.values())
+    # The plan lists the chunk sizes; nothing else grows with the chunks.
+    assert all(len(cloudpickle.dumps(layer)) < 40 * 5000 for layer in sorting.values())
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
+@pytest.mark.parametrize("materialised", [False, True])
+def test_graphs_travel(dumps, materialised):
+    array = ours.make("f8", 300, "special")
+    x = da.from_array(array, chunks=40)
+    with groups(4):
+        for exchange in EXCHANGES:
+            found = dask_gpusort.sort(x, exchange=exchange, stable=True)
+            if materialised:
+                tasks_of(found)
+            copy = pickle.loads(dumps(found))
+            assert copy.name == found.name
+            oracle.assert_same_bits(computed(copy), oracle.sort(array))
+
+
+@pytest.mark.parametrize("fuse", [False, True, None])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_with_and_without_fusion(fuse, exchange):
+    array = ours.make("i8", 300)
+    with dask.config.set({"optimization.fuse.active": fuse}), groups(4):
+        x = da.from_array(array, chunks=40) + 1
+        found = dask_gpusort.sort(x, exchange=exchange) - 1
+        oracle.assert_same_bits(computed(found), np.sort(array))
+
+
+def test_optimised_and_pickled_as_a_cluster_gets_it():
+    array = ours.make("i8", 300)
+    with dask.config.set({"optimization.fuse.active": False}), groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=40))
+        expression = pickle.loads(cloudpickle.dumps(collections_to_expr([found]).optimize()))
+        got = dask.get(dict(expression.__dask_graph__()), found.__dask_keys__())
+    oracle.assert_same_bits(np.concatenate(got), np.sort(array))
+
+
+def test_keys_have_names_that_a_dashboard_groups():
+    with groups(4):
+        names = {
+            dask.utils.key_split(key) for key in own_tasks(dask_gpusort.sort(da.zeros(90, chunks=9), exchange="tasks"))
+        }
+    assert {"sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-merge"} <= names
+    assert all(name.replace("-", "").isalpha() for name in names)
+
+
+def test_two_outputs_share_their_stages():
+    x = da.from_array(ours.make("i8", 100), chunks=10)
+    with groups(3):
+        first, second = dask_gpusort.sort_by_key(x, x)
+    shared = set(own_tasks(first)) & set(own_tasks(second))
+    # Only the chunks of the outputs are their own.
+    assert len(own_tasks(first)) - len(shared) == first.npartitions
+
+
+def test_a_part_needs_only_its_group():
+    with groups(10):
+        found = dask_gpusort.sort(da.zeros(1000, chunks=10), exchange="tasks")
+    part = found.blocks[0]
+    graph = tasks_of(dask.optimize(part)[0])
+    assert sum(str(key[0]).startswith("sort-merge") for key in graph if isinstance(key, tuple)) <= 1
+
+
+# The stages.
+
+
+def plan_of(array, chunks, exchange="gather", method="auto", out=None, count=3, stable=True, descending=False):
+    return make_plan(
+        Order(array.dtype, descending, stable),
+        chunks,
+        chunks if out is None else out,
+        method=method,
+        exchange=exchange,
+        workers=Workers(2),
+        groups=count,
+        companion_bytes=0,
+    )
+
+
+def sorted_runs(array, chunks, order):
+    """Chunks that have been sorted, as the tasks of the first stage leave them."""
+    blocks = [array[start:stop] for start, stop in pairwise(np.cumsum([0, *chunks]))]
+    return {
+        ("run", number): numpy_ops.local_sort(block, (), order, positions=False) for number, block in enumerate(blocks)
+    }
+
+
+def found_cuts(plan, runs):
+    """Boundaries and cuts, as the graph finds them, by chunk."""
+    tasks, found = cut_stage.find_cuts("token", plan, list(runs))
+    boundaries, *cuts = dask.get({**tasks, **runs}, [found.boundaries, *found.cuts])
+    first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
+    return boundaries, first, last
+
+
+@given(st.data(), ours.arrays(sizes=st.integers(1, 80)), st.integers(1, 6), st.booleans())
+def test_cuts_are_where_they_belong_in_every_dtype(data, array, count, descending):
+    (chunks,) = data.draw(ours.chunkings(array.shape))
+    method = data.draw(ours.options(array.dtype))["method"]
+    stable = data.draw(st.booleans())
+    plan = plan_of(array, chunks, method=method, count=count, stable=stable, descending=descending)
+    boundaries, first, last = found_cuts(plan, sorted_runs(array, chunks, plan.order))
+    assert first.shape == last.shape == (len(chunks), len(plan.groups) + 1)
+    assert (np.diff(first, axis=1) >= 0).all()
+    assert (first <= last).all()
+    np.testing.assert_array_equal(first[:, 0], 0)
+    np.testing.assert_array_equal(first[:, -1], chunks)
+    np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *chunks]))
+    ranks = cut_stage.boundary_ranks(plan, np.array(chunks))
+    np.testing.assert_array_equal(boundaries.ranks, [0, *ranks, len(array)])
+    assert (first.sum(axis=0) <= boundaries.ranks).all()
+    assert (boundaries.ranks <= last.sum(axis=0)).all()
+    if stable:
+        # What comes before a boundary is exactly what a stable sort puts there.
+        owner = np.repeat(np.arange(len(chunks)), chunks)[oracle.argsort(array, descending=descending)]
+        for boundary, rank in enumerate(ranks):
+            cut = np.bincount(owner[:rank], minlength=len(chunks))
+            assert (first[:, boundary + 1] <= cut).all()
+            assert (cut <= last[:, boundary + 1]).all()
+
+
+@given(
+    st.data(),
+    ours.arrays(sizes=st.integers(1, 80), dtypes=["i8", "f4", "S5", "c16"]),
+    st.sampled_from(CUT_EXACTLY),
+)
+def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
+    (chunks,) = data.draw(ours.chunkings(array.shape))
+    (out,) = data.draw(ours.chunkings(array.shape))
+    method = data.draw(ours.options(array.dtype))["method"]
+    plan = plan_of(array, chunks, exchange, method=method, out=out, count=data.draw(st.integers(1, 6)))
+    runs = sorted_runs(array, chunks, plan.order)
+    tasks, cuts = cut_stage.find_cuts("token", plan, list(runs))
+    merges = exchange_stage.exchange("token", plan, list(runs), cuts, Finish(plan.order, True, False))
+    got = dask.get({**tasks, **merges, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
+    ranks = [0, *cut_stage.boundary_ranks(plan, np.array(chunks)), len(array)]
+    wanted = oracle.sort(array)
+    for (part,), (start, stop) in zip(got, pairwise(ranks), strict=True):
+        oracle.assert_same_bits(part, wanted[start:stop])
+
+
+@pytest.mark.parametrize("exchange", CUT_EXACTLY)
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+def test_a_tree_of_several_levels_cuts_no_worse(exchange, distribution):
+    array = ours.make("i8", 40 * 40, distribution)
+    x = da.from_array(array, chunks=40)
+    with groups(9, (3, 1 << 15)):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(x, exchange=exchange)), np.sort(array))
+        positions = computed(dask_gpusort.argsort(x, exchange=exchange))
+    np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
+
+
+@given(st.data(), st.integers(2, 60), st.integers(1, 3))
+def test_further_rounds_narrow_the_cuts(data, size, rounds):
+    array = ours.make("i4", 8 * size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=size)
+    made = plan_of(array, (size,) * 8, count=4)
+    runs = sorted_runs(array, (size,) * 8, made.order)
+    in_question = []
+    for number in (rounds, rounds + 1):
+        plan = dataclasses.replace(made, rounds=number, samples=3, kept_samples=8, radix_bits=0)
+        _, first, last = found_cuts(plan, runs)
+        in_question.append((last - first).sum())
+    assert in_question[1] <= in_question[0]
+
+
+def test_a_group_of_the_wrong_length_is_refused():
+    array = np.array([0, 1, 2, 3], "u8")
+    order = Order(array.dtype)
+    plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
+    tasks, found = cut_stage.find_cuts("token", plan, ["run"])
+    boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries, found.cuts[0]])
+    assert cut_run(Run(array), 0, cuts, boundaries, order).bounds(1) == (2, 4)
+    # Another length; or as long, but the cut is not where the boundary's key would be.
+    for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
+        with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
+            cut_run(Run(np.array(changed, "u8")), 0, cuts, boundaries, order)
+    slab = Run(np.arange(1, dtype="u8")), (0,), (1,)
+    with pytest.raises(RuntimeError, match="received 1 keys where the cuts say 2"):
+        exchange_stage.merge_slabs([slab], boundaries, 1, Finish(order, True, False))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_output_chunks_keep_no_group_alive(exchange):
+    with groups(1):
+        found = dask_gpusort.sort(da.from_array(ours.make("i8", 1000), chunks=10), exchange=exchange)
+    blocks = dask.compute(*found.to_delayed().ravel(), scheduler="synchronous")
+    for block in blocks:
+        base = block if block.base is None else block.base
+        assert base.nbytes <= 2 * block.nbytes
+
+
+@given(st.data(), st.integers(1, 200))
+def test_sizes_are_exact_for_any_layout_of_groups(data, size):
+    array = ours.make("u1", size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
+    chunks, out = data.draw(ours.chunkings((size,))), data.draw(ours.chunkings((size,)))
+    method = data.draw(st.sampled_from(("radix", "merge")))
+    with groups(data.draw(st.integers(1, 30))):
+        found = dask_gpusort.sort(ours.dask_array(array, chunks), chunks=out, method=method)
+    assert found.chunks == out
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), np.sort(array))

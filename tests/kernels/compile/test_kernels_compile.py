@@ -1,0 +1,273 @@
+"""NVRTC compiles the kernels for every architecture, without a GPU.
+
+The instances are those that the package's own launches ask for, recorded from calls that run nothing. Instances that
+differ only in the kind of order (signed, float, descending, ...) make one family. All families on all architectures
+take many minutes, so here every architecture compiles every kernel, and every family is compiled for one architecture
+at least; ``-m slow`` compiles the full product.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from support.host_cuda.recorder import Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels import comparing, complex_keys, merging, rows
+from dask_gpusort.kernels.keys import ranks
+from dask_gpusort.kernels.launch import array_checks, loader
+from dask_gpusort.kernels.lsd import lsd
+from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
+from dask_gpusort.kernels.papers.pair_arrays import CXX_NAMES, Columns
+from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.wide import word_sort
+from dask_gpusort.kernels.wide.columns import KeyColumns, Width
+
+nvrtc = pytest.importorskip(
+    "cupy_backends.cuda.libs.nvrtc", reason="no CuPy: install dask_gpusort[cu13] to compile kernels"
+)
+try:
+    nvrtc.getVersion()
+except Exception as error:  # CuPy raises what its platform's loader raises
+    pytest.skip(f"CuPy finds no NVRTC: install dask_gpusort[cu13] ({error})", allow_module_level=True)
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
+#: One block.
+BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}))
+#: One launch, one level of partition, two levels.
+SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
+#: With smaller limits, as more keys than two levels take, and than 32-bit status words count.
+LARGE = 1 << 23
+#: Rows that fit each block, rows of a partition, and rows of more digits, of larger buckets, of more than a partition.
+ROWS = (*BLOCKS, 1 << 14, 1 << 16)
+LONG_ROWS = (1 << 21, 1 << 22, 1 << 24)
+#: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
+NAMES_PER_PROGRAM = 4
+ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
+GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(")
+
+
+def record_papers_sorts(recorder):
+    """Every sort of ``four_step``, ``split`` and ``count_scan_reorder``."""
+    for dtype in CXX_NAMES:
+        for value in (None, np.uint32, np.uint64):
+            columns = Columns(recorder.empty(10**7, dtype), None if value is None else recorder.empty(10**7, value))
+            split.sort(columns, columns)
+            count_scan_reorder.sort(columns, columns)
+            four_step.sort(columns, columns)
+    for radix_bits in four_step.RADIX_BITS:
+        four_step.sort(columns, columns, radix_bits=radix_bits)
+
+
+def record_whole_arrays(recorder, keys, order):
+    """Every sort of one array."""
+    recorder.record(kernels.sorted_codes, keys, **order)
+    recorder.record(kernels.sort_with_positions, keys, **order)
+    for algorithm in array_checks.ALGORITHMS:
+        recorder.record(kernels.sort_keys, keys, algorithm=algorithm, **order)
+        recorder.record(kernels.argsort, keys, algorithm=algorithm, **order)
+        for values in (np.uint8, np.uint16, np.uint32, np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(keys.size, values), algorithm=algorithm, **order)
+
+
+def record_rows(recorder, dtype, order):
+    """Sorts of rows: one block each, and partitioned, whatever the map is."""
+    for length in ROWS:
+        keys = recorder.empty((3, length), dtype)
+        recorder.record(rows.sort_rows, keys, **order)
+        recorder.record(rows.argsort_rows, keys, **order)
+    for length in LONG_ROWS:
+        recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "PARTITIONED_ROWS", 0)
+        for length in (*ROWS[-2:], *LONG_ROWS):
+            recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(rows.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
+
+
+def record_sorts(recorder, dtype, descending):
+    """Every function of the kernels' interface on keys of one dtype and direction."""
+    order = {"descending": descending}
+    for n in SIZES:
+        record_whole_arrays(recorder, recorder.empty(n, dtype), order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "MOST_TWO_LEVELS", LARGE // 2)
+        patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, LARGE // 2)})
+        patch.setattr(lsd, "NARROW_KEYS", LARGE // 2)
+        record_whole_arrays(recorder, recorder.empty(LARGE, dtype), order)
+    record_rows(recorder, dtype, order)
+    keys = recorder.empty(1000, dtype)
+    recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
+    for side in ("left", "right"):
+        recorder.record(kernels.search_sorted, keys, keys, side, **order)
+    for bits in (1, 8, 16)[: 1 + keys.itemsize]:
+        recorder.record(kernels.top_histogram, keys, bits, **order)
+    for positions in (np.uint32, np.int64):
+        recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
+
+
+EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
+
+
+def record_comparisons(recorder):
+    """Comparison sorts, merging and wide keys."""
+    ways = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
+    ways += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
+    for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
+        keys = recorder.empty(10, dtype)
+        for way in ways:
+            for sort in (comparing.sort_by_comparison, comparing.argsort_by_comparison):
+                sort(keys, **way)
+                sort(recorder.empty(10**5, dtype), **way) if "algorithm" not in way else None
+    keys = recorder.empty(10**5, "u4")
+    for expression in EXPRESSIONS:
+        comparing.argsort_by_comparison(keys, less=expression)
+        comparing.compare_elements(keys, keys, expression)
+        for side in ("left", "right"):
+            comparing.search_by_comparison(keys, keys, side, expression)
+        merging.merge_runs([keys] * 2, [[keys] * 2], less=expression)
+    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()", descending=True)
+    for kind in ("u1", "u2", "u4", "u8", 2, 4):
+        shape, dtype = (1000, kind) if isinstance(kind, int) else 1000, "u8" if isinstance(kind, int) else kind
+        for companions in ([], ["f4"], ["f8"], ["f4", "f8"]):
+            rows = [[recorder.empty(1000, companion)] * 3 for companion in companions]
+            merging.merge_runs([recorder.empty(shape, dtype)] * 3, rows)
+    for dtype in ("f4", "c8"):
+        merging.merge_runs([recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")] * 3, ties_of=dtype)
+
+
+def whole_widths(columns):
+    """Widths of columns in which all bits vary."""
+    return [Width(0, 0, column.bits) for column in columns.columns]
+
+
+def record_wide_keys(recorder):
+    """Wide keys, and several at once."""
+    for dtype in DTYPES:
+        keys = recorder.empty(1000, dtype)
+        recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
+        with pytest.MonkeyPatch.context() as patch:
+            # What is read back from the device says that all keys are equal.
+            patch.setattr(KeyColumns, "measure", whole_widths)
+            recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
+        recorder.record(word_sort.lexsort, [keys, keys])
+    with pytest.MonkeyPatch.context() as patch:
+        # Words of high parts alone, and of both parts.
+        for first_bits in (64, 15):
+            widths = [Width(0, 0, first_bits), Width(0, 0, 64)]
+            patch.setattr(complex_keys, "read_widths", lambda ranges, widths=widths: widths)
+            for descending in (False, True):
+                for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
+                    recorder.record(sort, recorder.empty(1000, "c16"), descending=descending)
+        patch.setattr(KeyColumns, "measure", whole_widths)
+        recorder.record(word_sort.argsort_words, recorder.empty((1000, 3), np.uint64))
+    for descending in (False, True):
+        recorder.record(complex_keys.encode_words, recorder.empty(1000, "c16"), descending)
+        for side in ("left", "right"):
+            keys = recorder.empty(1000, "c16")
+            recorder.record(complex_keys.search_wide, keys, keys, side, descending=descending)
+        for dtype in ("f2", "f4", "f8", "c8"):
+            codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
+            recorder.record(word_sort.floor_codes, codes, dtype, descending)
+            recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
+    for width in (1, 2, 4, 8):
+        recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
+    rows = recorder.empty((1000, 3), np.uint64)
+    recorder.record(word_sort.argsort_words, rows)
+    for side in ("left", "right"):
+        recorder.record(word_sort.search_words, rows, rows, side)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """What the launches of the package ask for."""
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        recorder.take_place(patch)
+        record_papers_sorts(recorder)
+        record_comparisons(recorder)
+        record_wide_keys(recorder)
+        for dtype in DTYPES:
+            for descending in (False, True):
+                record_sorts(recorder, dtype, descending)
+    return recorder
+
+
+@pytest.fixture(scope="module")
+def families(recorded):
+    """Names by (source, kernel) and family: lists of names that differ only in the kind of order."""
+    found = defaultdict(lambda: defaultdict(list))
+    for source, name in recorded.instances:
+        found[source, name.partition("<")[0]][ORDER.sub(r"KeyOrder<\1>", name)].append(name)
+    return {kernel: list(by_family.values()) for kernel, by_family in found.items()}
+
+
+def test_every_kernel_is_launched(families, recorded):
+    in_sources = {
+        (path.relative_to(loader.SOURCES).as_posix(), kernel)
+        for path in loader.SOURCES.rglob("*.cu")
+        for kernel in GLOBAL.findall(path.read_text())
+    }
+    with_expression = {(source, name.partition("<")[0]) for _, source, name in recorded.expressions}
+    assert set(families) | with_expression == in_sources
+
+
+def choose(families, turn, turns):
+    """The share of one architecture: by source, one name of each of its families, and of every kernel at least one.
+
+    Another architecture gets other families and, of one family, other orders.
+    """
+    chosen = defaultdict(list)
+    for (source, _), of_kernel in families.items():
+        mine = range(turn, len(of_kernel), turns) or (turn % len(of_kernel),)
+        chosen[source] += [of_kernel[f][(turn + f) % len(of_kernel[f])] for f in mine]
+    return chosen
+
+
+def compile_for(architecture, source, names, expression=None):
+    code = loader.read_source(source, expression)
+    program = nvrtc.createProgram(code, source, [], [])
+    try:
+        for name in names:
+            nvrtc.addNameExpression(program, name)
+        # CuPy adds -ftz=true to what the loader asks for.
+        nvrtc.compileProgram(program, (*loader.compile_options(), f"-arch=sm_{architecture}", "-ftz=true"))
+        assert len(nvrtc.getCUBIN(program)) > 0
+    except nvrtc.NVRTCError:
+        pytest.fail(f"{source} for sm_{architecture}:\n{nvrtc.getProgramLog(program)[:4000]}")
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def compile_all(architecture, chosen):
+    if architecture not in nvrtc.getSupportedArchs():
+        pytest.skip(f"this NVRTC {nvrtc.getVersion()} does not compile for sm_{architecture}")
+    programs = [
+        (source, names[first : first + NAMES_PER_PROGRAM])
+        for source, names in chosen.items()
+        for first in range(0, len(names), NAMES_PER_PROGRAM)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda program: compile_for(architecture, *program), programs))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_kernel_compiles(families, architecture):
+    compile_all(architecture, choose(families, ARCHITECTURES.index(architecture), len(ARCHITECTURES)))
+
+
+def test_expressions_compile(recorded):
+    for expression, source, name in recorded.expressions:
+        compile_for(ARCHITECTURES[0], source, [name], expression)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_family_compiles(families, architecture):
+    compile_all(architecture, choose(families, 0, 1))

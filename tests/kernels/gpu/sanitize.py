@@ -1,0 +1,81 @@
+"""A small run of every kernel for compute-sanitizer.
+
+    compute-sanitizer --tool memcheck  python tests/gpu/sanitize.py
+    compute-sanitizer --tool racecheck python tests/gpu/sanitize.py
+
+Exits with an error on a wrong result too. Look-back between blocks of the stable passes is by design, through global
+memory, which racecheck does not look at.
+"""
+
+from __future__ import annotations
+
+import cupy as cp
+import numpy as np
+from support.gpu_data import make_keys
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.policy import tuning
+
+SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
+TWO_LEVELS = (1 << 22) + 12_345  # more buckets than one level of partition makes
+MOVED = 5 << 20  # pairs whose values move at the first of two levels
+
+
+def check(got: object, wanted: object) -> None:
+    assert bool((cp.asnumpy(got) == wanted).all())
+
+
+def main() -> None:
+    for n in (SMALL, ONE_LEVEL):
+        for distribution in ("random", "few", "zipf", "low entropy"):
+            keys = make_keys("u4", n, distribution)
+            check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+            for algorithm in ("msd", "lsd"):
+                check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
+            check(kernels.argsort(cp.asarray(keys)), np.argsort(keys, kind="stable"))
+        wide = make_keys("u8", n, "random")
+        check(kernels.sort_keys(cp.asarray(wide), algorithm="lsd"), np.sort(wide))
+        check(kernels.argsort(cp.asarray(wide)), np.argsort(wide, kind="stable"))
+    for dtype in ("u4", "u8"):
+        keys = make_keys(dtype, ONE_LAUNCH, "low entropy")
+        check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+        runs = [cp.asarray(np.sort(part)) for part in np.array_split(keys, 3)]
+        check(kernels.merge_runs(runs)[0], np.sort(keys))
+        check(kernels.sort_by_comparison(cp.asarray(keys)), np.sort(keys))
+    check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
+    wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
+    check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
+    for whole in (4, 1 << 20):  # long stretches of ties, and short ones
+        rng = np.random.default_rng(1)
+        wide = rng.integers(0, whole, ONE_LEVEL) * 0.1 + 1j * rng.integers(0, 1 << 20, ONE_LEVEL)
+        check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
+        check(kernels.argsort_wide(cp.asarray(wide)), np.argsort(wide, kind="stable"))
+    for dtype in ("f4", "f8"):
+        numbers = np.random.default_rng(2).standard_normal(TWO_LEVELS).astype(dtype)
+        check(kernels.sort_keys(cp.asarray(numbers)), np.sort(numbers))
+        for rows in (numbers[:40_000].reshape(10, -1), np.ldexp(1.0, rng.integers(-9, 9, (10, 4_000))).astype(dtype)):
+            check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows))
+    keys = make_keys("u2", ONE_LEVEL, "random")
+    check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
+    for distribution in ("random", "few", "low entropy"):
+        keys = make_keys("u4", TWO_LEVELS, distribution)
+        for algorithm in ("auto", "msd"):
+            check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
+    values = np.arange(TWO_LEVELS, dtype=np.uint64)
+    check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
+    tuning.MOVED_PAIRS.update({4: 1, 8: 1})
+    for dtype in ("u4", "f8"):
+        keys = make_keys(dtype, MOVED, "random")
+        order = np.argsort(keys, kind="stable")
+        for values_dtype in ("u1", "f4", "u8", "c16"):
+            values = np.arange(MOVED).astype(values_dtype)
+            check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], values[order])
+    for distribution in ("random", "zipf"):
+        rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
+        check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
+        check(kernels.argsort_rows(cp.asarray(rows)), np.argsort(rows, axis=1, kind="stable"))
+    print("all results right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,492 @@
+"""Comparison sorts, merging and wide keys on a GPU, bit by bit against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
+from test_kernels import assert_bits, bits, expected_positions, expected_sorted
+
+from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import comparing
+from dask_gpusort.kernels.policy import merge_tuning
+from dask_gpusort.kernels.wide import tie_groups
+
+pytestmark = pytest.mark.gpu
+
+TILES = sorted({shape.keys for shape in merge_tuning.MERGE.values()})
+EDGES = sorted(
+    {0, 1, 2, 33, 1009, 65537, *(tiles * edge + d for edge in TILES for tiles in (1, 2) for d in (-1, 0, 1))}
+)
+MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
+LARGE = (1 << 24) + 3
+TIE_TILE = tie_groups.TIE_THREADS * tie_groups.TIE_KEYS
+WAYS = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
+#: Expression, and the key that NumPy sorts stably by in its place.
+EXPRESSIONS = {
+    "a < b": lambda keys: keys,
+    "b < a": lambda keys: -keys.astype("i8"),
+    "a % 10 < b % 10": lambda keys: keys % 10,
+    "(a & 255) > (b & 255)  // low bytes, largest first": lambda keys: -(keys & 255).astype("i8"),
+}
+#: No strict weak orders: always, an element less than itself; never in one order; random.
+BAD_EXPRESSIONS = ["true", "a <= b", "a != b", "(a ^ b) & 1", "(a * 2654435761u) % 7 < b % 5"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_merge_sort(cp: Any, guarded: Any, dtype: str, distribution: str, way: dict[str, str]) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, distribution)
+        out = guarded(MIDDLE, dtype)
+        kernels.sort_by_comparison(cp.asarray(keys), descending=descending, out=out, **way)
+        assert_bits(out, expected_sorted(keys, descending))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_merge_argsort_is_stable(cp: Any, guarded: Any, dtype: str, distribution: str, way: dict[str, str]) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, distribution)
+        out = guarded(MIDDLE, np.int64)
+        kernels.argsort_by_comparison(cp.asarray(keys), descending=descending, out=out, **way)
+        assert_bits(out, expected_positions(keys, descending))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "f8"])
+def test_merge_sort_around_every_tile(cp: Any, guarded: Any, dtype: str) -> None:
+    for n in EDGES:
+        keys = make_keys(dtype, n, "random", seed=1)
+        out, positions = guarded(n, dtype), guarded(n, np.int64)
+        kernels.sort_by_comparison(cp.asarray(keys), out=out)
+        kernels.argsort_by_comparison(cp.asarray(keys), out=positions)
+        assert_bits(out, expected_sorted(keys, False))
+        assert_bits(positions, expected_positions(keys, False))
+
+
+@pytest.mark.parametrize("dtype", ["u4", "u8"])
+def test_merge_sort_of_many_levels(cp: Any, guarded: Any, dtype: str) -> None:
+    keys = make_keys(dtype, LARGE, "random")
+    for way in WAYS:
+        out = guarded(LARGE, dtype)
+        kernels.sort_by_comparison(cp.asarray(keys), out=out, **way)
+        assert_bits(out, np.sort(keys))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_stable_merge_sort_keeps_the_order_of_zeros_and_nans(cp: Any, dtype: str) -> None:
+    keys = make_keys(dtype, MIDDLE, "special")
+    for descending in (False, True):
+        got = kernels.sort_by_comparison(cp.asarray(keys), descending=descending, stable=True)
+        assert_bits(got, keys[expected_positions(keys, descending)])
+
+
+@pytest.mark.parametrize("dtype", ["u2", "i4", "f8"])
+def test_merge_sort_in_place_and_unaligned(cp: Any, dtype: str) -> None:
+    keys = make_keys(dtype, MIDDLE, "random")
+    for skip in (0, 1, 3):
+        array = cp.asarray(keys)[skip:]
+        assert kernels.sort_by_comparison(array, out=array) is array
+        assert_bits(array, expected_sorted(keys[skip:], False))
+
+
+@pytest.mark.parametrize("algorithm", comparing.NETWORKS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_networks(cp: Any, guarded: Any, dtype: str, algorithm: str) -> None:
+    for n in (0, 1, 2, 3, 255, 1000):
+        for descending in (False, True):
+            keys = make_keys(dtype, n, "special" if n % 2 else "few")
+            out, positions = guarded(n, dtype), guarded(n, np.int64)
+            options = {"descending": descending, "algorithm": algorithm}
+            kernels.sort_by_comparison(cp.asarray(keys), out=out, **options)
+            kernels.argsort_by_comparison(cp.asarray(keys), out=positions, **options)
+            assert_bits(out, expected_sorted(keys, descending))
+            assert_bits(positions, expected_positions(keys, descending))
+
+
+def test_odd_even_merge_of_a_large_array(cp: Any, guarded: Any) -> None:
+    keys = make_keys("u4", MIDDLE, "random")
+    out = guarded(MIDDLE, "u4")
+    kernels.sort_by_comparison(cp.asarray(keys), out=out, algorithm="odd_even_merge")
+    assert_bits(out, np.sort(keys))
+
+
+# Orders of the user.
+
+
+@pytest.mark.parametrize("way", [*WAYS, {"algorithm": "odd_even_merge"}], ids=str)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u4", "i8"])
+def test_any_less_sorts_stably(cp: Any, guarded: Any, dtype: str, expression: str, way: dict[str, str]) -> None:
+    keys = np.abs(make_keys(dtype, 20_011, "random") // 2)
+    wanted = np.argsort(EXPRESSIONS[expression](keys), kind="stable")
+    out, positions = guarded(keys.size, dtype), guarded(keys.size, np.int64)
+    kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **way)
+    kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **way)
+    assert_bits(positions, wanted)
+    assert_bits(out, keys[wanted])
+
+
+def test_less_on_numbers_of_two_parts(cp: Any) -> None:
+    rng = np.random.default_rng(2)
+    keys = rng.integers(0, 50, (MIDDLE, 2)).astype(float).view(complex).ravel()
+    less = "a.imag() < b.imag()"
+    wanted = np.argsort(keys.imag, kind="stable")
+    assert_bits(kernels.sort_by_comparison(cp.asarray(keys), less=less), keys[wanted])
+    assert_bits(kernels.argsort_by_comparison(cp.asarray(keys), less=less), wanted)
+    wanted = np.argsort(-keys.imag, kind="stable")
+    assert_bits(kernels.sort_by_comparison(cp.asarray(keys), less=less, descending=True), keys[wanted])
+
+
+@pytest.mark.parametrize("way", [*WAYS, {"algorithm": "odd_even_merge"}], ids=str)
+@pytest.mark.parametrize("expression", BAD_EXPRESSIONS)
+def test_what_is_no_order_ends_and_stays_inside(cp: Any, guarded: Any, expression: str, way: dict[str, str]) -> None:
+    for n in (1, 1009, MIDDLE):
+        keys = make_keys("u4", n, "random")
+        out, positions = guarded(n, "u4"), guarded(n, np.int64)
+        kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **way)
+        kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **way)
+        assert int(positions.min()) >= 0
+        assert int(positions.max()) < n
+
+
+def test_comparing_and_searching_by_less(cp: Any) -> None:
+    rng = np.random.default_rng(4)
+    keys = rng.integers(0, 1000, 5000)
+    keys = keys[np.argsort(keys % 10, kind="stable")]
+    needles = rng.integers(0, 1000, 777)
+    less = "a % 10 < b % 10"
+    for side in ("left", "right"):
+        got = kernels.search_by_comparison(cp.asarray(keys), cp.asarray(needles), side, less)
+        assert_bits(got, np.searchsorted(keys % 10, needles % 10, side))  # type: ignore[call-overload]
+    got = kernels.compare_elements(cp.asarray(keys[:777]), cp.asarray(needles), less)
+    assert_bits(got, keys[:777] % 10 < needles % 10)
+
+
+def test_merge_runs_by_less(cp: Any) -> None:
+    rng = np.random.default_rng(5)
+    runs = [rng.integers(0, 1 << 30, n) for n in (30_000, 0, 7_777, 12_345)]
+    runs = [run[np.argsort(run % 10, kind="stable")] for run in runs]
+    joined = np.concatenate(runs)
+    wanted = np.argsort(joined % 10, kind="stable")
+    rows = [cp.arange(len(run), dtype=np.float32) for run in runs]
+    keys, (moved,) = kernels.merge_runs([cp.asarray(run) for run in runs], [rows], less="a % 10 < b % 10")
+    assert_bits(keys, joined[wanted])
+    assert_bits(moved, cp.concatenate(rows).get()[wanted])
+
+
+@pytest.mark.parametrize("expression", ["a <", "a < c", "foo(a)", "a < b; }", "a.real() < b.real()"])
+def test_less_that_does_not_compile(cp: Any, expression: str) -> None:
+    with pytest.raises(ValueError, match="`less` does not compile"):
+        kernels.sort_by_comparison(cp.arange(100), less=expression)
+
+
+def test_less_says_what_it_cannot_take(cp: Any) -> None:
+    with pytest.raises(TypeError, match="float16"):
+        kernels.sort_by_comparison(cp.zeros(3, np.float16), less="a < b")
+    with pytest.raises(TypeError, match="CUDA C\\+\\+ expression"):
+        kernels.sort_by_comparison(cp.zeros(3), less=" ")
+    with pytest.raises(ValueError, match="algorithm"):
+        kernels.sort_by_comparison(cp.zeros(3), algorithm="quick")
+
+
+# Merging.
+
+
+def sorted_rows(rng: np.random.Generator, n: int, width: int, most: int) -> np.ndarray[Any, Any]:
+    rows = rng.integers(0, most, (n, width), dtype=np.uint64)
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+def make_runs(rng: np.random.Generator, kind: str | int, sizes: Any, most: int) -> list[np.ndarray[Any, Any]]:
+    if isinstance(kind, int):
+        return [sorted_rows(rng, n, kind, most) for n in sizes]
+    top = min(most, np.iinfo(kind).max)
+    return [np.sort(rng.integers(0, top, n, dtype=kind, endpoint=True)) for n in sizes]
+
+
+@pytest.mark.parametrize("most", [2, 100, 1 << 40])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 16, 33])
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8", 1, 2, 3, 4, 6])
+def test_merge_runs(cp: Any, kind: str | int, count: int, most: int) -> None:
+    rng = np.random.default_rng(count)
+    sizes = rng.integers(0, 30_000, count)
+    sizes[rng.integers(0, count, count // 4)] = 0
+    runs = make_runs(rng, kind, sizes, most)
+    joined = np.concatenate(runs)
+    wanted = np.lexsort(joined.T[::-1]) if joined.ndim == 2 else np.argsort(joined, kind="stable")
+    rows = {dtype: random_bits(rng, np.dtype(dtype), joined.shape[0]) for dtype in ("u4", "f8", "i2")}
+    for chosen in ([], ["u4"], ["f8"], ["i2"], ["u4", "f8"]):
+        ends = np.cumsum(sizes)
+        companions = [[cp.asarray(p) for p in np.split(rows[dtype], ends[:-1])] for dtype in chosen]
+        keys, moved = kernels.merge_runs([cp.asarray(run) for run in runs], companions)
+        assert_bits(keys, joined[wanted])
+        for dtype, row in zip(chosen, moved, strict=True):
+            assert_bits(row, rows[dtype][wanted])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_merge_runs_keeps_ties_in_order(cp: Any, dtype: str) -> None:
+    for descending in (False, True):
+        runs = []
+        for seed in range(5):
+            keys = make_keys(dtype, 10_007, "special", seed)
+            runs.append(codes_of.encode(keys[expected_positions(keys, descending)], descending=descending))
+        joined = np.concatenate(runs)
+        floors = codes_of.tie_floor(joined, np.dtype(dtype), descending=descending)
+        got, _ = kernels.merge_runs([cp.asarray(run) for run in runs], ties_of=dtype, descending=descending)
+        assert_bits(got, joined[np.argsort(floors, kind="stable")])
+
+
+def test_merge_runs_says_what_it_cannot_take(cp: Any) -> None:
+    with pytest.raises(ValueError, match="no runs"):
+        kernels.merge_runs([])
+    with pytest.raises(TypeError, match="unsigned codes"):
+        kernels.merge_runs([cp.zeros(3)])
+    with pytest.raises(ValueError, match="like the first one"):
+        kernels.merge_runs([cp.zeros(3, "u4"), cp.zeros(3, "u8")])
+    with pytest.raises(ValueError, match="not those of the runs"):
+        kernels.merge_runs([cp.zeros(3, "u4")] * 2, [[cp.zeros(3), cp.zeros(2)]])
+
+
+# Wide keys.
+
+
+@pytest.mark.parametrize("most", [1, 2, 1000, 1 << 33, 1 << 63])
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_argsort_words_and_search(cp: Any, guarded: Any, width: int, most: int) -> None:
+    for n in (0, 1, 2, 1009, MIDDLE):
+        rng = np.random.default_rng([width, n])
+        rows = rng.integers(0, most, (n, width), dtype=np.uint64)
+        wanted = np.lexsort(rows.T[::-1])
+        out = guarded(n, np.int64)
+        kernels.argsort_words(cp.asarray(rows), out=out)
+        assert_bits(out, wanted)
+        ordered = rows[wanted]
+        needles = np.concatenate([ordered[:: max(1, n // 300)], rng.integers(0, most, (200, width), dtype=np.uint64)])
+        for side in ("left", "right"):
+            got = kernels.search_words(cp.asarray(ordered), cp.asarray(needles), side)
+            assert_bits(got, ranks_of_rows(ordered, needles, side))
+
+
+def ranks_of_rows(rows: np.ndarray[Any, Any], needles: np.ndarray[Any, Any], side: str) -> np.ndarray[Any, Any]:
+    """Ranks by the dense ranks of whole rows, which keep their order."""
+    _, dense = np.unique(np.concatenate([rows, needles]), axis=0, return_inverse=True)
+    dense = dense.ravel()
+    return np.searchsorted(dense[: len(rows)], dense[len(rows) :], side).astype(np.int64)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["random bits", "special", "few", "equal real parts"])
+def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
+    for n in (0, 1, 1009, MIDDLE):
+        rng = np.random.default_rng(n)
+        parts = random_bits(rng, np.dtype("f8"), 2 * n)
+        if kind == "special":
+            parts = rng.choice(special_keys(np.dtype("f8")), 2 * n)
+        elif kind == "few":
+            parts = rng.integers(-2, 3, 2 * n).astype("f8")
+        elif kind == "equal real parts":
+            parts[::2] = 1.5
+        keys = parts.view("c16")
+        wanted = complex_positions(keys, descending)
+        out, positions = guarded(n, "c16"), guarded(n, np.int64)
+        kernels.argsort_wide(cp.asarray(keys), descending=descending, out=positions)
+        kernels.sort_wide(cp.asarray(keys), descending=descending, out=out)
+        assert_bits(positions, wanted)
+        assert_bits(out, keys[wanted])
+        words = kernels.encode_words(cp.asarray(keys), descending)
+        assert_bits(kernels.argsort_words(words), wanted)
+        ordered, needles = words.get()[wanted], words.get()[:300]
+        for side in ("left", "right"):
+            got = kernels.search_wide(cp.asarray(keys[wanted]), cp.asarray(keys[:300]), side, descending=descending)
+            assert_bits(got, ranks_of_rows(ordered, needles, side))
+
+
+#: Lengths of the stretches that tie in the first word, over and over: none, few, those that one thread sorts up to the
+#: longest, and longer ones.
+STRETCHES = {
+    "none": [1],
+    "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
+    "short": [tie_groups.MOST_SHORT, 1, 3],
+    "just long": [tie_groups.MOST_SHORT + 1, 1],
+    "short and long": [1, tie_groups.MOST_SHORT, tie_groups.MOST_SHORT + 1, 2 * tie_groups.MOST_SHORT, 2],
+    "few and long": [*[1] * 15_000, 900, *[1] * 10**6],
+    "across tiles": [300, 2 * TIE_TILE + 7, 100_000],
+    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
+    "equal": [10**6],
+}
+TIE_SIZES = (1, tie_groups.MOST_SHORT, tie_groups.MOST_SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
+
+
+def stretch_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:
+    """Of n sorted keys, the stretch that each is in."""
+    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+    return np.repeat(np.arange(len(lengths)), lengths)[:n]
+
+
+def spread(rng: np.random.Generator, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    values = np.sort(rng.standard_normal(numbers.max() + 1))
+    values[0], values[-1] = -1e300, 1e300
+    return values[numbers]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", STRETCHES)
+def test_complex128_whose_real_parts_tie(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
+    for n in TIE_SIZES:
+        rng = np.random.default_rng(n)
+        real = spread(rng, stretch_numbers(kind, n))[rng.permutation(n)]
+        for imag in (rng.standard_normal(n), rng.choice(special_keys(np.dtype("f8")), n)):
+            keys = np.empty(n, "c16")
+            keys.real, keys.imag = real, imag
+            assert_sorts_complex(cp, guarded, keys, descending)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("distinct", [1, 2, 16, 1000])
+def test_complex128_of_few_real_parts(cp: Any, guarded: Any, distinct: int, descending: bool) -> None:
+    for n in (TIE_TILE + 1, MIDDLE):
+        rng = np.random.default_rng(n)
+        keys = np.empty(n, "c16")
+        keys.real, keys.imag = rng.integers(0, distinct, n), rng.standard_normal(n)
+        assert_sorts_complex(cp, guarded, keys, descending)
+        keys.real /= 3  # of many bits
+        assert_sorts_complex(cp, guarded, keys, descending)
+
+
+def assert_sorts_complex(cp: Any, guarded: Any, keys: np.ndarray[Any, Any], descending: bool) -> None:
+    out, positions = guarded(len(keys), "c16"), guarded(len(keys), np.int64)
+    wanted = complex_positions(keys, descending)
+    kernels.argsort_wide(cp.asarray(keys), descending=descending, out=positions)
+    kernels.sort_wide(cp.asarray(keys), descending=descending, out=out)
+    assert_bits(positions, wanted)
+    assert_bits(out, keys[wanted])
+
+
+def test_complex128_of_many_keys(cp: Any, guarded: Any) -> None:
+    rng = np.random.default_rng(7)
+    keys = np.empty(LARGE, "c16")
+    keys.imag = rng.standard_normal(LARGE)
+    for real in (rng.standard_normal(LARGE), rng.integers(0, 16, LARGE)):
+        keys.real = real
+        assert_sorts_complex(cp, guarded, keys, False)
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> None:
+    for n in TIE_SIZES:
+        rng = np.random.default_rng(n)
+        order, fifths = rng.permutation(n), np.arange(n) // 5
+        first = spread(rng, stretch_numbers(kind, n))[order]
+        for second in (spread(rng, fifths)[order], fifths[order].astype("f8"), spread(rng, rng.integers(0, 3, n))):
+            for last in (rng.integers(0, 3, n, "u8"), rng.integers(0, 1 << 63, n, "u8")):
+                keys = [last, second, first]
+                wanted = np.lexsort(keys)
+                out, by_rows = guarded(n, np.int64), guarded(n, np.int64)
+                kernels.lexsort([cp.asarray(key) for key in keys], out=out)
+                assert_bits(out, wanted)
+                rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
+                kernels.argsort_words(cp.asarray(rows), out=by_rows)
+                assert_bits(by_rows, wanted)
+
+
+@pytest.mark.parametrize("distinct", [2, 3, 6])
+def test_ties_that_many_words_leave(cp: Any, guarded: Any, distinct: int) -> None:
+    values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], np.uint64)[:distinct]
+    for n in (TIE_TILE + 500, MIDDLE):
+        rng = np.random.default_rng([distinct, n])
+        few = values[rng.integers(0, distinct, (n, 5))]
+        # At every word some keys tie no longer.
+        rows = np.where(rng.random((n, 5)) < 0.1, rng.integers(0, 1 << 63, (n, 5), np.uint64), few)
+        wanted = np.lexsort(rows.T[::-1])
+        by_rows, by_columns = guarded(n, np.int64), guarded(n, np.int64)
+        kernels.argsort_words(cp.asarray(rows), out=by_rows)
+        kernels.lexsort([cp.asarray(np.ascontiguousarray(column)) for column in rows.T[::-1]], out=by_columns)
+        assert_bits(by_rows, wanted)
+        assert_bits(by_columns, wanted)
+
+
+def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    """NumPy's order by columns: class of NaN, real part, imaginary part."""
+    columns = [2 * np.isnan(keys.real) + np.isnan(keys.imag)]
+    for part in (keys.real, keys.imag):
+        number = np.where(np.isnan(part), 0.0, part)
+        columns.append(-number if descending else number)
+    return np.lexsort(columns[::-1])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_floor_codes(cp: Any, dtype: str) -> None:
+    for descending in (False, True):
+        keys = make_keys(dtype, MIDDLE, "special")
+        codes = codes_of.encode(keys, descending=descending)
+        floors = codes_of.tie_floor(codes, np.dtype(dtype), descending=descending)
+        assert_bits(kernels.floor_codes(cp.asarray(codes), dtype, descending), floors)
+
+
+def test_whole_numbers_in_floats(cp: Any) -> None:
+    rng = np.random.default_rng(6)
+    keys = [rng.choice([*range(-50, 50), -0.0, np.nan], MIDDLE).astype(dtype) for dtype in ("f8", "f4", "f8", "f2")]
+    got = kernels.lexsort([cp.asarray(key) for key in keys])
+    assert_bits(got, np.lexsort(keys))
+
+
+COLUMNS = {
+    "two u4": ["u4", "u4"],
+    "three f8": ["f8", "f8", "f8"],
+    "mixed": ["?", "i2", "f4", "c8", "i8", "u8"],
+    "narrow": ["u1", "i1", "?"],
+}
+
+
+@pytest.mark.parametrize("distribution", ["random", "few", "equal", "special"])
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_lexsort(cp: Any, guarded: Any, columns: str, distribution: str) -> None:
+    for n in (0, 1, 1009, MIDDLE):
+        keys = []
+        for seed, dtype in enumerate(COLUMNS[columns]):
+            keys.append(make_keys(dtype, n, distribution, seed))
+        for descending in (False, True, [way % 2 == 0 for way in range(len(keys))]):
+            ways = descending if isinstance(descending, list) else [descending] * len(keys)
+            floors = [
+                codes_of.tie_floor(codes_of.encode(key, descending=way), key.dtype, descending=way)
+                for key, way in zip(keys, ways, strict=True)
+            ]
+            out = guarded(n, np.int64)
+            kernels.lexsort([cp.asarray(key) for key in keys], descending=descending, out=out)
+            assert_bits(out, np.lexsort(floors))
+
+
+def test_lexsort_says_what_it_cannot_take(cp: Any) -> None:
+    with pytest.raises(ValueError, match="one key at least"):
+        kernels.lexsort([])
+    with pytest.raises(ValueError, match="as many for each"):
+        kernels.lexsort([cp.zeros(3), cp.zeros(4)])
+    with pytest.raises(ValueError, match="one a key"):
+        kernels.lexsort([cp.zeros(3), cp.zeros(3)], descending=[True])
+    with pytest.raises(TypeError, match="complex128"):
+        kernels.sort_wide(cp.zeros(3))
+    with pytest.raises(TypeError, match="uint64"):
+        kernels.argsort_words(cp.zeros((3, 2)))
+
+
+def test_two_streams_at_once(cp: Any) -> None:
+    keys = [make_keys("u4", MIDDLE, "random", seed) for seed in range(2)]
+    streams = [cp.cuda.Stream(non_blocking=True) for _ in keys]
+    inputs = [cp.asarray(key) for key in keys]
+    cp.cuda.Device().synchronize()
+    results = []
+    for stream, key in zip(streams, inputs, strict=True):
+        with stream:
+            results.append(kernels.sort_by_comparison(key))
+    for stream in streams:
+        stream.synchronize()
+    for got, key in zip(results, keys, strict=True):
+        assert (bits(got.get()) == bits(np.sort(key))).all()

@@ -1,0 +1,337 @@
+"""Many GPUs of one host: the same results as NumPy's, over UCX and TCP, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from test_dask_arrays import DTYPES, sample
+
+import dask_gpusort
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph import device_exchange, serialization
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Workers, make_plan
+
+cupy = pytest.importorskip("cupy")
+distributed = pytest.importorskip("distributed")
+
+#: Seconds for one sort, in which a cluster that hangs is found out.
+PATIENCE = 120
+#: A delay of some tenths of a second: our kernels wait behind it, if nobody waits for them.
+DELAY = r"""
+extern "C" __global__ void delay(long long ticks) {
+    long long start = clock64();
+    while (clock64() - start < ticks) {}
+}
+"""
+TICKS = 600_000_000
+#: In a worker: keeps alive what its threads use.
+STREAMS: list[Any] = []
+
+
+def delay(stream: Any) -> None:
+    with stream:
+        cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
+
+
+def protocols() -> list[Any]:
+    return [pytest.param(name, id=name) for name in ("ucx", "tcp")]
+
+
+def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
+    pytest.importorskip("dask_cuda")
+    if protocol == "ucx":
+        pytest.importorskip("distributed_ucxx")
+    config = {"distributed.scheduler.allowed-failures": 10, "distributed.comm.timeouts.connect": "60s"}
+    options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
+    with dask.config.set(config):
+        return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
+
+
+@pytest.fixture(scope="module", params=protocols())
+def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A client of a cluster of all GPUs."""
+    with start(None, request.param) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(len(cluster.workers), timeout=PATIENCE)
+        dask_gpusort.warm_up(client, dtypes=["u4"])
+        yield client
+
+
+@pytest.fixture
+def client(gpus: Any) -> Iterator[Any]:
+    with gpus.as_current(), dask.config.set(scheduler="distributed"):
+        yield gpus
+
+
+def to_device(block: np.ndarray) -> Any:
+    return cupy.asarray(block)
+
+
+def to_host(block: Any) -> np.ndarray:
+    assert isinstance(block, cupy.ndarray), type(block)
+    return cupy.asnumpy(block)
+
+
+def on_gpus(host: np.ndarray, chunks: Any) -> Any:
+    """A Dask array whose chunks the workers copy to their devices."""
+    meta = cupy.empty((0,) * host.ndim, host.dtype)
+    return da.from_array(host, chunks=chunks).map_blocks(to_device, dtype=host.dtype, meta=meta)
+
+
+def fetched(*arrays: Any) -> list[np.ndarray]:
+    """Computed on the workers, copied to the host there."""
+    client = distributed.default_client()
+    hosts = [array.map_blocks(to_host, dtype=array.dtype, meta=np.empty((0,) * array.ndim)) for array in arrays]
+    return [future.result(timeout=PATIENCE) for future in client.compute(hosts, retries=3)]
+
+
+def bits(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort_and_argsort(client: Any, dtype: str) -> None:
+    host = sample(dtype, 200_003)
+    device = on_gpus(host, 17_001)
+    assert "device" in dask_gpusort.explain(device)
+    for descending in (False, True):
+        options = {"descending": descending}
+        plain, stable, positions = fetched(
+            dask_gpusort.sort(device, **options),
+            dask_gpusort.sort(device, stable=True, **options),
+            dask_gpusort.argsort(device, **options),
+        )
+        with dask.config.set(scheduler="threads"):
+            on_host = da.from_array(host, chunks=50_000)
+            assert bits(plain) == bits(dask_gpusort.sort(on_host, **options).compute())
+            assert bits(stable) == bits(dask_gpusort.sort(on_host, stable=True, **options).compute())
+            np.testing.assert_array_equal(positions, dask_gpusort.argsort(on_host, **options).compute())
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("chunks", [4_000_000, 1_000_000, 250_000, (3_000_000, 0, 1, 999_999)])
+@pytest.mark.parametrize("keys", ["uniform", "equal", "few", "sorted", "zipf"])
+def test_distributions_and_chunks(client: Any, keys: str, chunks: Any) -> None:
+    rng = np.random.default_rng(3)
+    made = {
+        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
+        "equal": lambda: np.full(4_000_000, 7, "u4"),
+        "few": lambda: rng.integers(0, 3, 4_000_000, dtype="u4"),
+        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
+        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
+    }
+    host = made[keys]()
+    device = on_gpus(host, (chunks,) if isinstance(chunks, tuple) else chunks).persist()
+    distributed.wait(device, timeout=PATIENCE)
+    values = on_gpus(np.arange(len(host), dtype="u4"), device.chunks)
+    found, moved = dask_gpusort.sort_by_key(device, values)
+    assert found.chunks == device.chunks
+    got, order = fetched(found, moved)
+    wanted = np.argsort(host, kind="stable")
+    np.testing.assert_array_equal(order, wanted)
+    np.testing.assert_array_equal(got, host[wanted])
+
+
+@pytest.mark.multi_gpu
+def test_unknown_sizes_rows_and_output_chunks(client: Any) -> None:
+    host = sample("f4", 300_000)
+    device = on_gpus(host, 40_000)
+    (got,) = fetched(dask_gpusort.sort(device[device > 0]))
+    np.testing.assert_array_equal(got, np.sort(host[host > 0]))
+    rows = np.arange(600_000, dtype="i8").reshape(-1, 2)
+    _, moved = dask_gpusort.sort_by_key(device, on_gpus(rows, (40_000, 1)))
+    (got,) = fetched(moved)
+    np.testing.assert_array_equal(got, rows[np.argsort(host, kind="stable")])
+    sliced = dask_gpusort.sort(device, chunks=((1, 0, 199_999, 100_000),))
+    (got,) = fetched(sliced)
+    np.testing.assert_array_equal(got, np.sort(host))
+    blocks = [block.result(timeout=PATIENCE) for block in client.compute(list(sliced.map_blocks(to_host).to_delayed()))]
+    assert [len(block) for block in blocks] == [1, 0, 199_999, 100_000]
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_several_dimensions(client: Any, axis: int | None) -> None:
+    host = sample("f8", 60 * 500).reshape(60, 500)
+    device = on_gpus(host, (20, 130))
+    (got,) = fetched(dask_gpusort.sort(device, axis=axis))
+    np.testing.assert_array_equal(got, np.sort(host, axis=axis))
+
+
+@pytest.mark.multi_gpu
+def test_the_same_bits_each_time(client: Any) -> None:
+    host = sample("f4", 500_000, seed=5)
+    seen = {bits(fetched(dask_gpusort.sort(on_gpus(host, chunks)))[0]) for chunks in (500_000, 130_000, 31_000)}
+    assert len(seen) == 1
+
+
+def slow_block(block: np.ndarray) -> Any:
+    """Task: a block, after which the thread works on a stream of its own that is busy for some tenths of a second."""
+    found = cupy.asarray(block)
+    cupy.cuda.get_current_stream().synchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    STREAMS.append(stream)
+    stream.use()
+    delay(stream)
+    return found
+
+
+def default_stream() -> None:
+    cupy.cuda.Stream.null.use()
+
+
+@pytest.mark.multi_gpu
+def test_nothing_is_handed_over_before_it_is_complete(client: Any) -> None:
+    host = np.random.default_rng(1).integers(0, 1 << 32, 8_000_000, dtype="u4")
+    meta = cupy.empty(0, "u4")
+    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    try:
+        for _ in range(3):
+            device = da.from_array(host, chunks=len(host) // (2 * len(workers))).map_blocks(
+                slow_block, dtype="u4", meta=meta
+            )
+            (got,) = fetched(dask_gpusort.sort(device))
+            np.testing.assert_array_equal(got, np.sort(host))
+    finally:
+        client.gather([client.submit(default_stream, workers=[worker], pure=False) for worker in workers])
+
+
+class KillAt(distributed.WorkerPlugin):
+    """Kills the worker's process, once in all, as soon as it has finished a task of some name."""
+
+    name = "kill-at"
+
+    def __init__(self, prefix: str, flag: Any):
+        self.prefix, self.flag = prefix, str(flag)
+
+    def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
+        name = key[0] if isinstance(key, tuple) else key
+        if finish == "memory" and name.startswith(self.prefix):
+            try:
+                os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("stage", ["sort-local", "sort-scatter", "sort-merge"])
+@pytest.mark.parametrize("protocol", protocols())
+def test_a_killed_worker(protocol: str, stage: str, tmp_path: Any) -> None:
+    host = sample("i8", 1_000_000)
+    flag = tmp_path / "killed"
+    with (
+        start(2, protocol) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
+    ):
+        client.wait_for_workers(2, timeout=PATIENCE)
+        client.register_plugin(KillAt(stage, flag))
+        # From blocks that can be made again.
+        (got,) = fetched(dask_gpusort.sort(on_gpus(host, 100_000)))
+    assert flag.exists(), "no worker was killed"
+    np.testing.assert_array_equal(got, np.sort(host))
+
+
+@pytest.mark.gpu
+def test_one_worker(tmp_path: Any) -> None:
+    host = sample("f8", 400_000)
+    with (
+        start(1, "tcp") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        assert dask_gpusort.warm_up(client, dtypes=["u4"]) > 0
+        got, positions = fetched(dask_gpusort.sort(on_gpus(host, 70_000)), dask_gpusort.argsort(on_gpus(host, 70_000)))
+    np.testing.assert_array_equal(got, np.sort(host))
+    np.testing.assert_array_equal(positions, np.argsort(host, kind="stable"))
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("protocol", protocols())
+def test_more_than_the_device_may_hold(monkeypatch: pytest.MonkeyPatch, protocol: str, apart: bool) -> None:
+    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: apart)
+    host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
+    options = {"device_memory_limit": "64MB", "pool": "2GB"}
+    with (
+        start(2, protocol, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        (got,) = fetched(dask_gpusort.sort(on_gpus(host, 1 << 21)))
+    np.testing.assert_array_equal(got, np.sort(host))
+
+
+# What one task does, on one device.
+
+
+def plan_of(host: np.ndarray, chunks: int) -> Any:
+    sizes = [len(part) for part in np.array_split(host, chunks)]
+    return make_plan(
+        Order(host.dtype),
+        sizes,
+        sizes,
+        method="auto",
+        exchange="device",
+        workers=Workers(2, devices=True),
+        groups=2,
+        companion_bytes=0,
+    )
+
+
+@pytest.mark.gpu
+def test_every_task_waits_for_its_kernels() -> None:
+    host = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype="u4")
+    plan = plan_of(host, 2)
+    finish = Finish(plan.order, True, False)
+    blocks = [cupy.asarray(part) for part in np.array_split(host, 2)]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        made = []
+        for number, block in enumerate(blocks):
+            delay(stream)
+            made.append(device_exchange.sort_bundle([[[block]]], (number,), plan.order, plan.samples, False))
+            assert stream.done
+        told = [device_exchange.take_answers(bundle) for bundle in made]
+        for group in range(2):
+            mine = []
+            for bundle in made:
+                delay(stream)
+                mine.append(device_exchange.cut_slab(bundle, told, group, plan))
+                assert stream.done
+            delay(stream)
+            device_exchange.merge_slabs(mine, told, group, plan, finish)
+            assert stream.done
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("family", ["cuda", "dask"])
+@pytest.mark.parametrize("size", [0, 1, 1_001])
+def test_runs_travel_as_frames(family: str, size: int) -> None:
+    from distributed.protocol import deserialize, serialize
+
+    serialization.register()
+    keys = cupy.arange(2 * size, dtype="u8")[::2]
+    run = Run(keys, (cupy.ones((size, 3), "f4"), cupy.zeros(size, "?")))
+    header, frames = serialize(run, serializers=(family,), on_error="raise")
+    assert header["serializer"] == family
+    assert all(hasattr(frame, "__cuda_array_interface__") == (family == "cuda") for frame in frames)
+    back = deserialize(header, frames)
+    for one, other in zip(back.arrays, run.arrays, strict=True):
+        assert isinstance(one, cupy.ndarray)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_array_equal(cupy.asnumpy(one), cupy.asnumpy(other))

@@ -1,0 +1,390 @@
+"""Comparison sorts, merging and wide keys: their kernels run on the CPU, in random orders of threads, against NumPy."""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+import pytest
+from support import host_cuda, oracle
+from support.host_cuda import HostDevice
+from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
+
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import comparing, complex_keys, merging
+from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.launch.loader import SOURCES
+from dask_gpusort.kernels.policy import merge_tuning
+from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+TILE = merge_tuning.MergeTile(64, 5)
+#: Around one tile, around two, and several, the last in part.
+SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
+WAYS = {
+    "quads": {"split": "quads"},
+    "path": {"split": "path"},
+    "samples": {"split": "samples"},
+    "network tiles": {"tiles": "network"},
+    "odd-even merge": {"algorithm": "odd_even_merge"},
+    "odd-even transposition": {"algorithm": "odd_even_transposition"},
+}
+DTYPES = ("u1", "f4", "i8")
+LESS = "a % 10 < b % 10"
+NO_ORDER = ("true", "a != b", "(a ^ b) & 1")
+COMPANIONS = ([], ["f4"], ["i2", "f8"])
+
+
+def make_small(patch):
+    use_small_blocks(patch)
+    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
+    patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
+    patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
+    patch.setattr(merge_tuning, "NETWORK_TILE_KEYS", 256)
+    patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    for dtype in DTYPES:
+        for way in WAYS.values():
+            sizes = (5, TILE.keys + 1) if "algorithm" not in way else (5,)
+            for n in sizes:
+                yield lambda empty, n=n, t=dtype, w=way: comparing.sort_by_comparison(empty(n, t), **w)
+                yield lambda empty, n=n, t=dtype, w=way: comparing.argsort_by_comparison(empty(n, t), **w)
+    for kind in ("u1", "u8", 2):
+        for chosen in COMPANIONS:
+            yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
+                [empty(9 if isinstance(kind, str) else (9, kind), kind if isinstance(kind, str) else "u8")] * 3,
+                [[empty(9, dtype)] * 3 for dtype in chosen],
+            )
+    yield lambda empty: word_sort.argsort_words(empty((9, 3), "u8"))
+    yield lambda empty: word_sort.lexsort([empty(9, dtype) for dtype in ("f8", "i4", "?", "f8")])
+    yield lambda empty: word_sort.lexsort([empty(9, "u8")] * 3)
+    for descending in (False, True):
+        for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
+            yield lambda empty, sort=sort, way=descending: sort(empty(9, "c16"), descending=way)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    device = HostDevice(SOURCES, tmp_path_factory.mktemp("host_comparison"))
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        prepare(device, calls())
+        # What the recorder reads back says that no bits vary.
+        for bits in (64, 15):
+            for module in (columns, complex_keys):
+                patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
+            prepare(device, calls())
+    return device
+
+
+def widths_of_bits(ranges, first_bits):
+    """Widths of columns whose bits all vary, but for the first one's."""
+    others = ranges.size // columns.RANGE_WORDS - 1
+    return [columns.Width(0, 0, bits) for bits in (first_bits, *[64] * others)]
+
+
+@pytest.fixture
+def device(built, monkeypatch):
+    """The host in the place of a GPU, with small tiles; looks at all canaries when the test is done."""
+    make_small(monkeypatch)
+    built.take_place(monkeypatch)
+    yield built
+    built.check()
+
+
+def stable_positions(keys):
+    floors = codes_of.tie_floor(codes_of.encode(keys), keys.dtype)
+    return np.argsort(floors, kind="stable")
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS)
+def test_sorts_around_the_tile(device, way, dtype, kind):
+    rng = np.random.default_rng(1)
+    for n in [n for n in SIZES if way != "odd-even transposition" or n < 100]:
+        keys = bits_of_keys(rng, dtype, n, kind)
+        wanted = stable_positions(keys)
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **WAYS[way]), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **WAYS[way]), keys[wanted])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sorts_in_place(device, way):
+    for n in (50, 1000):
+        keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
+        array = device.array(keys)
+        comparing.sort_by_comparison(array, out=array, **WAYS[way])
+        np.testing.assert_array_equal(array, np.sort(keys))
+
+
+def test_a_stable_sort_keeps_zeros_and_nans(device):
+    keys = np.random.default_rng(3).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0], "f4"), 1000)
+    got = comparing.sort_by_comparison(device.array(keys), stable=True)
+    np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
+
+
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+def test_any_less(device, way):
+    keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
+    for descending in (False, True):
+        digits = keys % 10
+        wanted = np.argsort(-digits.astype(int) if descending else digits, kind="stable")
+        options = {"less": LESS, "descending": descending, **WAYS[way]}
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **options), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
+
+
+@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+@pytest.mark.parametrize("expression", NO_ORDER)
+def test_what_is_no_order_ends_and_stays_inside(device, expression, way):
+    keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
+    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **WAYS[way])
+    assert got.min() >= 0
+    assert got.max() < len(keys)
+
+
+def make_runs(rng, kind, sizes, most):
+    if isinstance(kind, str):
+        return [np.sort(rng.integers(0, min(most, 255) if kind == "u1" else most, n).astype(kind)) for n in sizes]
+    rows = [rng.integers(0, most, (n, kind)).astype("u8") for n in sizes]
+    return [row[np.lexsort(row.T[::-1])] for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("kind", ["u1", "u8", 2, 5])
+def test_merges_runs(device, kind, count):
+    rng = np.random.default_rng(count)
+    for most in (3, 1 << 40):
+        sizes = rng.integers(0, 3 * TILE.keys, count)
+        sizes[-1] = 0 if count > 2 else sizes[-1]
+        runs = make_runs(rng, kind, sizes, most)
+        joined = np.concatenate(runs)
+        wanted = np.lexsort(joined.T[::-1]) if joined.ndim == 2 else np.argsort(joined, kind="stable")
+        for chosen in COMPANIONS:
+            rows = [[rng.integers(0, 9999, n).astype(dtype) for n in sizes] for dtype in chosen]
+            parts = [[device.array(part) for part in row] for row in rows]
+            keys, moved = merging.merge_runs([device.array(run) for run in runs], parts)
+            np.testing.assert_array_equal(keys, joined[wanted])
+            for got, row in zip(moved, rows, strict=True):
+                np.testing.assert_array_equal(got, np.concatenate(row)[wanted])
+
+
+def test_merges_nothing(device):
+    keys, _ = merging.merge_runs([device.empty(0, "u4")] * 3)
+    assert keys.size == 0
+
+
+@pytest.mark.parametrize("most", [1, 3, 1 << 40, 1 << 63])
+def test_sorts_words_and_finds_them(device, most):
+    rng = np.random.default_rng(6)
+    for n in (0, 1, 2, 900):
+        rows = rng.integers(0, most, (n, 3)).astype("u8")
+        wanted = np.lexsort(rows.T[::-1])
+        np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), wanted)
+        ordered = [tuple(row) for row in rows[wanted].tolist()]
+        for side, find in (("left", bisect.bisect_left), ("right", bisect.bisect_right)):
+            got = word_sort.search_words(device.array(rows[wanted]), device.array(rows[:40]), side)
+            np.testing.assert_array_equal(got, [find(ordered, tuple(row)) for row in rows[:40].tolist()])
+
+
+def test_sorts_complex_keys(device):
+    rng = np.random.default_rng(7)
+    special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, 5e-324])
+    for n in (0, 1, 900):
+        for parts in (rng.choice(special, 2 * n), rng.standard_normal(2 * n)):
+            keys = parts.view("c16")
+            wanted = np.argsort(keys, kind="stable")
+            np.testing.assert_array_equal(complex_keys.argsort_wide(device.array(keys)), wanted)
+            got = complex_keys.sort_wide(device.array(keys))
+            np.testing.assert_array_equal(got.view("u8"), keys[wanted].view("u8"))
+            backwards = oracle.argsort(keys, descending=True)
+            got = complex_keys.sort_wide(device.array(keys), descending=True)
+            np.testing.assert_array_equal(got.view("u8"), keys[backwards].view("u8"))
+
+
+def test_lexsort(device):
+    rng = np.random.default_rng(8)
+    n = 900
+    keys = [
+        rng.choice([0.0, -0.0, 2.5], n),
+        rng.integers(-3, 3, n).astype("i4"),
+        rng.random(n) < 0.5,
+        rng.random(n).round(2),
+    ]
+    on_device = [device.array(key) for key in keys]
+    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
+    wanted = np.lexsort([-keys[0], keys[1], ~keys[2], keys[3]])
+    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=[True, False, True, False]), wanted)
+    with pytest.raises(ValueError, match="one a key"):
+        word_sort.lexsort(on_device, descending=[True])
+
+
+def test_whole_numbers_in_floats_are_narrow(device):
+    rng = np.random.default_rng(9)
+    keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
+    on_device = [device.array(key) for key in keys]
+    parts = [columns.Column(key, word_sort.device_key(key.dtype)) for key in on_device]
+    widths = columns.KeyColumns(parts, 900).measure()
+    assert len(columns.lay_out(widths)) == 2  # of 64 bits each, for four times 64
+    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
+    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
+
+
+#: Lengths of the stretches that tie in the first word, over and over: none; few; those that one thread sorts, up to the
+#: longest; longer ones, and both; some that lie in two or three tiles.
+SHORT, TIE_TILE = tie_groups.MOST_SHORT, tie_groups.TIE_THREADS * tie_groups.TIE_KEYS
+STRETCHES = {
+    "none": [1],
+    "a pair": [*[1] * 700, 2, *[1] * 10**5],
+    "short": [SHORT, 1, 3],
+    "just long": [SHORT + 1, 1],
+    "short and long": [1, SHORT, SHORT + 1, 2 * SHORT, 2],
+    "few and long": [*[1] * 1500, 900, *[1] * 10**5],
+    "across tiles": [300, 2 * TIE_TILE + 7],
+    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
+    "equal": [10**5],
+}
+TIE_SIZES = (1, SHORT, SHORT + 1, TIE_TILE + 1, 2 * TIE_TILE + 500)
+
+
+def stretch_numbers(kind, n):
+    """Of n sorted keys, the stretch that each is in."""
+    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+    return np.repeat(np.arange(len(lengths)), lengths)[:n]
+
+
+def spread(rng, numbers):
+    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    values = np.sort(rng.standard_normal(numbers.max() + 1))
+    values[0], values[-1] = -1e300, 1e300
+    return values[numbers]
+
+
+def few(rng, n):
+    """Parts that compare equal often and differ in their bits."""
+    return rng.choice([0.0, -0.0, np.nan, -np.nan, 1.0, 2.5, -np.inf], n)
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("n", TIE_SIZES)
+def test_ties_of_real_parts(device, n, kind):
+    rng = np.random.default_rng(n)
+    order = rng.permutation(n)
+    for imag in (few(rng, n), rng.standard_normal(n)):
+        keys = np.empty(n, "c16")
+        keys.real, keys.imag = spread(rng, stretch_numbers(kind, n))[order], imag
+        assert_sorts_complex(device, keys)
+
+
+def assert_sorts_complex(device, keys):
+    for descending in (False, True):
+        wanted = oracle.argsort(keys, descending=descending)
+        got = complex_keys.argsort_wide(device.array(keys), descending=descending)
+        np.testing.assert_array_equal(got, wanted)
+        out = device.empty(len(keys), "c16")
+        assert complex_keys.sort_wide(device.array(keys), descending=descending, out=out) is out
+        np.testing.assert_array_equal(out.view("u8"), keys[wanted].view("u8"))
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 16, 500])
+def test_few_real_parts(device, distinct):
+    rng = np.random.default_rng(distinct)
+    n = TIE_TILE + 77
+    keys = np.empty(n, "c16")
+    for imag in (rng.standard_normal(n), rng.standard_normal(20)[rng.integers(0, 20, n)]):
+        keys.real, keys.imag = rng.integers(0, distinct, n), imag
+        assert_sorts_complex(device, keys)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 1])
+def test_complex_keys_with_nan(device, share):
+    rng = np.random.default_rng(10)
+    n = TIE_TILE + 300
+    parts = np.where(rng.random((n, 2)) < share, few(rng, 2 * n).reshape(n, 2), rng.standard_normal((n, 2)))
+    assert_sorts_complex(device, parts.ravel().view("c16"))
+
+
+@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("n", TIE_SIZES)
+def test_ties_that_the_second_word_leaves(device, n, kind):
+    rng = np.random.default_rng(n)
+    numbers = stretch_numbers(kind, n)
+    # Further down, stretches of half the length and of those that are left.
+    halves = np.arange(n) // 5
+    order = rng.permutation(n)
+    for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
+        for second in (spread(rng, halves), halves.astype("f8"), spread(rng, rng.integers(0, 3, n))):
+            keys = [last, second[order], spread(rng, numbers)[order]]
+            got = word_sort.lexsort([device.array(key) for key in keys])
+            np.testing.assert_array_equal(got, np.lexsort(keys))
+            rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
+            np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), np.lexsort(keys))
+
+
+@pytest.mark.parametrize("distinct", [2, 3, 6])
+def test_ties_that_many_words_leave(device, distinct):
+    rng = np.random.default_rng(distinct)
+    values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], "u8")[:distinct]
+    shape = TIE_TILE + 500, 5
+    # At every word some keys tie no longer.
+    rows = np.where(
+        rng.random(shape) < 0.1, rng.integers(0, 1 << 63, shape, "u8"), values[rng.integers(0, distinct, shape)]
+    )
+    wanted = np.lexsort(rows.T[::-1])
+    np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), wanted)
+    by_columns = word_sort.lexsort([device.array(np.ascontiguousarray(column)) for column in rows.T[::-1]])
+    np.testing.assert_array_equal(by_columns, wanted)
+
+
+def test_a_column_sorted_itself_keeps_ties(device):
+    rng = np.random.default_rng(11)
+    n = 900
+    wide = np.where(rng.random(n) < 0.5, few(rng, n), rng.standard_normal(n) * 1e300)
+    keys = [rng.integers(0, 3, n).astype("i8"), few(rng, n), wide]
+    columns_of_codes = [codes_of.tie_floor(codes_of.encode(key), key.dtype) for key in keys]
+    got = word_sort.lexsort([device.array(key) for key in keys])
+    np.testing.assert_array_equal(got, np.lexsort(columns_of_codes))
+
+
+@pytest.fixture
+def launched(device, monkeypatch):
+    """Names of the kernels that wide keys launch, apart from the sorts."""
+    names = []
+
+    def run(launch):
+        if launch.source.startswith("wide/"):
+            names.append(launch.kernel.partition("<")[0])
+        device.launch(launch)
+
+    monkeypatch.setattr(Launch, "run", run)
+    return names
+
+
+def test_launches_of_keys_that_do_not_tie(device, launched):
+    rng = np.random.default_rng(12)
+    n = 3000
+    real = spread(rng, rng.permutation(n))
+    keys = (real + 1j * rng.standard_normal(n)).astype("c16")
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "settle_ties"]
+    launched.clear()
+    word_sort.lexsort([device.array(real)] * 2)
+    assert launched == ["measure_column", "measure_column", "settle_ties"]
+
+
+def test_launches_of_keys_of_which_few_tie(device, launched):
+    rng = np.random.default_rng(13)
+    n = 3000
+    keys = rng.integers(0, 16, n) + 1j * rng.standard_normal(n)
+    keys[:7] = keys[0].real + 1j * np.nextafter(1.0, 2.0 + np.arange(7))
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "make_complex_word", "settle_ties"]
+    launched.clear()
+    keys = spread(rng, stretch_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
+    complex_keys.sort_wide(device.array(keys))
+    assert launched == ["measure_complex", "settle_ties", "list_ties", "make_complex_word", "put_back"]

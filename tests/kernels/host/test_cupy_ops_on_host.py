@@ -1,0 +1,219 @@
+"""The steps of CuPy chunks run on the CPU against the same steps of NumPy chunks, for every kind of order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support import host_cuda
+from test_comparison_on_host import device  # noqa: F401 - a fixture
+from test_kernels_on_host import prepare
+
+from dask_gpusort import kernels
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.launch.loader import SOURCES
+from dask_gpusort.order import Order, of_words
+from dask_gpusort.table import Brackets
+
+cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+ORDERS = {
+    "codes": Order(np.dtype("f4"), stable=True),
+    "descending codes": Order(np.dtype("f8"), descending=True, stable=True),
+    "complex": Order(np.dtype("c16"), stable=True),
+    "descending complex": Order(np.dtype("c16"), descending=True, stable=True),
+    "words": of_words(2),
+    "less": Order(np.dtype("u4"), stable=True, less="a % 10 < b % 10"),
+}
+
+
+#: Every dtype with a code.
+CODED = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "M8[s]", "m8[s]"]
+ENTRIES = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
+
+
+def python_order(order):
+    """The order as NumPy chunks have it."""
+    return order if order.less is None else replace(order, less=lambda a, b: a % 10 < b % 10)
+
+
+def draw(order, n, seed=0):
+    rng = np.random.default_rng(seed)
+    if order.words:
+        return rng.integers(0, 4, (n, order.words)).astype("u8")
+    if order.less is not None:
+        return rng.integers(0, 1000, n).astype(order.dtype)
+    special = rng.choice([0.0, -0.0, np.nan, 1.0, 2.0, -3.0], (2, n))
+    return special[0].astype(order.dtype) if order.dtype.kind == "f" else special[0] + 1j * special[1]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """What `device` runs on."""
+    built = host_cuda.HostDevice(SOURCES, tmp_path_factory.mktemp("host_steps"))
+    prepare(built, rank_calls())
+    return built
+
+
+def rank_calls():
+    """What probes of codes call."""
+    for width in (1, 2, 4, 8):
+        yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)
+    for dtype in ("f2", "f4", "f8", "c8"):
+        for descending in (False, True):
+            options = {"ties_of": dtype, "descending": descending}
+            codes = f"u{np.dtype(dtype).itemsize}"
+            yield lambda empty, codes=codes, options=options: kernels.rank_samples(empty(9, codes), 2, **options)
+
+
+@pytest.fixture(autouse=True)
+def steps(device, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
+
+
+def assert_runs(got, wanted):
+    for found, expected in zip(got.arrays, wanted.arrays, strict=True):
+        assert np.asarray(found).tobytes() == expected.astype(found.dtype).tobytes()
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_local_sort_and_merge(device, kind):  # noqa: F811
+    order = ORDERS[kind]
+    chunks = [draw(order, n, n) for n in (300, 0, 451, 120)]
+    for num_values, positions in ((0, False), (1, False), (0, True), (2, True)):
+        ours, theirs = [], []
+        for chunk in chunks:
+            values = [np.arange(len(chunk), dtype="f8"), np.arange(len(chunk), dtype="i2")][:num_values]
+            on_device = [device.array(value) for value in values]
+            ours.append(cupy_ops.local_sort(device.array(chunk), on_device, order, positions=positions))
+            theirs.append(numpy_ops.local_sort(chunk, values, python_order(order), positions=positions))
+            assert_runs(ours[-1], theirs[-1])
+        assert_runs(cupy_ops.merge(ours, order), numpy_ops.merge(theirs, python_order(order)))
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_probe(device, kind):  # noqa: F811
+    order = ORDERS[kind]
+    run = numpy_ops.local_sort(draw(order, 500), [], python_order(order), positions=False)
+    mine = Run(device.array(run.keys))
+    for samples in (20, None):
+        got = cupy_ops.probe(mine, None, order, samples=samples)
+        wanted = numpy_ops.probe(run, None, python_order(order), samples=samples)
+        for name in ("keys", "bracket", "left", "right", "start", "stop"):
+            np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
+
+
+def assert_same_answer(got, wanted):
+    for name in ENTRIES:
+        found, expected = getattr(got, name), getattr(wanted, name)
+        assert found.dtype == expected.dtype, name
+        np.testing.assert_array_equal(found, expected, name)
+
+
+def drawn_keys(dtype, n, kind):
+    """Keys of a dtype: random bits, few distinct ones (zeros of both signs and NaNs of floats), or one key."""
+    rng = np.random.default_rng(n)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 1 if kind == "equal" else 2, n).astype(dtype)
+    bits = rng.integers(0, 256, (n if kind == "random" else 4, dtype.itemsize), dtype="u1")
+    some = np.ascontiguousarray(bits).view(dtype).ravel()
+    if kind == "few" and dtype.kind in "fc":
+        some = np.array([0.0, -0.0, np.nan, 1.0, np.inf]).astype(dtype)
+        some = np.concatenate([some, -some])
+    return some if kind == "random" else some[rng.integers(0, 1 if kind == "equal" else len(some), n)]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", CODED)
+def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):  # noqa: F811
+    order = Order(np.dtype(dtype), descending, stable)
+    launches, copies = [], []
+    get = device.cupy.ndarray.get
+    monkeypatch.setattr(Launch, "run", lambda launch: (launches.append(launch), device.launch(launch)))
+    monkeypatch.setattr(device.cupy.ndarray, "get", lambda array: (copies.append(array), get(array))[1])
+    monkeypatch.setattr(cupy_ops, "cupy", None)
+    for kind in ("random", "few", "equal"):
+        for n in (1, 2, 3, 64, 517):
+            run = numpy_ops.local_sort(drawn_keys(dtype, n, kind), [], order, positions=False)
+            mine = Run(device.array(run.keys))
+            for samples in (1, 2, 16, 64, 65, n, 2 * n, None):
+                launches.clear(), copies.clear()
+                got = cupy_ops.probe(mine, None, order, samples=samples)
+                assert (len(launches), len(copies)) == (1, 1)
+                assert_same_answer(got, numpy_ops.probe(run, None, order, samples=samples))
+    nothing = Run(device.empty(0, order.transit_dtype))
+    assert_same_answer(
+        cupy_ops.probe(nothing, None, order, samples=5),
+        numpy_ops.probe(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+def test_probe_of_codes_in_brackets(device, dtype):  # noqa: F811
+    order = Order(np.dtype(dtype), stable=True)
+    run = numpy_ops.local_sort(drawn_keys(dtype, 900, "random"), [], order, positions=False)
+    rng = np.random.default_rng(2)
+    ends = np.unique(numpy_ops.floor(rng.choice(run.keys, 8), order))
+    low, high = ends[: len(ends) // 2 * 2].reshape(-1, 2).T
+    place = np.arange(len(low))
+    for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
+        brackets = Brackets(900, place[:count], place[:count], low[:count], high[:count])
+        got = cupy_ops.probe(Run(device.array(run.keys)), brackets, order, samples=samples)
+        assert_same_answer(got, numpy_ops.probe(run, brackets, order, samples=samples))
+
+
+def test_ranks_refuse_codes_of_another_width(device):  # noqa: F811
+    with pytest.raises(ValueError, match="give those of the sort, uint32"):
+        kernels.rank_samples(device.empty(3, "u8"), 1, ties_of="f4")
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_falls_and_edges(device, kind):  # noqa: F811
+    order = ORDERS[kind]
+    run = numpy_ops.local_sort(draw(order, 300), [], python_order(order), positions=False)
+    mixed = numpy_ops.encode(draw(order, 300, 1), order)
+    for keys in (run.keys, mixed, run.keys[:1], run.keys[:0]):
+        assert cupy_ops.first_fall(device.array(keys), order) == numpy_ops.first_fall(keys, python_order(order))
+    block = draw(order, 60).reshape(20, 3, *draw(order, 1).shape[1:])
+    got, wanted = cupy_ops.edges(device.array(block), order, 0), numpy_ops.edges(block, python_order(order), 0)
+    assert got[0] == wanted[0]
+    for found, expected in zip(got[1:], wanted[1:], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ORDERS)
+def test_rows(device, kind, axis):  # noqa: F811
+    order = ORDERS[kind]
+    keys = draw(order, 7 * 40)
+    block = keys.reshape(7, 40, *keys.shape[1:])
+    found = cupy_ops.argsort_rows(device.array(block), order, axis)
+    np.testing.assert_array_equal(found, numpy_ops.argsort_rows(block, python_order(order), axis))
+    if not order.words:
+        ordered = cupy_ops.sort_rows(device.array(block), order, axis)
+        expected = numpy_ops.sort_rows(block, python_order(order), axis)
+        assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)
+def test_pack(device, dtypes):  # noqa: F811
+    rng = np.random.default_rng(1)
+    parts = [rng.choice([0.0, -0.0, 1.0, 3.0], (6, 50)).astype(dtype) for dtype in dtypes]
+    directions = [place % 2 == 0 for place in range(len(parts))]
+    packed = cupy_ops.pack([device.array(part) for part in parts], directions)
+    expected = numpy_ops.pack(parts, directions)
+    assert packed.dtype == expected.dtype
+    np.testing.assert_array_equal(packed, expected)
+
+
+def test_an_expression_that_contradicts_itself_is_reported(device):  # noqa: F811
+    keys = draw(ORDERS["less"], 400)
+    for less in ("a <= b", "a != b"):
+        with pytest.raises(ValueError, match="no strict weak order"):
+            cupy_ops.local_sort(device.array(keys), [], replace(ORDERS["less"], less=less), positions=False)

@@ -1,0 +1,63 @@
+"""Launches stay inside the shared memory of the device they are for, whatever is sorted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.host_cuda.recorder import Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.policy.limits import RESERVED_SHARED_BYTES
+
+#: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
+LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
+#: One block, one level, two levels; rows of one block, of one partition, and beyond.
+SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
+#: Positions of long rows are computed with on the host.
+LONGEST_INDEXED_ROW = 1 << 16
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
+@pytest.mark.parametrize("capability", LIMITS)
+def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
+    recorder = Recorder(LIMITS[capability])
+    recorder.take_place(monkeypatch)
+    for n in SIZES:
+        keys = recorder.empty(n, dtype)
+        recorder.record(kernels.sort_keys, keys)
+        recorder.record(kernels.argsort, keys)
+        for values in (np.uint64, np.complex128):
+            recorder.record(kernels.sort_pairs, keys, recorder.empty(n, values))
+        recorder.record(kernels.sort_rows, recorder.empty((1, n), dtype))
+        recorder.record(kernels.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
+    assert 0 < recorder.most_shared <= LIMITS[capability]
+
+
+def blocks_of_tuning():
+    """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
+    for widths, shapes in tuning.FINISH.items():
+        for shape in shapes:
+            for block in (shape, shape.for_even(), shape.for_even(1)):
+                yield f"finish {widths} {block}", block.blocks, block.shared_bytes(*widths)
+    for widths, tile in tuning.PARTITION.items():
+        yield f"partition {widths} {tile}", tile.blocks, tile.shared_bytes(*widths, tile.digits, tuning.MAP_WORDS)
+    for widths, tile in tuning.LSD.items():
+        yield f"pass {widths} {tile}", tile.blocks, tuning.stable_shared_bytes(tile, *widths)
+    for widths, tile in tuning.STABLE.items():
+        shared = tuning.stable_shared_bytes(tile, *widths, tuning.MAP_WORDS, keeps_digits=True)
+        yield f"stable {widths} {tile}", tile.blocks, shared
+
+
+def test_registers_are_not_bound_for_blocks_that_do_not_fit():
+    """More blocks than the shared memory of a multiprocessor holds would cost registers for nothing."""
+    memory = LIMITS["9.0"] + RESERVED_SHARED_BYTES
+    for name, blocks, shared in blocks_of_tuning():
+        assert blocks == 1 or blocks * (shared + RESERVED_SHARED_BYTES) <= memory, name
+
+
+def test_a_large_device_is_used(monkeypatch):
+    recorder = Recorder(LIMITS["9.0"])
+    recorder.take_place(monkeypatch)
+    recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))
+    assert recorder.most_shared > LIMITS["8.6"]

@@ -1,0 +1,262 @@
+"""Sorts of rows run on the CPU, in random orders of threads, against NumPy: both sides of every decision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import host_cuda
+from support.host_cuda import HostDevice
+from test_kernels_on_host import FINISH, FINISH_KEYS, bits_of_keys, device, use_small_blocks  # noqa: F401 - a fixture
+
+from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import rows
+from dask_gpusort.kernels.buckets import histogram
+from dask_gpusort.kernels.keys.dtypes import device_key
+from dask_gpusort.kernels.launch.loader import SOURCES
+from dask_gpusort.kernels.policy import tuning
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+TILE = tuning.Tile(128, 8, 2, 16)
+WIDE_TILE = tuning.Tile(128, 8, 2, 32)
+LONGEST = int(WIDE_TILE.digits * FINISH_KEYS * tuning.MOST_FILL)  # of one partition
+DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """What `device` runs on."""
+    return HostDevice(SOURCES, tmp_path_factory.mktemp("host_rows"))
+
+
+@pytest.fixture(autouse=True)
+def small_rows(device, monkeypatch):  # noqa: F811
+    """Blocks and tiles so small that short rows take every way, and a note of the ways taken."""
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.FINISH, (TILE, WIDE_TILE)))
+    monkeypatch.setattr(tuning, "EVEN_ROW", FINISH_KEYS // 4)
+    monkeypatch.setattr(tuning, "BLOCK_ROW", FINISH_KEYS // 2)
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 3 * FINISH_KEYS)
+    monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """Which ways were taken, in order."""
+    taken = []
+
+    def note(name):
+        function = getattr(rows, name)
+
+        def call(*arguments, **options):
+            result = function(*arguments, **options)
+            taken.append(name if result is not False else f"{name}: declined")
+            return result
+
+        monkeypatch.setattr(rows, name, call)
+
+    for name in ("partition_rows", "run_finish", "refine_rows", "sort_plain"):
+        note(name)
+    return taken
+
+
+def expected_rows(keys):
+    codes = codes_of.encode(keys.ravel()).reshape(keys.shape)
+    return codes_of.decode(np.sort(codes, axis=-1).ravel(), keys.dtype).reshape(keys.shape)
+
+
+def check_rows(device, keys):  # noqa: F811
+    """Sort to another array, in place, and by positions."""
+    wanted = expected_rows(keys).view("u1")
+    source = device.array(keys)
+    np.testing.assert_array_equal(np.asarray(rows.sort_rows(source)).view("u1"), wanted)
+    np.testing.assert_array_equal(source.view("u1"), keys.view("u1"))
+    rows.sort_rows(source, out=source)
+    np.testing.assert_array_equal(source.view("u1"), wanted)
+
+
+def check_positions(device, keys):  # noqa: F811
+    np.testing.assert_array_equal(rows.argsort_rows(device.array(keys)), np.argsort(keys, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "way"),
+    [
+        ((5, FINISH_KEYS // 2), "run_finish"),
+        ((5, FINISH_KEYS // 2 + 1), "run_finish"),  # few keys in all
+        ((9, FINISH_KEYS // 2 + 1), "partition_rows"),
+        ((9, FINISH_KEYS), "partition_rows"),
+        ((1, FINISH_KEYS + 1), "partition_rows"),
+        ((2, int(TILE.digits * FINISH_KEYS * tuning.MOST_FILL) + 1), "partition_rows"),  # by the wider tile
+        ((2, LONGEST), "partition_rows"),
+        ((2, LONGEST + 1), "sort_plain"),
+    ],
+    ids=str,
+)
+def test_both_sides_of_every_decision(device, ways, shape, way):  # noqa: F811
+    keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
+    np.testing.assert_array_equal(rows.sort_rows(device.array(keys)), np.sort(keys))
+    assert set(ways) == {way}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 4001), (7, 3001), (3, 5003), (4, 4096)], ids=str)
+def test_every_dtype(device, dtype, shape):  # noqa: F811
+    rng = np.random.default_rng(2)
+    keys = rng.integers(0, 2, shape).astype("?") if dtype == "?" else bits_of_keys(rng, dtype, shape, "random")
+    check_rows(device, keys)
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+def test_any_distribution(device, dtype, kind):  # noqa: F811
+    for shape in ((20, 301), (1, FINISH_KEYS), (3, 5003)):
+        keys = bits_of_keys(np.random.default_rng(3), dtype, shape, kind)
+        check_rows(device, keys)
+        check_positions(device, keys)
+
+
+def test_uniform_keys_by_a_plain_map(device, ways):  # noqa: F811
+    keys = np.random.default_rng(4).integers(0, 1 << 32, (5, 6001), dtype=np.uint32)
+    check_rows(device, keys)
+    check_positions(device, keys)
+    assert set(ways) == {"partition_rows"}
+
+
+#: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
+BLOCK_FLOATS = {
+    "uniform": lambda rng, shape: rng.random(shape),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "whole": lambda rng, shape: rng.integers(-20, 20, shape),
+    "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
+    "powers, some no numbers": lambda rng, shape: np.where(
+        rng.random(shape) < 0.1, np.nan, np.ldexp(1.0, rng.integers(-30, 30, shape))
+    ),
+    "one far away": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
+    "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
+    "zeros": lambda rng, shape: rng.choice([-0.0, 0.0, 1.0, -2.0], shape),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", BLOCK_FLOATS)
+def test_floats_in_a_block(device, ways, kind, dtype, descending):  # noqa: F811
+    keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, FINISH_KEYS // 2 - 3)).astype(dtype)
+    check_rows(device, keys)
+    check_positions(device, keys)
+    mirrored = np.sort(keys) if not descending else -np.sort(-keys)
+    np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=descending), mirrored)
+    assert set(ways) == {"run_finish"}
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
+def test_rows_of_unlike_places(device, ways, dtype):  # noqa: F811
+    """Row i about i: one map makes one bucket of each row, though all keys together are uniform."""
+    num_rows = 8
+    keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
+    check_rows(device, keys.astype(dtype))
+    assert set(ways) == {"partition_rows: declined", "refine_rows"}
+
+
+def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):  # noqa: F811
+    """A bucket's block holds no row, a larger one does."""
+    monkeypatch.setattr(tuning, "FINISH", dict.fromkeys(tuning.FINISH, (tuning.Finish(128, 9, 1024), FINISH)))
+    num_rows = 8
+    keys = (np.random.default_rng(6).random((num_rows, 2003)) + np.arange(num_rows)[:, None]).astype("f4")
+    check_rows(device, keys)
+    assert set(ways) == {"partition_rows: declined", "run_finish"}
+
+
+def test_a_few_rows_unlike_the_others(device, ways):  # noqa: F811
+    """Their buckets do not fit a block, and are sorted by one level more."""
+    keys = np.random.default_rng(7).random((12, 5003)).astype("f4")
+    keys[3], keys[5], keys[7] = 0.25, keys[5] * 1e-3, np.sort(keys[7])[::-1]
+    check_rows(device, keys)
+    check_positions(device, keys)
+    assert set(ways) == {"partition_rows"}
+
+
+def test_equal_rows(device, ways):  # noqa: F811
+    keys = np.full((4, 5003), 7, np.uint32)
+    check_rows(device, keys)
+    check_positions(device, keys)
+    assert set(ways) == {"partition_rows: declined", "refine_rows"}
+
+
+@pytest.mark.parametrize("num_rows", [5, 6])
+def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, ways, num_rows):  # noqa: F811
+    monkeypatch.setattr(tuning, "ROW_KEYS", 10_000)  # three rows
+    keys = np.random.default_rng(8).random((num_rows, 3001))
+    check_rows(device, keys)
+    check_positions(device, keys)
+    assert ways == ["partition_rows"] * 6
+
+
+@pytest.mark.parametrize("skip", [1, 2, 3])
+def test_rows_that_begin_anywhere(device, skip):  # noqa: F811
+    """Vectors of 16 bytes begin inside of rows."""
+    for dtype in ("u1", "i2", "f4"):
+        keys = bits_of_keys(np.random.default_rng(skip), dtype, 4 * 3001 + skip, "random")
+        matrix = device.array(keys)[skip:].reshape(4, 3001)
+        np.testing.assert_array_equal(rows.sort_rows(matrix), np.sort(keys[skip:].reshape(4, 3001)))
+
+
+def test_stable_rows(device):  # noqa: F811
+    keys = np.random.default_rng(9).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0], "f4"), (3, 5003))
+    wanted = np.take_along_axis(keys, np.argsort(keys, axis=-1, kind="stable"), axis=-1)
+    got = rows.sort_rows(device.array(keys), stable=True)
+    np.testing.assert_array_equal(np.asarray(got).view("u4"), wanted.view("u4"))
+
+
+def test_descending_rows(device):  # noqa: F811
+    keys = np.random.default_rng(10).random((3, 5003))
+    np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=True), np.sort(keys)[:, ::-1])
+
+
+@pytest.mark.parametrize("parts_of", [512, 5000, 1 << 16])
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
+def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):  # noqa: F811
+    """Every key is counted once, under the row and digit that the partition moves it to."""
+    monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
+    keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
+    elements = rows.row_elements(device_key(keys.dtype, False))
+    partition = rows.plan_partition(elements, keys.shape[1])
+    source = device.array(keys)
+    quantiles = rows.sample_rows(elements, source, partition)
+    counts = rows.count_rows(elements, source, quantiles, partition).reshape(len(keys), -1)
+    np.testing.assert_array_equal(counts.sum(axis=1), keys.shape[1])
+    for row, expected in zip(keys, counts, strict=True):
+        # A monotone map: the counts are those of the sorted row, cut.
+        cuts = np.cumsum(expected)[:-1]
+        edges = np.sort(row)[np.clip(cuts, 1, row.size - 1)], np.sort(row)[np.clip(cuts, 1, row.size - 1) - 1]
+        assert (edges[0] >= edges[1]).all()
+
+
+@pytest.mark.parametrize("length", [FINISH_KEYS + 1, 20_011, LONGEST])
+@pytest.mark.parametrize("dtype", ["u4", "u8"])
+def test_partitions_have_room(device, dtype, length):  # noqa: F811
+    partition = rows.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
+    assert partition.num_digits <= partition.tile.digits
+    assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
+    assert length <= partition.num_buckets * FINISH_KEYS * tuning.MOST_FILL
+    tiles = -(-length // partition.tile.keys)
+    assert tiles * partition.tile.keys - length < tiles * partition.tile.threads
+    assert partition.shape is FINISH
+
+
+def test_a_judge_of_one_row_takes_a_plain_map_as_it_is(device):  # noqa: F811
+    n, num_fine = 40_000, 64
+    keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
+    elements = rows.row_elements(device_key(np.dtype("u4"), False))
+    judge = histogram.Judge(n, num_fine, 0, 0, 0)  # would find every bucket overfull
+    outline = histogram.sample_quantiles(elements, keys, n, num_fine, judge)[rows.OUTLINE_BYTES].view(np.uint32)
+    found = rows.Outline(*outline)
+    assert found.is_plain
+    assert not found.is_uneven
+
+
+def test_public_names():
+    assert kernels.sort_rows is rows.sort_rows
+    assert kernels.argsort_rows is rows.argsort_rows

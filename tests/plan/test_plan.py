@@ -1,0 +1,239 @@
+"""Plans: made from shapes and dtypes alone, bounded whatever the number of chunks, and readable."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import strategies as ours
+
+import dask_gpusort
+from dask_gpusort.graph.scheduler import choose_exchange
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Workers, counting, describe, make_plan
+from dask_gpusort.plan.groups import lay_out_groups
+
+MIB = 1 << 20
+
+
+def plan(sizes, chunks=None, dtype="i8", **options):
+    given = {"method": "auto", "exchange": "gather", "workers": Workers(2), "groups": None, "companion_bytes": 0}
+    return make_plan(Order(np.dtype(dtype)), sizes, sizes if chunks is None else chunks, **{**given, **options})
+
+
+@pytest.mark.parametrize("dtype", [*ours.CODED, *ours.SWAPPED], ids=str)
+def test_radix_where_a_key_is_an_integer_in_disguise(dtype):
+    assert plan((10, 10), dtype=dtype).path == "radix"
+    assert plan((10, 10), dtype=dtype, method="merge").path == "merge"
+    assert plan((10, 10), dtype=dtype, method="merge").radix_bits == 0
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ours.COMPARED if dtype.kind != "T"], ids=str)
+def test_merge_for_the_rest(dtype):
+    assert plan((10, 10), dtype=dtype).path == "merge"
+    with pytest.raises(TypeError, match="radix.*use method="):
+        plan((10, 10), dtype=dtype, method="radix")
+
+
+sizes = st.lists(st.integers(0, 50), min_size=1, max_size=30)
+
+
+@given(sizes, st.integers(1, 40))
+def test_groups_cover_the_output_once_and_in_order(chunks, wanted):
+    groups = lay_out_groups(chunks, wanted)
+    place = 0
+    part_wanted = 0
+    for first, last, part, parts in groups:
+        assert (first, part) == (place, part_wanted)
+        assert last > first
+        assert parts == 1 or last == first + 1
+        part_wanted = (part + 1) % parts
+        place = last if part_wanted == 0 else first
+    assert place == len(chunks)
+    assert part_wanted == 0
+
+
+@given(sizes.filter(any), st.integers(1, 40))
+def test_groups_are_about_equal(chunks, wanted):
+    groups = lay_out_groups(chunks, wanted)
+    target = max(sum(chunks) / wanted, 1)
+    held = [sum(chunks[first:last]) / parts for first, last, _, parts in groups]
+    # A chunk stays whole unless it is half as large again as a group should be.
+    assert max(held) <= 1.5 * target + 1
+    assert len(groups) <= 3 * wanted + 1
+
+
+def test_groups_of_unknown_sizes():
+    groups = lay_out_groups([math.nan] * 10, 3)
+    assert groups[0][0] == 0
+    assert groups[-1][1] == 10
+    assert all(parts == 1 for _, _, _, parts in groups)
+
+
+@pytest.mark.parametrize("chunks", [1, 10, 1024, 10_000, 100_000])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "S20"])
+@pytest.mark.parametrize("exchange", ["gather", "tasks", "p2p"])
+@pytest.mark.parametrize("size", [100, 50_000, 1_000_000])
+def test_what_one_task_receives_is_bounded(chunks, dtype, exchange, size):
+    made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
+    # Two entries for each group and level of the tree, of 32 parts, are needed however many groups there are.
+    assert made.table_bytes <= max(64 * MIB, 44_000 * len(made.groups))
+    assert len(made.groups) > 2000 or made.table_bytes <= 64 * MIB
+    assert 0 <= made.rounds <= 2
+    assert made.in_question <= 1 / 3
+    # Never chunks x chunks.
+    assert len(made.groups) <= max(2048, chunks * size * made.row_bytes // (400 * MIB))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 31, 32, 33, 1024, 1025, 100_000])
+def test_the_tree_adds_up_every_chunk_once(chunks):
+    levels = plan((1,) * chunks).tree
+    count = chunks
+    for ranges in levels:
+        assert [number for first, last in ranges for number in range(first, last)] == list(range(count))
+        assert all(last - first <= counting.FAN_IN for first, last in ranges)
+        count = len(ranges)
+    assert count == 1
+    # Each task that counts several chunks belongs to one of the first level.
+    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in plan((1,) * chunks).bundles)
+
+
+def test_more_samples_leave_less_in_question_and_more_levels_more():
+    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 50, 1000, 1)
+    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 100, 1000, 2)
+    assert counting.choose_rounds(0.3) == 1
+    assert counting.choose_rounds(0.5) == 2
+    assert counting.choose_rounds(0.6) == 3
+
+
+@given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "p2p", "tasks")), st.integers(1, 64))
+def test_groups_fit_into_memory(chunks, size, exchange, threads):
+    memory = 256 * MIB
+    made = plan((size,) * chunks, exchange=exchange, workers=Workers(threads, memory))
+    if exchange != "gather":
+        assert made.group_bytes <= memory / 4
+    assert len(made.groups) >= 1
+
+
+def test_groups_asked_for_are_given():
+    assert len(plan((100,) * 64, groups=16).groups) == 16
+    assert len(plan((100,), groups=5).groups) == 5
+    assert len(plan((100,) * 64, groups=1).groups) == 1
+
+
+def test_small_arrays_are_one_group_and_need_no_rounds():
+    made = plan((10,) * 20)
+    assert len(made.groups) == 1
+    assert made.rounds == 0
+
+
+def test_digits_are_no_more_than_samples():
+    for dtype, size in (("u1", 10_000), ("f2", 10_000), ("f2", 10_000_000), ("i8", 10_000)):
+        made = plan((size,) * 50, dtype=dtype, groups=8)
+        assert 1 <= made.radix_bits <= 8 * np.dtype(dtype).itemsize
+        assert 1 << made.radix_bits <= made.samples
+        assert made.rounds == 1
+    assert plan((10_000_000,) * 50, dtype="u1", groups=8).radix_bits == 8
+
+
+def test_unknown_sizes():
+    made = plan((math.nan,) * 10, exchange="p2p", workers=Workers(2, 1 << 30))
+    assert not made.known
+    assert math.isnan(made.group_bytes)
+    assert "unknown" in describe(made)
+
+
+def test_a_plan_is_frozen_equal_to_its_like_and_travels():
+    made = plan((10, 20), groups=2)
+    assert made == plan((10, 20), groups=2) == pickle.loads(pickle.dumps(made))
+    assert hash(made) == hash(plan((10, 20), groups=2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.path = "merge"
+
+
+def test_companions_count():
+    assert plan((10,), companion_bytes=8).row_bytes == 16
+    x = da.zeros(1 << 22, chunks=1 << 16, dtype="i4")
+    rows = da.zeros((1 << 22, 16), chunks=(1 << 16, 16), dtype="i8")
+    with dask.config.set({"gpusort.groups": 8}):
+        alone = dask_gpusort.explain(x)
+        keyed = dask_gpusort.explain(x, key=lambda block: block)
+    assert alone != keyed
+    assert rows.dtype.itemsize * 16 == 128
+
+
+def test_explain_says_everything():
+    x = da.zeros(10**7, chunks=10**5, dtype="f4")
+    text = dask_gpusort.explain(x, descending=True, stable=True)
+    lines = {line.split()[0]: line for line in text.splitlines()}
+    assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "tasks", "peak", "cost"]
+    assert "float32, descending, stable" in lines["keys"]
+    assert "radix" in lines["path"]
+    assert "100 in, 100 out" in lines["chunks"]
+    assert "gather" in lines["exchange"]
+    assert "tasks" in dask_gpusort.explain(x, exchange="tasks")
+    assert "merge" in dask_gpusort.explain(x, method="merge")
+    assert "1,000 out" in dask_gpusort.explain(x, chunks=10**4)
+
+
+def test_explain_says_what_it_costs():
+    x = da.zeros(1 << 20, chunks=1 << 16, dtype="i8")
+    (line,) = [line for line in dask_gpusort.explain(x, exchange="tasks").splitlines() if line.startswith("cost ")]
+    # 8 MiB, six times; one bundle of 16 chunks and two groups of 4 MiB.
+    assert "48.00 MiB read and written, 2 messages, " in line
+
+
+def test_explain_of_several_dimensions():
+    x = da.zeros((8, 1000), chunks=(4, 100))
+    assert "rechunk" in dask_gpusort.explain(x)
+    assert "whole" in dask_gpusort.explain(x.rechunk((4, -1)))
+    with dask.config.set({"array.chunk-size": "1kiB"}):
+        text = dask_gpusort.explain(x.rechunk((1, 100)))
+        assert "path" in dask_gpusort.explain(x, None)
+    assert text.startswith("rows      8 too long")
+    assert "path" in text
+    assert "10 in" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "library", "used"),
+    [
+        ("auto", "threads", "numpy", "gather"),
+        ("auto", "processes", "numpy", "tasks"),
+        ("auto", "threads", "cupy", "gather"),
+        ("auto", "distributed", "cupy", "device"),
+        ("device", "threads", "numpy", "device"),
+        ("gather", "distributed", "numpy", "gather"),
+        ("tasks", "threads", "numpy", "tasks"),
+    ],
+)
+def test_exchange_for_a_scheduler(asked, kind, library, used):
+    assert choose_exchange(asked, kind, library) == used
+
+
+def test_p2p_moves_numpy_chunks_alone():
+    with pytest.raises(ValueError, match="NumPy"):
+        choose_exchange("p2p", "distributed", "cupy")
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
+def test_the_scheduler_in_use_decides(scheduler):
+    with dask.config.set(scheduler=scheduler):
+        text = dask_gpusort.explain(da.zeros(100, chunks=10))
+    assert ("tasks" if scheduler == "processes" else "gather") in text.split("exchange")[1].splitlines()[0]
+
+
+def test_threads_asked_for_make_groups():
+    x = da.zeros(1 << 24, chunks=1 << 18)
+    counts = []
+    for threads in (1, 4):
+        with dask.config.set(num_workers=threads):
+            counts.append(int(dask_gpusort.explain(x).split("groups")[1].split()[0]))
+    assert counts[0] <= counts[1]

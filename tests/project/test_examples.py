@@ -1,0 +1,177 @@
+"""Each example runs, as a user would run it, at a small size."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+pytest.importorskip("rich")
+zarr = pytest.importorskip("zarr")
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run_example(name: str, *arguments: str) -> str:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def larger() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("larger_than_memory", EXAMPLES / "larger_than_memory.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_is_run_here() -> None:
+    text = Path(__file__).read_text()
+    assert all(f'"{path.name}"' in text for path in EXAMPLES.glob("*.py"))
+
+
+def test_quickstart() -> None:
+    assert "The result is that of numpy.sort." in run_example("quickstart.py")
+
+
+def test_sort_by_key() -> None:
+    output = run_example("sort_by_key.py", "--readings", "20000", "--chunk", "1500")
+    assert "in order:       True" in output
+    times = [line.split()[0] for line in output.splitlines() if "  sensor " in line]
+    assert len(times) == 5
+    assert times == sorted(times)
+
+
+def test_larger_than_memory(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    arrays = tmp_path / "arrays"
+    options = {
+        "--size": "20 MB",  # not a multiple of the chunk
+        "--chunk": "1 MiB",
+        "--memory-limit": "500 MiB",
+        "--directory": str(arrays),
+        "--report": str(report),
+    }
+    output = run_example("larger_than_memory.py", *(word for option in options.items() for word in option))
+    assert "verified" in output
+    figures = json.loads(report.read_text())
+    assert figures["bytes"] == 20_000_000
+    assert figures["wrong"] == []
+    assert figures["restarts"] == 0
+    assert len(figures["peaks"]) == 2
+    assert list(arrays.iterdir()) == []
+
+
+def test_larger_than_memory_sees_a_wrong_result(larger: ModuleType, tmp_path: Path) -> None:
+    source, target = tmp_path / "input.zarr", tmp_path / "sorted.zarr"
+    larger.write_input(source, 10_000, 1_000)
+    keys = np.sort(zarr.open_array(source, mode="r")[:])
+
+    def wrong(output: np.ndarray) -> list[str]:
+        zarr.create_array(target, data=output, chunks=(1_000,), overwrite=True)
+        found: list[str] = larger.verify(source, target)
+        return found
+
+    assert wrong(keys) == []
+    swapped = keys.copy()
+    swapped[[0, 5_000]] = swapped[[5_000, 0]]
+    assert any("not in order" in text for text in wrong(swapped))
+    chunks_swapped = np.concatenate([keys[1_000:2_000], keys[:1_000], keys[2_000:]])
+    assert any("begins below" in text for text in wrong(chunks_swapped))
+    doubled = keys.copy()
+    doubled[4] = doubled[5]
+    assert any("does not hold the keys" in text for text in wrong(doubled))
+    # Two errors that cancel in the sum, in order still.
+    spread = keys.copy()
+    spread[0] -= 1
+    spread[-1] += 1
+    assert any("does not hold the keys" in text for text in wrong(spread))
+    assert any("does not hold the keys" in text for text in wrong(keys[:-1]))
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_larger_than_memory_tells_by_its_exit_code(
+    larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool
+) -> None:
+    def sort_or_copy(source: Path, target: Path, cluster: Any) -> tuple[list[int], int]:
+        keys = zarr.open_array(source, mode="r")[:]
+        zarr.create_array(target, data=np.sort(keys) if right else keys, chunks=(1_000,))
+        return [1, 1], 0
+
+    monkeypatch.setattr(larger, "LocalCluster", nullcontext_of)
+    monkeypatch.setattr(larger, "sort_on_cluster", sort_or_copy)
+    command = ["larger_than_memory.py", "--size", "80 kB", "--chunk", "8 kB", "--directory", str(tmp_path), "--keep"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert larger.main() == (0 if right else 1)
+    assert len(list(tmp_path.glob("*/sorted.zarr"))) == 1
+
+
+def nullcontext_of(**options: Any) -> Any:
+    return nullcontext()
+
+
+def test_larger_than_memory_asks_for_disk(larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda directory: SimpleNamespace(free=1_000_000))
+    larger.check_disk(tmp_path, 100_000)
+    with pytest.raises(SystemExit, match="choose another --directory or a smaller --size"):
+        larger.check_disk(tmp_path, 1_000_000)
+
+
+@pytest.fixture(scope="module")
+def gpus() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("multi_gpu_example", EXAMPLES / "multi_gpu.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_multi_gpu_without_a_gpu() -> None:
+    output = run_example("multi_gpu.py", "--library", "numpy", "--keys", "60000", "--chunks", "3", "--repeat", "1")
+    assert "device, of 2 bundles" in output
+    assert "verified: in order" in output
+    assert "exchange and merge" in output
+
+
+def test_multi_gpu_sees_a_wrong_result(gpus: ModuleType) -> None:
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
+    before = [gpus.facts(keys[::-1])]
+
+    def wrong(output: np.ndarray, *cuts: int) -> str:
+        after = [gpus.facts(part) for part in np.split(output, cuts or [500])]
+        return "; ".join(gpus.errors(before, after, (500, 500)))
+
+    assert wrong(keys) == ""
+    swapped = keys.copy()
+    swapped[[0, 400]] = swapped[[400, 0]]
+    assert "chunk 0 is not in order" in wrong(swapped)
+    assert "begins below" in wrong(np.concatenate([keys[500:], keys[:500]]))
+    doubled = keys.copy()
+    doubled[4] = doubled[5]
+    assert "does not hold the keys" in wrong(doubled)
+    assert "not as long" in wrong(keys, 499)

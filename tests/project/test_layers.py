@@ -1,0 +1,234 @@
+"""Imports go one way, and what is not needed is not imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dask_gpusort
+from dask_gpusort.kernels.launch import loader
+
+ROOT = Path(dask_gpusort.__file__).parent
+
+#: Rooms from the entrance inwards: each imports only from rooms behind it.
+ROOMS = [
+    "__init__",
+    "register",
+    "gpu_cluster",
+    "scheduler_plugins",
+    "api",
+    "arguments",
+    "graph",
+    "cost",
+    "plan",
+    "chunk",
+    "kernels",
+    "order",
+]
+#: Folders of `kernels` from the public functions inwards; Python imports and C++ includes follow the same order.
+KERNEL_ROOMS = [
+    "",
+    "wide",
+    "msd",
+    "block_sort",
+    "lsd",
+    "buckets",
+    "merge",
+    "papers",
+    "policy",
+    "keys",
+    "primitives",
+    "launch",
+]
+#: These import nothing of ours but themselves.
+LEAVES = {"keys", "table", "network", "errors", "config"}
+
+FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+KERNEL_FILES = [path for path in FILES if path.parts[0] == "kernels"]
+KERNEL_FILES += sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.cu*"))
+
+
+def room_of(path):
+    return path.parts[0].removesuffix(".py")
+
+
+def imports_of(path):
+    """Absolute dotted names of everything a file imports, wherever in it."""
+    package = ["dask_gpusort", *path.parts[:-1]]
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
+
+
+def ours(path):
+    """Rooms of the package that a file imports from."""
+    known = {*ROOMS, *LEAVES}
+    parts = [name.split(".") for name in imports_of(path)]
+    return {part[1] for part in parts if part[0] == "dask_gpusort" and len(part) > 1 and part[1] in known}
+
+
+def theirs(path):
+    return {name.partition(".")[0] for name in imports_of(path)} - {"dask_gpusort"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_go_inwards(path):
+    room = room_of(path)
+    if room in LEAVES:
+        assert ours(path) <= {room}
+        return
+    assert room in ROOMS, f"{path} is in a room that nobody has planned"
+    inner = set(ROOMS[ROOMS.index(room) + 1 :]) | LEAVES
+    assert ours(path) <= inner | {room}
+
+
+def kernel_room(path):
+    """Folder of `kernels` that a file below it is in; of the files beside the folders, none."""
+    return path.parts[1] if len(path.parts) > 2 else ""
+
+
+def kernel_rooms_used(path):
+    """Folders of `kernels` that a Python or CUDA file imports, includes or launches from."""
+    text = (ROOT / path).read_text()
+    used = set(re.findall(r'"([a-z_]+)/[a-z_]+\.cuh?"', text))
+    if path.suffix == ".py":
+        parts = [name.split(".") for name in imports_of(path)]
+        used |= {part[2] for part in parts if part[:2] == ["dask_gpusort", "kernels"] and len(part) > 3}
+    return used & set(KERNEL_ROOMS)
+
+
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=str)
+def test_kernels_import_and_include_inwards(path):
+    inner = KERNEL_ROOMS[KERNEL_ROOMS.index(kernel_room(path)) :]
+    assert kernel_rooms_used(path) <= set(inner)
+
+
+def test_every_cuda_file_is_found_by_its_folder():
+    for path in KERNEL_FILES:
+        for included in re.findall(r'#include "([^"]+)"', (ROOT / path).read_text()):
+            assert (ROOT / "kernels" / included).is_file(), f"{path} includes {included}"
+
+
+def test_a_changed_source_in_any_folder_changes_the_digest(tmp_path, monkeypatch):
+    sources = tmp_path / "kernels"
+    shutil.copytree(loader.SOURCES, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    monkeypatch.setattr(loader, "SOURCES", sources)
+    digest = loader.sources_digest.__wrapped__
+    seen = {digest()}
+    folders = {path.parent for path in sources.rglob("*.cu*")}
+    assert {folder.name for folder in folders} == set(KERNEL_ROOMS) - {"", "policy", "launch"}
+    for folder in sorted(folders):
+        with next(folder.glob("*.cu*")).open("a") as source:
+            source.write("// changed\n")
+        seen.add(digest())
+    assert len(seen) == 1 + len(folders)
+    next(sources.rglob("*.cuh")).rename(sources / "renamed.cuh")
+    assert digest() not in seen
+
+
+def test_the_package_carries_every_cuda_file():
+    patterns = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    carried = {path for pattern in patterns["dask_gpusort"] for path in ROOT.glob(pattern)}
+    assert {ROOT / path for path in KERNEL_FILES if path.suffix != ".py"} <= carried
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if room_of(path) in {"chunk", "kernels", "order", *LEAVES}], ids=str
+)
+def test_inner_rooms_do_not_know_dask(path):
+    known = {"dask"} if room_of(path) == "config" else set()
+    assert theirs(path) & {"dask", "distributed"} <= known
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_distributed_is_known_to_the_engine_and_the_plugins_alone(path):
+    if not path.name.startswith(("p2p", "scheduler_plugins")):
+        assert "distributed" not in theirs(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_cupy_is_known_to_its_own_files_alone(path):
+    if room_of(path) != "kernels" and not path.name.startswith("cupy"):
+        assert "cupy" not in theirs(path)
+
+
+_WITHOUT = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {refused}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refuse())
+import dask.array as da
+import numpy as np
+import dask_gpusort
+
+x = da.from_array(np.arange(100)[::-1], chunks=7)
+for exchange in ("auto", "gather", "tasks", "device"):
+    assert (dask_gpusort.sort(x, exchange=exchange).compute() == np.arange(100)).all()
+assert (dask_gpusort.argsort(x).compute() == np.arange(100)[::-1]).all()
+loaded = {{name.partition(".")[0] for name in sys.modules}}
+assert not loaded & {refused}, loaded & {refused}
+"""
+
+
+def run_python(code):
+    # The package under test may not be installed.
+    path = [str(ROOT.parent), *filter(None, sys.path)]
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "refused", [("cupy", "cupy_backends"), ("distributed",), ("cupy", "distributed", "zarr", "pandas")], ids=" ".join
+)
+def test_threads_need_neither_cupy_nor_distributed(refused):
+    run_python(_WITHOUT.format(refused=set(refused)))
+
+
+def test_importing_is_cheap():
+    run_python(
+        "import dask.array\nbefore = set(sys.modules)\nimport dask_gpusort\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "assert not new & {'distributed', 'cupy', 'pandas', 'hypothesis'}, new"
+    )
+
+
+PUBLIC = [
+    "argsort",
+    "cluster",
+    "explain",
+    "is_sorted",
+    "lexsort",
+    "merge_sorted",
+    "register",
+    "sort",
+    "sort_by_key",
+    "unregister",
+    "warm_up",
+]
+
+
+def test_public_names():
+    assert sorted(dask_gpusort.__all__) == PUBLIC
+    for name in dask_gpusort.__all__:
+        assert getattr(dask_gpusort, name).__doc__

@@ -1,0 +1,1 @@
+"""What tests share: oracles, Hypothesis strategies, and doubles of a GPU."""

@@ -1,0 +1,232 @@
+"""Stands in for CuPy and for launches: arrays in host memory, kernels on host threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dask_gpusort.kernels.launch import loader
+from dask_gpusort.kernels.launch.launch import Launch, Readback
+
+from .build import build
+
+#: Bytes of canary on each side of an array: a warp's 16-byte accesses at eight strides, and it keeps alignment.
+CANARY_BYTES = 4096
+CANARY = 0xC5
+#: Shared memory that a block of an H200 may ask for.
+HOPPER_SHARED_BYTES = 227 * 1024
+#: Blocks that run at the same time: kOsThreads in fibers.hpp.
+MOST_RESIDENT = 2
+#: What fresh memory holds. As a key, a count or an index it is wrong everywhere.
+POISON = 0xAB
+
+
+class KernelFault(AssertionError):
+    """A kernel did what no CUDA kernel may: deadlock, mismatched collectives, a write outside its arrays."""
+
+
+class HostArray(np.ndarray):
+    """A NumPy array with what launches use of a CuPy array."""
+
+    @property
+    def data(self) -> Any:
+        """The memory, of which launches use the address ``ptr``."""
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self) -> np.ndarray:
+        """Copy to the host, where it is already."""
+        return np.array(self)
+
+
+class HostCupy:
+    """Looks like CuPy to launches: allocations are those of a device, everything else is NumPy's."""
+
+    ndarray = HostArray
+
+    def __init__(
+        self, empty: Callable[..., HostArray], multiprocessors: int, shared_limit: int = HOPPER_SHARED_BYTES
+    ) -> None:
+        self.empty = empty
+        attributes = {"MultiProcessorCount": multiprocessors, "MaxSharedMemoryPerBlockOptin": shared_limit}
+        attributes["MaxSharedMemoryPerMultiprocessor"] = shared_limit + 1024
+        device = SimpleNamespace(attributes=attributes)
+        runtime = SimpleNamespace(getDevice=lambda: 0)
+        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        return found if isinstance(found, type) or not callable(found) else self._on_device(found)
+
+    def _on_device(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            result = function(*arguments, **options)
+            return result.view(self.ndarray) if isinstance(result, np.ndarray) else result
+
+        return call
+
+    def empty_like(self, like: np.ndarray, dtype: npt.DTypeLike = None) -> HostArray:
+        """Allocate an array of the same shape."""
+        return self.empty(like.shape, dtype or like.dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
+        """Allocate zeros."""
+        array = self.empty(shape, dtype)
+        array[...] = 0
+        return array
+
+    def asnumpy(self, array: HostArray) -> np.ndarray:
+        """Copy an array to the host."""
+        return np.array(array)
+
+    def asarray(self, host: npt.ArrayLike) -> HostArray:
+        """Copy an array to the device."""
+        host = np.asarray(host)
+        array = self.empty(host.shape, host.dtype)
+        array[...] = host
+        return array
+
+
+class Guarded:
+    """A poisoned array between two canaries."""
+
+    def __init__(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        self.memory = np.full(CANARY_BYTES + nbytes + CANARY_BYTES, CANARY, np.uint8)
+        body = self.memory[CANARY_BYTES : CANARY_BYTES + nbytes]
+        body[:] = POISON
+        self.array = body.view(dtype).reshape(shape).view(HostArray)
+
+    def check(self) -> None:
+        """Raise `KernelFault` if a canary has changed."""
+        for side, canary in (("before", self.memory[:CANARY_BYTES]), ("past", self.memory[-CANARY_BYTES:])):
+            if (canary != CANARY).any():
+                raise KernelFault(f"a kernel wrote {side} an array of {self.array.size} {self.array.dtype}")
+
+
+class HostDevice:
+    """Runs kernels on the CPU, every launch with a fresh order of threads.
+
+    Parameters
+    ----------
+    sources : path
+        Folder of the ``.cu`` and ``.cuh`` files.
+    cache : path
+        Folder for compiled kernels.
+    multiprocessors : int
+        What launches are told; few, so that few keys make a block loop.
+
+    Attributes
+    ----------
+    seed : int
+        Of the next launch's order; every launch adds one.
+    cupy : HostCupy
+        Allocations are poisoned and guarded.
+    """
+
+    def __init__(self, sources: Path, cache: Path, multiprocessors: int = 1) -> None:
+        self.sources = sources
+        self.cache = cache
+        self.seed = 0
+        self.cupy = HostCupy(self.empty, multiprocessors)
+        self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
+        self._allocated: list[Guarded] = []
+        self.array = self.cupy.asarray
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
+        """Allocate poisoned elements between canaries, which `check` looks at."""
+        memory = Guarded(shape, dtype)
+        self._allocated.append(memory)
+        return memory.array
+
+    def check(self) -> None:
+        """Raise `KernelFault` if a canary of any array since the last call has changed; forget the arrays."""
+        allocated, self._allocated = self._allocated, []
+        for memory in allocated:
+            memory.check()
+
+    def prepare(self, source: str, names: Sequence[str], expression: str | None = None) -> None:
+        """Compile many instances at once, which takes far less time than one by one."""
+        missing = [name for name in dict.fromkeys(names) if (source, name, expression) not in self._kernels]
+        if not missing:
+            return
+        text = (self.sources / source).read_text() if expression is None else loader.read_source(source, expression)
+        library = build(text, missing, self.sources, self.cache)
+        for index, name in enumerate(missing):
+            self._kernels[source, name, expression] = _kernel(library, index, name)
+
+    def launch(self, launch: Launch) -> None:
+        """Run a kernel, as ``Launch.run`` does on a GPU."""
+        if launch.blocks <= 0:
+            return
+        if launch.cooperative and launch.blocks > MOST_RESIDENT:
+            raise KernelFault(
+                f"{launch.kernel} asks for {launch.blocks} blocks at a time, of which {MOST_RESIDENT} are resident"
+            )
+        self.prepare(launch.source, [launch.kernel], launch.expression)
+        self.seed += 1
+        kernel = self._kernels[launch.source, launch.kernel, launch.expression]
+        kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
+
+    def take_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make the package launch here and allocate here."""
+        stand_in(monkeypatch, self.launch, self.cupy)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], cupy: HostCupy) -> None:
+    """Give the package another way to launch, and another CuPy."""
+    monkeypatch.setattr(loader, "_find_cupy", lambda: cupy)
+    monkeypatch.setattr(Launch, "run", lambda self: launch(self))
+    # Launches have ended when they return, so that the words are there already.
+    monkeypatch.setattr(Readback, "__init__", lambda self, words: setattr(self, "_words", words.get()))
+    monkeypatch.setattr(Readback, "wait", lambda self: [int(word) for word in self._words])
+
+
+def _kernel(library: ctypes.CDLL, index: int, name: str) -> Callable[..., None]:
+    launch = getattr(library, f"launch_{index}")
+    launch.restype = ctypes.c_char_p
+    parameter_bytes = getattr(library, f"parameter_bytes_{index}")
+    parameter_bytes.restype = ctypes.POINTER(ctypes.c_uint)
+    widths = _until_zero(parameter_bytes())
+
+    def run(blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int, seed: int) -> None:
+        cells = [_cell(argument) for argument in arguments]
+        given = [cell.nbytes for cell in cells]
+        if given != widths:
+            raise KernelFault(f"{name} takes parameters of {widths} bytes, was given {given}")
+        pointers = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
+        error = launch(
+            ctypes.c_uint(blocks),
+            ctypes.c_uint(threads),
+            ctypes.c_uint64(shared_bytes),
+            ctypes.c_uint64(seed),
+            pointers,
+        )
+        if error is not None:
+            raise KernelFault(f"{name}: {error.decode()}")
+
+    return run
+
+
+def _cell(argument: Any) -> np.ndarray:
+    """Bytes of one kernel argument, as CuPy passes it: an array's address, null for None, a scalar; ints as 64 bits."""
+    if argument is None:
+        return np.zeros(1, np.uintp)
+    if isinstance(argument, HostArray):
+        return np.array([argument.ctypes.data], np.uintp)
+    if isinstance(argument, (int, np.generic)):
+        return np.array([argument], np.int64 if isinstance(argument, int) else argument.dtype)
+    raise KernelFault(f"a kernel argument must be a device array, None or a scalar, got {type(argument)}")
+
+
+def _until_zero(numbers: Any) -> list[int]:
+    found: list[int] = []
+    while number := numbers[len(found)]:
+        found.append(number)
+    return found

@@ -1,0 +1,87 @@
+"""Runs a paper's sort from edited kernel sources, in a process of its own: broken kernels may write anywhere.
+
+``python -m support.host_cuda.mutant ALGORITHM SOURCES CACHE`` exits with 0 if every order of threads sorted right, and
+with `BROKEN` or a signal if one did not.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dask_gpusort.kernels import comparing, merging
+from dask_gpusort.kernels.papers.pair_arrays import Columns
+from dask_gpusort.kernels.policy import merge_tuning
+from dask_gpusort.kernels.primitives import scan
+
+from .device import HostDevice, KernelFault
+
+#: Exit status; apart from Python's own 1 and 2.
+BROKEN = 3
+#: Launches draw their own orders, so a sort of 16-bit keys tries 4 passes x 12 and more of them.
+ATTEMPTS = 12
+#: Five tiles of 16-bit keys, the last in part.
+KEYS = 9001
+#: Two levels of the scan.
+COUNTS = scan.ONE_BLOCK_VALUES + 5
+
+
+def scans_right(device: HostDevice, rng: np.random.Generator) -> bool:
+    counts = rng.integers(0, 1 << 40, COUNTS, dtype=np.uint64)
+    by_tiles, by_one_block = device.array(counts), device.array(counts)
+    scan.exclusive_scan(by_tiles)
+    scan.scan_in_one_block(by_one_block)
+    expected = np.cumsum(counts) - counts
+    return bool((by_tiles == expected).all() and (by_one_block == expected).all())
+
+
+def sorts_right(algorithm: str, device: HostDevice, rng: np.random.Generator) -> bool:
+    keys = rng.integers(0, 1 << 16, KEYS, dtype=np.uint16)
+    out = Columns(device.empty(KEYS, np.uint16), device.empty(KEYS, np.uint32))
+    import_module(f"dask_gpusort.kernels.papers.{algorithm}").sort(Columns(device.array(keys)), out)
+    positions = np.argsort(keys, kind="stable")
+    return bool((out.values == positions).all() and (out.keys == keys[positions]).all())
+
+
+#: Four warps a tile, so that runs are merged within a warp, between two, and between all.
+TILE = merge_tuning.MergeTile(128, 5)
+#: Some tiles, the last in part, and runs of both sorts of kernel.
+MERGED_KEYS = 7 * TILE.keys // 2
+
+
+def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
+    keys = rng.integers(0, 1 << 16, MERGED_KEYS, dtype=np.uint16)
+    wanted = np.argsort(keys, kind="stable")
+    for way in ({"split": "quads"}, {"split": "path", "tiles": "network"}):
+        if (comparing.argsort_by_comparison(device.array(keys), **way) != wanted).any():
+            return False
+    runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]
+    return bool((merging.merge_runs(runs)[0] == np.sort(keys)).all())
+
+
+RUNS_RIGHT = {"scan": scans_right, "merge": merges_right}
+
+
+def main(algorithm: str, sources: Path, cache: Path) -> int:
+    device, rng = HostDevice(sources, cache), np.random.default_rng(0)
+    patch = pytest.MonkeyPatch()
+    device.take_place(patch)
+    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
+    try:
+        for _ in range(ATTEMPTS):
+            run = RUNS_RIGHT.get(algorithm, partial(sorts_right, algorithm))
+            if not run(device, rng):
+                return BROKEN
+            device.check()
+    except KernelFault:
+        return BROKEN
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))

@@ -1,0 +1,36 @@
+"""What tests of whole sorts share."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from unittest import mock
+
+import dask
+from dask.core import flatten
+
+from dask_gpusort.plan import counting
+
+
+@contextmanager
+def groups(count, table=(counting.FAN_IN, counting.TABLE_BYTES)):
+    """Exchange groups asked for, and a smaller table and a deeper tree, as only a huge array would otherwise have."""
+    fan_in, table_bytes = table
+    with (
+        dask.config.set({"gpusort.groups": count}),
+        mock.patch.object(counting, "FAN_IN", fan_in),
+        mock.patch.object(counting, "TABLE_BYTES", table_bytes),
+    ):
+        yield
+
+
+def computed(darr):
+    return darr.compute(scheduler="synchronous")
+
+
+def check_sizes(darr):
+    """Every block is as large as the array says."""
+    keys = list(flatten(darr.__dask_keys__()))
+    blocks = dask.get(dict(darr.__dask_graph__()), keys)
+    assert [block.shape for block in blocks] == [
+        tuple(sizes[place] for sizes, place in zip(darr.chunks, key[1:], strict=True)) for key in keys
+    ]
