@@ -99,7 +99,7 @@ def sort_rows(table: Table, n: int) -> None:
         shape = merge_tuning.merge_shape(keys.itemsize, 0)
         doublings = levels(n, shape.keys)
         for what, options in (
-            ("four at a time", {"split": "quads"}),
+            ("four at a time", {"split": "four_way"}),
             ("merge path", {"split": "path"}),
             ("samples", {"split": "samples"}),
             ("network tiles", {"tiles": "network"}),

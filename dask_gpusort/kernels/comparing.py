@@ -69,7 +69,7 @@ def sort_by_comparison(
     out : cupy.ndarray, optional
         Receives the result; may be `keys`.
     algorithm : {"merge", "odd_even_merge", "odd_even_transposition"}
-    split : {"quads", "path", "samples"}
+    split : {"four_way", "path", "samples"}
         How "merge" cuts runs into parts: four at a time by selection, or pairs by merge path or the paper's samples.
     tiles : {"merge", "network"}
         How "merge" sorts tiles.

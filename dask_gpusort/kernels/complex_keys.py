@@ -23,7 +23,7 @@ from .wide.columns import (
     read_widths,
     word_dtype,
 )
-from .wide.tie_groups import Settler, break_ties
+from .wide.tie_groups import TieResolver, break_ties
 from .wide.word_sort import argsort_columns, check_side
 
 SOURCE = "wide/complex_keys.cu"
@@ -170,5 +170,5 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     if len(words) > 1:
         # Further words are those of the keys as they stand now.
         moved = ComplexColumns(out, descending)
-        break_ties(moved, words[1:], ordered, Settler(moved.moved_order(), elements=out))
+        break_ties(moved, words[1:], ordered, TieResolver(moved.moved_order(), elements=out))
     return out

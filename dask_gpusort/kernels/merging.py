@@ -140,7 +140,7 @@ def can_travel(companion: Sequence[Any]) -> bool:
 
 def choose_types(run: Any, value_bytes: int, ties_of: Any, descending: bool, less: str | None) -> Types:
     """C++ names for a merge."""
-    value = {0: "NoPayload", 4: "u32", 8: "u64"}[value_bytes]
+    value = {0: "NoValue", 4: "u32", 8: "u64"}[value_bytes]
     if less is not None:
         by_less = by_expression(run.dtype, less, False)
         return Types(by_less.code, by_less.code_bytes, value, value_bytes, by_less.less, less)

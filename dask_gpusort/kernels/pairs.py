@@ -98,14 +98,14 @@ def sort_pairs(
 
 def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, keys_out: Any, values_out: Any) -> bool:
     """As `sort_pairs`, by passes that move the values; False where to gather them at the end takes less time."""
-    n, type_name, crowded = keys.size, value_type(values), False
+    n, type_name, skewed = keys.size, value_type(values), False
     if n >= INDEX_LIMIT or type_name is None or type_name != value_type(values_out):
         return False
     if early_values.pays(key, n, type_name):
-        crowded = not early_values.sort_moved(keys, values, type_name, key, descending, keys_out, values_out)
-        if not crowded:
+        skewed = not early_values.sort_with_early_values(keys, values, type_name, key, descending, keys_out, values_out)
+        if not skewed:
             return True
-    if not takes_values(key, n, type_name, crowded):
+    if not takes_values(key, n, type_name, skewed):
         return False
     sort_valued(keys, key, values, type_name, keys_out, values_out)
     return True
@@ -172,11 +172,11 @@ def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, An
     return keys_out, order_with_positions(keys, descending, keys_out, "auto")
 
 
-def takes_values(key: DeviceKey, n: int, type_name: str, crowded: bool) -> bool:
+def takes_values(key: DeviceKey, n: int, type_name: str, skewed: bool) -> bool:
     """Whether stable passes that move the values themselves take less time than to gather them by position."""
     if key.has_ties or (key.itemsize, WIDTHS[type_name]) not in tuning.LSD:
         return False
-    return crowded or (key.itemsize <= NARROW_BYTES and n >= tuning.LSD_PAIRS)
+    return skewed or (key.itemsize <= NARROW_BYTES and n >= tuning.LSD_PAIRS)
 
 
 def sort_valued(keys: Any, key: DeviceKey, values: Any, type_name: str, keys_out: Any, values_out: Any) -> None:

@@ -2,8 +2,8 @@
 
     short rows     finish: one block a row, in shared memory
     long rows      sample -> one quantile map for all rows -> count -> scan -> partition, row by row -> finish
-                                                           buckets that do not fit: `refine`
-    unlike rows    `refine`: every row by digits of its own
+                                                           buckets that do not fit: `partition_recursively`
+    unlike rows    `partition_recursively`: every row by digits of its own
     longest rows   each as an array of its own
 
 One map does where the rows are of one distribution: the sample tells before keys are moved. Buckets are counted and
@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from .block_sort.block_sort import SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
-from .buckets.histogram import Judge, sample_quantiles
+from .block_sort.block_sort import SEGMENT_BYTES, Buckets, list_overflow, run_block_sort, run_uniform_block_sort
+from .buckets.histogram import BalanceTest, sample_splitters
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import Arrays, Elements, indexed_elements
 from .launch.array_checks import check_array, check_indexable, prepare_out
 from .launch.launch import Launch, Readback
 from .launch.loader import require_cupy
-from .msd.msd import OUTLINE_BYTES, Outline
-from .msd.partition import BY_SHARE, PLAIN, fine_digits, run_partition
-from .msd.recursive_partition import refine
+from .msd.msd import MAP_FLAGS_BYTES, MapFlags
+from .msd.partition import BY_SHARE, UNIFORM, fine_digits, run_partition
+from .msd.recursive_partition import partition_recursively
 from .policy import tuning
 from .policy.limits import (
+    block_sort_shapes,
     count_row_bytes,
-    finish_shapes,
     fit_tile,
     main_shapes,
     most_row_digits,
@@ -50,7 +50,7 @@ class RowPartition:
     ----------
     tile : tuning.Tile
         Of the partition: whole tiles hold a row with little room to spare.
-    shape : tuning.Finish
+    shape : tuning.BlockSortShape
         The block that finishes a bucket.
     num_buckets : int
         Of a row.
@@ -61,7 +61,7 @@ class RowPartition:
     """
 
     tile: tuning.Tile
-    shape: tuning.Finish
+    shape: tuning.BlockSortShape
     num_buckets: int
     spread: int
     fine_bits: int
@@ -122,19 +122,19 @@ def sort_each(
 def sort_one_by_one(elements: Elements, keys: Any, arrays: Arrays) -> None:
     """Sort each row by itself: in a block, or as a segment that is partitioned until its parts fit one."""
     num_rows, length = keys.shape
-    shape = next((s for s in finish_shapes(elements) if length <= s.capacity), None)
+    shape = next((s for s in block_sort_shapes(elements) if length <= s.capacity), None)
     if shape is None:
-        refine_rows(elements, keys, arrays)
+        partition_rows_recursively(elements, keys, arrays)
         return
     rows = Buckets(num_rows, None, None, length)
     if length > tuning.EVEN_ROW:
-        run_finish(elements, shape, elements.source, keys, None, arrays, rows)
+        run_block_sort(elements, shape, elements.source, keys, None, arrays, rows)
     else:
         rows.pending = require_cupy().zeros(1 + num_rows, np.uint32)
-        run_finish_even(elements, shape, elements.source, keys, None, arrays, rows)
+        run_uniform_block_sort(elements, shape, elements.source, keys, None, arrays, rows)
 
 
-def refine_rows(elements: Elements, keys: Any, arrays: Arrays) -> None:
+def partition_rows_recursively(elements: Elements, keys: Any, arrays: Arrays) -> None:
     """Sort each row by digits of its own."""
     num_rows, length = keys.shape
     segments = require_cupy().empty(num_rows * SEGMENT_BYTES, np.uint8)
@@ -146,7 +146,7 @@ def refine_rows(elements: Elements, keys: Any, arrays: Arrays) -> None:
         (segments, np.uint32(num_rows), np.uint64(length)),
     ).run()
     listed = segments, num_rows, keys.size
-    refine(elements, main_shapes(elements)[0], keys.size, arrays, 1, listed, (elements.source, keys))
+    partition_recursively(elements, main_shapes(elements)[0], keys.size, arrays, 1, listed, (elements.source, keys))
 
 
 def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: RowPartition) -> bool:
@@ -169,9 +169,9 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
     cupy = require_cupy()
     num_rows, length = keys.shape
     num_buckets = num_rows * partition.num_buckets
-    quantiles = sample_rows(elements, keys, partition)
-    outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
-    counts = count_rows(elements, keys, quantiles, partition)
+    splitters = sample_rows(elements, keys, partition)
+    map_flags = Readback(splitters[MAP_FLAGS_BYTES].view(np.uint32))
+    counts = count_rows(elements, keys, splitters, partition)
     cursors = cupy.empty(counts.size, np.uint64)
     starts = cupy.empty(num_buckets + 1, np.uint64)
     segments = cupy.empty(num_rows * SEGMENT_BYTES, np.uint8)
@@ -194,19 +194,19 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
         ),
     ).run()
     # The device is still counting when the answer is here.
-    found = Outline(*outline.wait())
-    if found.is_uneven:
+    found = MapFlags(*map_flags.wait())
+    if found.is_imbalanced:
         return False
-    scale = elements.scale if found.by_value else elements.code_scale
+    domain = elements.domain if found.by_value else elements.code_domain
     run_partition(
         elements,
         partition.tile,
-        fine_digits(scale, PLAIN if found.is_plain else BY_SHARE, True),
+        fine_digits(domain, UNIFORM if found.is_uniform else BY_SHARE, True),
         elements.source,
         num_rows * tiles,
         (keys, None),
         (arrays.codes[0], arrays.payloads[0]),
-        quantiles,
+        splitters,
         partition.fine_bits,
         (segments, num_rows),
         cursors,
@@ -214,26 +214,26 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
     shape = partition.shape
     buckets = Buckets(num_buckets, starts, starts[1:], 0, **list_overflow(keys.size, shape.capacity, num_buckets))
     codes, payload = arrays.codes[0], arrays.payloads[0]
-    run_finish_even(elements, shape, elements.codes, codes, payload, arrays, buckets, keys.size / num_buckets)
+    run_uniform_block_sort(elements, shape, elements.codes, codes, payload, arrays, buckets, keys.size / num_buckets)
     num_segments, num_keys, _ = Readback(buckets.overflow).wait()
-    refine(elements, shape, keys.size, arrays, 0, (buckets.segments, num_segments, num_keys))
+    partition_recursively(elements, shape, keys.size, arrays, 0, (buckets.segments, num_segments, num_keys))
     return True
 
 
 def sample_rows(elements: Elements, keys: Any, partition: RowPartition) -> Any:
     """The quantile map of all rows, told uneven where too many keys lie in buckets that would not fit a block."""
     num_rows, length = keys.shape
-    judge = Judge(
+    judge = BalanceTest(
         length,
         num_rows * partition.num_buckets,
         partition.fine_bits + partition.spread.bit_length() - 1,
         partition.shape.capacity * partition.num_buckets / length,
         1,
     )
-    return sample_quantiles(elements, keys, keys.size, partition.num_digits << partition.fine_bits, judge)
+    return sample_splitters(elements, keys, keys.size, partition.num_digits << partition.fine_bits, judge)
 
 
-def count_rows(elements: Elements, keys: Any, quantiles: Any, partition: RowPartition) -> Any:
+def count_rows(elements: Elements, keys: Any, splitters: Any, partition: RowPartition) -> Any:
     """Keys of each digit of each row: uint32, rows times digits."""
     num_rows, length = keys.shape
     counts = require_cupy().zeros(num_rows * partition.num_digits, np.uint32)
@@ -242,7 +242,7 @@ def count_rows(elements: Elements, keys: Any, quantiles: Any, partition: RowPart
     parts = -(-length // part_keys)
     Launch(
         "buckets/row_histogram.cu",
-        f"count_rows<{elements.source}, {elements.scale}>",
+        f"count_rows<{elements.source}, {elements.domain}>",
         min(num_rows * parts, blocks),
         tuning.COUNT_ROW_THREADS,
         (
@@ -250,7 +250,7 @@ def count_rows(elements: Elements, keys: Any, quantiles: Any, partition: RowPart
             np.uint64(length),
             np.uint32(parts),
             np.uint32(num_rows * parts),
-            quantiles,
+            splitters,
             np.uint32(partition.fine_bits),
             np.uint32(partition.num_digits),
             counts,
@@ -265,7 +265,7 @@ def row_elements(key: DeviceKey) -> Elements:
     if key.itemsize >= FEWEST_CODE_BYTES:
         return plain_elements(key)
     name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32", scale=key.scale("u32"))
+    return Elements(name, name, "u32", domain=key.domain("u32"))
 
 
 def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:

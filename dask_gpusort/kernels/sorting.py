@@ -79,7 +79,7 @@ def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     narrow = None
     if key.itemsize == WIDE_CODE and not key.has_ties:
         narrow = Elements(f"Narrowed<{key.order}>", f"Narrowed<{order}>", "u32")
-    return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, scale=key.scale(code_type), narrow=narrow)
+    return Elements(f"Keys<{key.order}>", f"Keys<{order}>", code_type, domain=key.domain(code_type), narrow=narrow)
 
 
 def sort_keys(

@@ -62,11 +62,11 @@ __device__ __forceinline__ void store_bucket(const Storage& shared, void* keys_o
     }
 }
 
-// The bucket by bins, read once more. Not inlined: what it keeps in registers would take `finish_even` a block.
+// The bucket by bins, read once more. Not inlined: what it keeps in registers would take `sort_uniform_buckets` a block.
 template <class Source, class Sink, class Value, int kThreads, int kItems, class Tile, class Map, class Code>
-__device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
-                                            void* positions_out, Offset start, Offset origin, int size, Code least,
-                                            Code greatest, u64 base, typename Tile::SharedStorage& shared) {
+__device__ __noinline__ bool sort_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
+                                          void* positions_out, Offset start, Offset origin, int size, Code least,
+                                          Code greatest, u64 base, typename Tile::SharedStorage& shared) {
     Code codes[kItems];
     Value values[kItems];
     load_bucket<Source, Value, kThreads, kItems>(codes_in, values_in, start, origin, size, codes, values);
@@ -76,14 +76,14 @@ __device__ __noinline__ bool finish_by_bins(const void* codes_in, const Value* v
     });
 }
 
-// Buckets whose codes spread evenly over their range. Others, and what does not fit, are listed for `finish_pending`: a
+// Buckets whose codes spread evenly over their range. Others, and what does not fit, are listed for `sort_pending_buckets`: a
 // kernel of its own, since what they need would take this one registers.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-    finish_even(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
-                const Offset* ends, Offset stride, u32* pending, u64 base) {
+    sort_uniform_buckets(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
+                         const Offset* starts, const Offset* ends, Offset stride, u32* pending, u64 base) {
     using Code = typename Source::Code;
-    using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
+    using Tile = UniformTile<Code, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     const Buckets buckets{starts, ends, stride};
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
                 sorted = Tile::sort_by_fields(codes, values, size, least, greatest, shared, emit);
             }
             if (!sorted) {
-                sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile, LinearMap>(
+                sorted = sort_by_bins<Source, Sink, Value, kThreads, kItems, Tile, LinearMap>(
                     codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base, shared);
             }
         } else {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
                 using Map = SpreadMap<Code, Value, !kHasPayload<Value>>;
                 few = Map::code_of(greatest) - Map::code_of(least) < kSpreadCodes * u32(size);
                 if (few) {
-                    sorted = finish_by_bins<Source, Sink, Value, kThreads, kItems, Tile, Map>(
+                    sorted = sort_by_bins<Source, Sink, Value, kThreads, kItems, Tile, Map>(
                         codes_in, values_in, keys_out, positions_out, start, origin, size, least, greatest, base,
                         shared);
                 }
@@ -131,12 +131,12 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
 }
 
 // One bucket of any distribution, or a note that it does not fit.
-template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins>
-__device__ __forceinline__ void finish_bucket(
+template <class Source, class Sink, class Value, class Domain, int kThreads, int kItems, int kBins>
+__device__ __forceinline__ void sort_bucket(
     const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Buckets& buckets, Offset b,
     Overflow* overflow, Segment* segments, u64 base,
-    typename UnevenTile<Scale, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
-    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
+    typename GeneralTile<Domain, Value, kThreads, kItems, kBins>::SharedStorage& shared) {
+    using Tile = GeneralTile<Domain, Value, kThreads, kItems, kBins>;
     const Offset start = buckets.start(b), length = buckets.end(b) - start;
     if (length == 0) return;
     if (length > Tile::kTile) {
@@ -152,31 +152,31 @@ __device__ __forceinline__ void finish_bucket(
 }
 
 // All buckets of a table or matrix, one block each.
-template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins, int kMinBlocks>
+template <class Source, class Sink, class Value, class Domain, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     finish(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out, const Offset* starts,
            const Offset* ends, Offset stride, Overflow* overflow, Segment* segments, u64 base) {
-    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
+    using Tile = GeneralTile<Domain, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
-    finish_bucket<Source, Sink, Value, Scale, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
-                                                                       Buckets{starts, ends, stride}, blockIdx.x,
-                                                                       overflow, segments, base, shared);
+    sort_bucket<Source, Sink, Value, Domain, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
+                                                                      Buckets{starts, ends, stride}, blockIdx.x,
+                                                                      overflow, segments, base, shared);
 }
 
 // The pending ones (their number, then the buckets): few, and a block takes one after another.
-template <class Source, class Sink, class Value, class Scale, int kThreads, int kItems, int kBins, int kMinBlocks>
+template <class Source, class Sink, class Value, class Domain, int kThreads, int kItems, int kBins, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-    finish_pending(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
-                   const Offset* starts, const Offset* ends, Offset stride, Overflow* overflow, Segment* segments,
-                   const u32* pending, u64 base) {
-    using Tile = UnevenTile<Scale, Value, kThreads, kItems, kBins>;
+    sort_pending_buckets(const void* codes_in, const Value* values_in, void* keys_out, void* positions_out,
+                         const Offset* starts, const Offset* ends, Offset stride, Overflow* overflow, Segment* segments,
+                         const u32* pending, u64 base) {
+    using Tile = GeneralTile<Domain, Value, kThreads, kItems, kBins>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     for (u32 i = blockIdx.x; i < pending[0]; i += gridDim.x) {
-        finish_bucket<Source, Sink, Value, Scale, kThreads, kItems, kBins>(
-            codes_in, values_in, keys_out, positions_out, Buckets{starts, ends, stride}, pending[1 + i], overflow,
-            segments, base, shared);
+        sort_bucket<Source, Sink, Value, Domain, kThreads, kItems, kBins>(codes_in, values_in, keys_out, positions_out,
+                                                                          Buckets{starts, ends, stride}, pending[1 + i],
+                                                                          overflow, segments, base, shared);
         __syncthreads();  // the bucket is stored before the next one takes its place
     }
 }

@@ -1,7 +1,7 @@
 """The last pass of a most-significant-digit sort: each bucket by one block, in shared memory.
 
-even codes -> finish_even                                        most blocks at a time
-those it cannot sort: pending -> finish_pending                  whatever the codes are
+even codes -> sort_uniform_buckets                                        most blocks at a time
+those it cannot sort: pending -> sort_pending_buckets                  whatever the codes are
 those that do not fit: overflow, for one more level of partition
 """
 
@@ -59,12 +59,18 @@ def list_overflow(n: int, capacity: int, count: int) -> dict[str, Any]:
     }
 
 
-def run_finish(
-    elements: Elements, shape: tuning.Finish, source: str, codes: Any, payload: Any, arrays: Arrays, buckets: Buckets
+def run_block_sort(
+    elements: Elements,
+    shape: tuning.BlockSortShape,
+    source: str,
+    codes: Any,
+    payload: Any,
+    arrays: Arrays,
+    buckets: Buckets,
 ) -> None:
     """Sort every bucket in shared memory, whatever its codes are, in one launch."""
     name = (
-        f"finish<{source}, {elements.sink}, {elements.payload_type}, {elements.finish_scale}, "
+        f"finish<{source}, {elements.sink}, {elements.payload_type}, {elements.block_sort_domain}, "
         f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
     )
     outputs = arrays.keys_out, arrays.positions_out
@@ -75,9 +81,9 @@ def run_finish(
     ).run()
 
 
-def run_finish_even(
+def run_uniform_block_sort(
     elements: Elements,
-    shape: tuning.Finish,
+    shape: tuning.BlockSortShape,
     source: str,
     codes: Any,
     payload: Any,
@@ -91,11 +97,11 @@ def run_finish_even(
     """
     if elements.code_bytes == WIDE_CODE and not mean:
         # Most are uneven, and to find that out costs wide codes what the others gain.
-        run_finish(elements, shape, source, codes, payload, arrays, buckets)
+        run_block_sort(elements, shape, source, codes, payload, arrays, buckets)
         return
     even = shape.for_even(mean)
     name = (
-        f"finish_even<{source}, {elements.sink}, {elements.payload_type}, "
+        f"sort_uniform_buckets<{source}, {elements.sink}, {elements.payload_type}, "
         f"{even.threads}, {even.items}, {even.bins}, {even.blocks}>"
     )
     data = codes, payload, arrays.keys_out, arrays.positions_out
@@ -106,7 +112,7 @@ def run_finish_even(
         "block_sort/block_sort.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape)
     ).run()
     name = (
-        f"finish_pending<{source}, {elements.sink}, {elements.payload_type}, {elements.finish_scale}, "
+        f"sort_pending_buckets<{source}, {elements.sink}, {elements.payload_type}, {elements.block_sort_domain}, "
         f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
     )
     listed = buckets.overflow, buckets.segments, buckets.pending

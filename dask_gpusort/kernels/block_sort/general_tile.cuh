@@ -18,9 +18,9 @@ constexpr float kUnevenSteps = 0.75f;  // to mend a code, for each code that a b
 constexpr float kFreeSteps = 0.1f;     // of chance, where codes are few
 constexpr u32 kCrowdedBin = 24;        // codes in one bin past which k^2 / 4 insertion steps cost more than merging
 
-template <class Scale, class Value, int kThreads, int kItems, int kBins, class Code = typename Scale::Code>
-struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
-    using Tile = TileSort<Code, Value, kThreads, kItems, kBins>;
+template <class Domain, class Value, int kThreads, int kItems, int kBins, class Code = typename Domain::Code>
+struct GeneralTile : UniformTile<Code, Value, kThreads, kItems, kBins> {
+    using Tile = UniformTile<Code, Value, kThreads, kItems, kBins>;
     using typename Tile::SharedStorage;
     static_assert(Tile::kTile <= 1 << kRankBits && kBins <= 1 << kRankBits, "bin and rank fit a slot");
     using Tile::comes_before;
@@ -115,7 +115,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
                                                       u32& end) {
         Tile::clear_bins(shared);
         __syncthreads();  // bins are zero before codes are counted
-        bool crowded = false;
+        bool skewed = false;
         u32 ranks = 0, own = 0;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
@@ -124,22 +124,22 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
             const u32 bin = bin_of(k);
             const u32 rank = atomicAdd(&shared.bins[bin], 1u);
             slots[k] = bin << kRankBits | rank;
-            crowded = crowded || (rank >= limit && !same);
+            skewed = skewed || (rank >= limit && !same);
             ranks += rank;
             ++own;
         }
         // A warp's codes are a sample of the block's. Half of the pairs in a bin stand wrong, each a step to mend.
         if (most_steps > 0) {
             const float steps = float(warp_sum(ranks)), most = most_steps * float(warp_sum(own));
-            crowded = crowded || steps > most;
+            skewed = skewed || steps > most;
         }
         __syncthreads();  // all codes are counted before the bins are scanned
         Tile::scan_bins(shared, size, begin, end);
-        return __syncthreads_or(crowded);  // also: first places are there before codes are scattered
+        return __syncthreads_or(skewed);  // also: first places are there before codes are scattered
     }
 
     // The same over the measured range of the codes; of the values, where all codes are equal. Floats of more than one
-    // exponent are counted by what they are worth, first. Gives whether the bins are crowded and hold codes that still
+    // exponent are counted by what they are worth, first. Gives whether the bins are skewed and hold codes that still
     // need sorting; `exact` where no bin holds two codes.
     static __device__ __forceinline__ bool count_measured(const Code (&codes)[kItems], const Value (&values)[kItems],
                                                           int size, SharedStorage& shared, u32 (&slots)[kItems],
@@ -148,10 +148,10 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         Code least, greatest;
         Tile::find_range(codes, size, shared, least, greatest);
         exact = false;
-        if constexpr (Scale::kHasValues) {
-            ValueLine line;
-            if (Scale::bends(least, greatest) && Scale::draw(least, greatest, line)) {
-                const ValueMap<Scale> map{Scale(line), kBins};
+        if constexpr (Domain::kHasValues) {
+            LinearTransform line;
+            if (Domain::bends(least, greatest) && Domain::draw(least, greatest, line)) {
+                const ValueMap<Domain> map{Domain(line), kBins};
                 const auto bin_of = [&](int k) { return map.digit(codes[k]); };
                 const auto fraction = [&](int k) { return map.fraction(codes[k]); };
                 if (!count_bins(bin_of, NeverAlike{}, kUnevenBin, most_steps, size, shared, slots, begin, end) ||
@@ -188,7 +188,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
     }
 
     // Counts again, with each bin cut into as many parts as it holds codes: `fraction(k)` is the place inside the bin.
-    // Gives whether a part is crowded even so, by codes that differ: a bin with several times as many parts as
+    // Gives whether a part is skewed even so, by codes that differ: a bin with several times as many parts as
     // `codes_per_bin` has one code a part.
     template <class Fraction>
     static __device__ __forceinline__ bool recount(Fraction fraction, int size, u64 codes_per_bin,
@@ -223,7 +223,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         __syncthreads();  // every bin is complete before it is mended
     }
 
-    // Whether every crowded bin holds one code only. The codes are in the places of their bins.
+    // Whether every skewed bin holds one code only. The codes are in the places of their bins.
     static __device__ __forceinline__ bool crowds_are_alike(const Code (&codes)[kItems], int size,
                                                             const u32 (&slots)[kItems], const SharedStorage& shared) {
         bool unlike = false;
@@ -236,7 +236,7 @@ struct UnevenTile : TileSort<Code, Value, kThreads, kItems, kBins> {
         return !__syncthreads_or(unlike);
     }
 
-    // As mend, of this thread's bins but the crowded ones.
+    // As mend, of this thread's bins but the skewed ones.
     static __device__ __noinline__ void mend_others(SharedStorage& shared) {
         const u32* bins = shared.bins + threadIdx.x * Tile::kBinsPerThread;
         for (int b = 0; b < Tile::kBinsPerThread; ++b) {

@@ -8,7 +8,7 @@
 //
 // When the range has no more codes than fields, the counting step has sorted already. Where more than three codes share
 // a field, or would (few distinct codes), the same words count bins of about one code each: codes rank within their
-// bin. Bins that come out uneven are left to `UnevenTile`.
+// bin. Bins that come out uneven are left to `GeneralTile`.
 //
 // Measured (profiler, 2^28 random u32): an insertion sort of each thread's stretch of bins took 131 instructions and 35
 // shared-memory wavefronts for 32 keys, and the step was bound by the latter.
@@ -56,7 +56,7 @@ struct SpreadMap {
 };
 
 template <class Code, class Value, int kThreads, int kItems, int kBins>
-struct TileSort {
+struct UniformTile {
     static constexpr int kTile = kThreads * kItems;
     static constexpr int kBinsPerThread = kBins / kThreads;
     static constexpr int kVectorBins = kBinsPerThread % 4 == 0 ? 4 : 2;

@@ -15,27 +15,27 @@ namespace gpusort {
 template <int kDropBits>
 struct TopBuckets {
     static constexpr int kSharedWords = 1;
-    __device__ __forceinline__ TopBuckets(const QuantileMap*, u32*) {}
-    static __device__ __forceinline__ bool is_useless(const QuantileMap*) { return false; }
+    __device__ __forceinline__ TopBuckets(const SplitterMap*, u32*) {}
+    static __device__ __forceinline__ bool is_useless(const SplitterMap*) { return false; }
     template <class Code, int kCodes>
     __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) const {
 #pragma unroll
         for (int k = 0; k < kCodes; ++k) buckets[k] = u32(codes[k] >> kDropBits);
     }
-    __device__ __forceinline__ void report(QuantileMap*) const {}
+    __device__ __forceinline__ void report(SplitterMap*) const {}
 };
 
-template <class Scale>
-struct QuantileBuckets {
+template <class Domain>
+struct SplitterBuckets {
     static constexpr int kSharedWords = kMapWords;
-    using Code = typename Scale::Code;
-    SampledMap<Scale> map;
+    using Code = typename Domain::Code;
+    SampledMap<Domain> map;
     u64 base;
     u32 strays = 0;
 
-    __device__ __forceinline__ QuantileBuckets(const QuantileMap* quantiles, u32* shared_intervals)
-        : map(quantiles, shared_intervals), base(quantiles->base) {}
-    static __device__ __forceinline__ bool is_useless(const QuantileMap* quantiles) { return quantiles->uneven; }
+    __device__ __forceinline__ SplitterBuckets(const SplitterMap* splitters, u32* shared_intervals)
+        : map(splitters, shared_intervals), base(splitters->base) {}
+    static __device__ __forceinline__ bool is_useless(const SplitterMap* splitters) { return splitters->uneven; }
     template <int kCodes>
     __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) {
 #pragma unroll
@@ -45,8 +45,8 @@ struct QuantileBuckets {
         map.find(codes, buckets);
     }
     // Tells of codes too far from the base to be narrow.
-    __device__ __forceinline__ void report(QuantileMap* quantiles) const {
-        if (strays) quantiles->strayed = 1;
+    __device__ __forceinline__ void report(SplitterMap* splitters) const {
+        if (strays) splitters->strayed = 1;
     }
 };
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ void count_vectors(PackedCounters counters, Buckets& 
 // Nothing is counted where the map is of no use: the host learns so later.
 template <class Source, class Buckets>
 __global__ void __launch_bounds__(kCountThreads)
-    count_fine(const void* keys, Offset n, QuantileMap* map, u64* counts, u32 wide, u32 num_buckets) {
+    count_fine(const void* keys, Offset n, SplitterMap* map, u64* counts, u32 wide, u32 num_buckets) {
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
     constexpr int kKeys = kVectorBytes / sizeof(Raw);

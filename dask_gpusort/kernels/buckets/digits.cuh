@@ -3,11 +3,11 @@
 // A radix digit is the special case of a power-of-two width. Real keys crowd (half of all uniform floats in [0, 1)
 // share one exponent), so the passes use other monotone maps, and any monotone map sorts:
 //
-//   QuantileMap   fine bucket                     2^11 equal intervals of the sampled range, each cut into as many
+//   SplitterMap   fine bucket                     2^11 equal intervals of the sampled range, each cut into as many
 //                 |        .----                  fine buckets as its share of the sample asks for; linear inside
 //                 |   .---'                       an interval, clamped outside of the range. Intervals that hold a
 //                 |--'________ place              large share are cut into intervals once more
-//   scales        where a code stands before it is mapped: at its own place, or a float at that of its value, since
+//   domains        where a code stands before it is mapped: at its own place, or a float at that of its value, since
 //                 floats that are uniform or normal are uneven as codes and even as values
 //   CoarseMap     two intervals a digit of one segment, or its digits; cut no further
 //   LinearMap     digits of equal width over a range [least, greatest]; one code a digit (`exact`) when the range has
@@ -21,7 +21,7 @@ namespace gpusort {
 
 constexpr int kIntervalBits = 11;  // 8 KiB of shared memory; 128 samples each of 2^18
 constexpr int kIntervals = 1 << kIntervalBits;
-constexpr int kSubIntervals = 1 << 11;  // of all crowded intervals together
+constexpr int kSubIntervals = 1 << 11;  // of all skewed intervals together
 constexpr int kMapWords = kIntervals + kSubIntervals;
 constexpr int kHalfBits = 16;  // an interval packs its first bucket and their number
 constexpr u32 kHalfMask = (1u << kHalfBits) - 1;
@@ -32,25 +32,25 @@ constexpr u32 kSubdivided = kHalfMask;  // in place of a number of buckets; the 
 
 __device__ __forceinline__ int bit_length(u64 value) { return 64 - __clzll((long long)value); }
 
-struct QuantileMap {
-    u64 least;       // place at which interval 0 begins
-    u64 range;       // distance of the last place from it
-    ValueLine line;  // to places of values
-    int width_bits;  // an interval covers 1 << width_bits places
-    u32 step;        // of a plain map: fine buckets a place, times 2^(width_bits + kIntervalBits)
-    u32 num_fine;    // fine buckets, at most 2^16
-    u32 num_words;   // of `intervals` that are in use
-    int sub_bits;    // a subdivided interval has 1 << sub_bits of its own
-    u32 plain;       // the sample is uniform: equal buckets, found without the intervals
-    u32 by_value;    // places are those of values
-    u32 uneven;      // so many samples share so few buckets that partitions would gain nothing
-    u32 narrow;      // the samples' codes lie within 2^32
-    u32 strayed;     // where they do: some other code lies outside of the 2^32 from `base` on
+struct SplitterMap {
+    u64 least;             // place at which interval 0 begins
+    u64 range;             // distance of the last place from it
+    LinearTransform line;  // to places of values
+    int width_bits;        // an interval covers 1 << width_bits places
+    u32 step;              // of a plain map: fine buckets a place, times 2^(width_bits + kIntervalBits)
+    u32 num_fine;          // fine buckets, at most 2^16
+    u32 num_words;         // of `intervals` that are in use
+    int sub_bits;          // a subdivided interval has 1 << sub_bits of its own
+    u32 plain;             // the sample is uniform: equal buckets, found without the intervals
+    u32 by_value;          // places are those of values
+    u32 uneven;            // so many samples share so few buckets that partitions would gain nothing
+    u32 narrow;            // the samples' codes lie within 2^32
+    u32 strayed;           // where they do: some other code lies outside of the 2^32 from `base` on
     u64 base;
     u64 unused;                // so that the intervals are aligned to vectors
     u32 intervals[kMapWords];  // first bucket | number of buckets << 16
 };
-static_assert(sizeof(QuantileMap) == 96 + 4 * kMapWords, "histogram.py allocates maps by this size");
+static_assert(sizeof(SplitterMap) == 96 + 4 * kMapWords, "histogram.py allocates maps by this size");
 
 // Words that one access copies; the last ones may be past those in use.
 struct alignas(16) WordVector {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void copy_words(const u32* from, u32* to, u32 num_wor
 }
 
 // The intervals of a map into shared memory, where the map has any; the caller's barrier comes after.
-__device__ __forceinline__ void copy_intervals(const QuantileMap* map, u32* shared_intervals) {
+__device__ __forceinline__ void copy_intervals(const SplitterMap* map, u32* shared_intervals) {
     if (!map->plain) copy_words(map->intervals, shared_intervals, map->num_words);
 }
 
@@ -83,56 +83,56 @@ __device__ __forceinline__ u32 pack_interval(u32 before, u32 own, u32 num_sample
     return (first < end ? first : end - 1) | min(next - first, most) << (kHalfBits + fraction);
 }
 
-// The map, as one thread uses it: of codes that stand where `Scale` puts them.
-template <class Scale>
+// The map, as one thread uses it: of codes that stand where `Domain` puts them.
+template <class Domain>
 struct FineMap {
-    using Code = typename Scale::Code;
-    using Place = typename Scale::Place;
-    static constexpr int kPlaceBits = int(sizeof(Place)) * 8;
-    Scale scale;
-    Place least, range;  // that the intervals cover; codes outside count as those at its ends
-    bool bounded;        // not all places are covered
+    using Code = typename Domain::Code;
+    using Coordinate = typename Domain::Coordinate;
+    static constexpr int kCoordinateBits = int(sizeof(Coordinate)) * 8;
+    Domain domain;
+    Coordinate least, range;  // that the intervals cover; codes outside count as those at its ends
+    bool bounded;             // not all places are covered
     int width_bits;
     u32 step;
     int sub_bits;
     const u32* intervals;
 
     // `base`: what narrow codes count from.
-    __device__ __forceinline__ FineMap(const QuantileMap* map, const u32* intervals_, u64 base = 0)
-        : scale(map->line),
-          least(Place(map->least - base)),
-          range(Place(map->range)),
+    __device__ __forceinline__ FineMap(const SplitterMap* map, const u32* intervals_, u64 base = 0)
+        : domain(map->line),
+          least(Coordinate(map->least - base)),
+          range(Coordinate(map->range)),
           width_bits(map->width_bits),
           step(map->step),
           sub_bits(map->sub_bits),
           intervals(intervals_) {
-        bounded = least > 0 || range < Place(~Place(0));
+        bounded = least > 0 || range < Coordinate(~Coordinate(0));
     }
     // Distance from the least place, as a fraction of the range of all intervals, of 2^32.
-    __device__ __forceinline__ u32 position(Place distance) const {
+    __device__ __forceinline__ u32 position(Coordinate distance) const {
         const int range_bits = width_bits + kIntervalBits;
-        if constexpr (kPlaceBits <= 32) return u32(distance) << (32 - range_bits);
+        if constexpr (kCoordinateBits <= 32) return u32(distance) << (32 - range_bits);
         else return range_bits > 32 ? u32(distance >> (range_bits - 32)) : u32(distance) << (32 - range_bits);
     }
     // The part of its interval below a place, as a fraction of 2^32.
-    __device__ __forceinline__ u32 part(Place distance) const {
-        const Place fraction = Place(Place(distance << 1) << (kPlaceBits - 1 - width_bits));
-        return kPlaceBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
+    __device__ __forceinline__ u32 part(Coordinate distance) const {
+        const Coordinate fraction = Coordinate(Coordinate(distance << 1) << (kCoordinateBits - 1 - width_bits));
+        return kCoordinateBits > 32 ? u32(u64(fraction) >> 32) : u32(fraction);
     }
     // Distance of the code, as the map takes it, from the least place.
-    __device__ __forceinline__ Place distance(Code code) const {
-        const Place place = scale.place(code);
+    __device__ __forceinline__ Coordinate distance(Code code) const {
+        const Coordinate place = domain.place(code);
         if (!bounded) return place;
-        const Place far = place < least ? Place(0) : Place(place - least);
+        const Coordinate far = place < least ? Coordinate(0) : Coordinate(place - least);
         return far > range ? range : far;
     }
     // Fine bucket of a code: of a plain map; of any other.
     __device__ __forceinline__ u32 fine_plain(Code code) const { return __umulhi(position(distance(code)), step); }
     __device__ __forceinline__ u32 fine_by_share(Code code) const {
-        const Place far = distance(code);
+        const Coordinate far = distance(code);
         u32 below = part(far);
         u32 interval = intervals[u32(far >> width_bits)];
-        if constexpr (Scale::kHasValues) return interpolate<kValueFraction>(interval, below);
+        if constexpr (Domain::kHasValues) return interpolate<kValueFraction>(interval, below);
         if (interval >> kHalfBits == kSubdivided) {
             interval = intervals[(interval & kHalfMask) + (below >> (32 - sub_bits))];
             below <<= sub_bits;
@@ -142,19 +142,19 @@ struct FineMap {
 };
 
 // The map that the sample asks for, for kernels that run before the host knows which.
-template <class Scale>
+template <class Domain>
 struct SampledMap {
-    using Code = typename Scale::Code;
-    FineMap<CodeScale<Code>> by_code;
-    FineMap<Scale> by_value;
+    using Code = typename Domain::Code;
+    FineMap<CodeDomain<Code>> by_code;
+    FineMap<Domain> by_value;
     bool plain, values;
 
     // Copies the intervals into shared memory; the caller's barrier comes after.
-    __device__ __forceinline__ SampledMap(const QuantileMap* map, u32* shared_intervals)
+    __device__ __forceinline__ SampledMap(const SplitterMap* map, u32* shared_intervals)
         : by_code(map, shared_intervals),
           by_value(map, shared_intervals),
           plain(map->plain),
-          values(Scale::kHasValues && map->by_value) {
+          values(Domain::kHasValues && map->by_value) {
         copy_intervals(map, shared_intervals);
     }
     // Fine buckets of several codes: the kind is asked for once, so that their look-ups are on their way together.
@@ -187,7 +187,7 @@ struct LinearMap {
 
     u64 least;
     int drop_bits;  // makes the range fit 32 bits, or fewer
-    u32 scale;      // digits per code, times 2^32
+    u32 domain;     // digits per code, times 2^32
     u32 exact;      // one code a digit
 
     template <class Code>
@@ -195,16 +195,16 @@ struct LinearMap {
         u32 distance;
         if constexpr (sizeof(Code) <= sizeof(u32)) distance = u32(code) - u32(least);
         else distance = u32((code - least) >> drop_bits);
-        return exact ? distance : __umulhi(distance, scale);
+        return exact ? distance : __umulhi(distance, domain);
     }
     template <class Code, class Value>
     __device__ __forceinline__ u32 digit(Code code, Value) const {
         return digit(code);
     }
-    // Place inside the digit, as a fraction of 2^32.
+    // Coordinate inside the digit, as a fraction of 2^32.
     template <class Code>
     __device__ __forceinline__ u32 fraction(Code code) const {
-        return u32((u64(code) - least) >> drop_bits) * scale;
+        return u32((u64(code) - least) >> drop_bits) * domain;
     }
     // The map of the range [least, greatest] to digits below `digits` (at least 2).
     static __device__ __forceinline__ LinearMap over(u64 least, u64 greatest, u32 digits) {
@@ -220,31 +220,33 @@ struct LinearMap {
         map.exact = range < digits;
         // Rounded down, so that no code gets a digit past the last; a float's 24 bits are enough for digits of even
         // width, and a 64-bit division would cost a thread more than its keys do.
-        map.scale =
+        map.domain =
             map.exact ? 0 : __float2uint_rz(__fdiv_rd(__uint2float_rd(digits) * kTwoTo32, __ull2float_ru(steps)));
         return map;
     }
 };
 
 // Digits of equal width between two values, of floats whose codes lie between theirs.
-template <class Scale>
+template <class Domain>
 struct ValueMap {
-    using Code = typename Scale::Code;
-    Scale scale;
+    using Code = typename Domain::Code;
+    Domain domain;
     u32 digits;
 
-    __device__ __forceinline__ u32 digit(Code code) const { return __umulhi(scale.place_of(Scale::top(code)), digits); }
-    // Place inside the digit, as a fraction of 2^32.
-    __device__ __forceinline__ u32 fraction(Code code) const { return scale.place_of(Scale::top(code)) * digits; }
+    __device__ __forceinline__ u32 digit(Code code) const {
+        return __umulhi(domain.place_of(Domain::top(code)), digits);
+    }
+    // Coordinate inside the digit, as a fraction of 2^32.
+    __device__ __forceinline__ u32 fraction(Code code) const { return domain.place_of(Domain::top(code)) * digits; }
 };
 
-// A linear map whose digits are as wide as they should be even if they are few: `scale` is a large number.
+// A linear map whose digits are as wide as they should be even if they are few: `domain` is a large number.
 struct CoarseMap : LinearMap {
     static constexpr int kDistanceBits = 24;
 
     template <class Code>
     __device__ __forceinline__ u64 position(Code code) const {
-        return u64(u32(Code(code - Code(least)) >> drop_bits)) * scale;
+        return u64(u32(Code(code - Code(least)) >> drop_bits)) * domain;
     }
     template <class Code>
     __device__ __forceinline__ u32 digit(Code code) const {

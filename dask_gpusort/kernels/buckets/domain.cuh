@@ -1,8 +1,8 @@
 // Where a code stands on the line that a map of digits cuts: any order-preserving place will do.
 //
-//   CodeScale    its own place (of a code packed with a position: that of its high word). Floats stand there by their logarithms, so to say: half of those in [0, 1) have the
+//   CodeDomain    its own place (of a code packed with a position: that of its high word). Floats stand there by their logarithms, so to say: half of those in [0, 1) have the
 //                last of 127 exponents
-//   ValueScale   the place of its value on the way from the least to the greatest sampled one, in parts of 2^32
+//   ValueDomain   the place of its value on the way from the least to the greatest sampled one, in parts of 2^32
 #pragma once
 #include "keys/order.cuh"
 
@@ -18,37 +18,37 @@ struct RealOf<true> {
 };
 
 template <class Code, int kDropBits>
-struct PlaceOf {
+struct CoordinateOf {
     using Type = u32;
 };
 template <class Code>
-struct PlaceOf<Code, 0> {
+struct CoordinateOf<Code, 0> {
     using Type = Code;
 };
 
 // value -> value * slope + offset, in [1, 2): its mantissa is the place. Codes beyond the ends stand at them.
-struct ValueLine {
+struct LinearTransform {
     double slope, offset;
     u32 least, greatest;  // top words of the codes at the ends
 };
 
 template <class Code_, int kDropBits = 0>
-struct CodeScale {
+struct CodeDomain {
     using Code = Code_;
-    using Place = typename PlaceOf<Code_, kDropBits>::Type;
+    using Coordinate = typename CoordinateOf<Code_, kDropBits>::Type;
     static constexpr bool kHasValues = false;
     static constexpr bool kIsCheap = true;  // to find twice
 
-    __device__ __forceinline__ explicit CodeScale(const ValueLine&) {}
-    __device__ __forceinline__ Place place(Code code) const { return Place(code >> kDropBits); }
+    __device__ __forceinline__ explicit CodeDomain(const LinearTransform&) {}
+    __device__ __forceinline__ Coordinate place(Code code) const { return Coordinate(code >> kDropBits); }
 };
 
 // Floats of 32 or 64 bits, whose codes are the `Code_`'s bits from kDropBits on. Of a double's code the top word is
 // looked at: a place must not depend on what a code beyond the ends has in the lower one.
 template <class Code_, class Raw, bool kDescending, int kDropBits>
-struct ValueScale {
+struct ValueDomain {
     using Code = Code_;
-    using Place = u32;
+    using Coordinate = u32;
     using Floats = FloatOrder<Raw, kDescending>;
     static constexpr bool kHasValues = true;
     static constexpr bool kIsDouble = sizeof(Raw) == sizeof(u64);
@@ -66,7 +66,7 @@ struct ValueScale {
     Real slope, offset;
     u32 least, greatest;
 
-    __device__ __forceinline__ explicit ValueScale(const ValueLine& line)
+    __device__ __forceinline__ explicit ValueDomain(const LinearTransform& line)
         : slope(Real(line.slope)), offset(Real(line.offset)), least(line.least), greatest(line.greatest) {}
 
     static __device__ __forceinline__ u32 top(Code code) {
@@ -80,19 +80,19 @@ struct ValueScale {
         if constexpr (kIsDouble) return __hiloint2double(int(bits), 0);
         else return __uint_as_float(bits);
     }
-    __device__ __forceinline__ Place place(Code code) const {
+    __device__ __forceinline__ Coordinate place(Code code) const {
         const u32 own = top(code);
         return place_of(own < least ? least : own > greatest ? greatest : own);
     }
     // Of a top word between those at the ends.
-    __device__ __forceinline__ Place place_of(u32 inside) const {
+    __device__ __forceinline__ Coordinate place_of(u32 inside) const {
         const Real found = fma(value(inside), slope, offset);
         if constexpr (kIsDouble) return u32(u64(__double_as_longlong(found)) >> (kMantissaBits<u64> - 32));
         else return __float_as_uint(found) << 9;
     }
     // The line between two codes. Gives false where none serves: beside what is no number, and where values lie so far
     // from zero that codes are as even.
-    static __device__ __forceinline__ bool draw(Code first, Code last, ValueLine& line) {
+    static __device__ __forceinline__ bool draw(Code first, Code last, LinearTransform& line) {
         line.least = top(first);
         line.greatest = top(last);
         if (line.greatest > kTopNumber) return false;

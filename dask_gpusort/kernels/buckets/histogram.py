@@ -13,14 +13,14 @@ from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import count_bytes, multiprocessors
 
-RANGE_BYTES, MAP_BYTES = 16, 96 + 4 * tuning.MAP_WORDS  # of SampleRange and QuantileMap
+RANGE_BYTES, MAP_BYTES = 16, 96 + 4 * tuning.MAP_WORDS  # of SampleRange and SplitterMap
 COUNTED_SCALES = 2  # of floats
 SAMPLE_THREADS, MAP_THREADS = 256, 1024
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 
 @dataclass(frozen=True)
-class Judge:
+class BalanceTest:
     """Which buckets a map is judged by, and when it is told uneven.
 
     Attributes
@@ -44,13 +44,13 @@ class Judge:
     least: int
 
 
-def judge_whole(n: int, num_fine: int) -> Judge:
+def whole_balance_test(n: int, num_fine: int) -> BalanceTest:
     """Of the fine buckets of a whole array."""
-    return Judge(n, num_fine, 0, tuning.FULL_SAMPLES, tuning.UNEVEN_BUCKETS)
+    return BalanceTest(n, num_fine, 0, tuning.FULL_SAMPLES, tuning.UNEVEN_BUCKETS)
 
 
-def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge: Judge | None = None) -> Any:
-    """The quantile map of a sample of the keys (device bytes of a `QuantileMap`), told uneven only by a judge."""
+def sample_splitters(elements: Elements, keys: Any, n: int, num_fine: int, judge: BalanceTest | None = None) -> Any:
+    """The quantile map of a sample of the keys (device bytes of a `SplitterMap`), told uneven only by a judge."""
     cupy = require_cupy()
     num_samples = max(min(tuning.MAX_SAMPLES, n // tuning.SAMPLE_SHARE), 1)
     samples = cupy.empty(num_samples * elements.code_bytes, np.uint8)
@@ -60,9 +60,9 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
     cleared = cupy.zeros(words, np.uint32)
     interval_counts, sub_counts, key_range = cleared, cleared[tables:], cleared[tables + tuning.INTERVAL_WORDS :]
     befores = cupy.empty(tuning.INTERVAL_WORDS, np.uint32)
-    quantiles = cupy.empty(MAP_BYTES, np.uint8)
+    splitters = cupy.empty(MAP_BYTES, np.uint8)
     count, fine = np.uint32(num_samples), np.uint32(num_fine)
-    code, scale, blocks = elements.code_type, elements.scale, -(-num_samples // tuning.SAMPLES_PER_BLOCK)
+    code, domain, blocks = elements.code_type, elements.domain, -(-num_samples // tuning.SAMPLES_PER_BLOCK)
 
     def run(name: str, blocks: int, threads: int, *arguments: Any) -> None:
         Launch("buckets/splitters.cu", name, blocks, threads, arguments).run()
@@ -70,21 +70,21 @@ def sample_quantiles(elements: Elements, keys: Any, n: int, num_fine: int, judge
     sample_blocks = -(-num_samples // SAMPLE_THREADS)
     first = keys, np.uint64(n), samples, count, key_range
     run(f"sample_codes<{elements.source}>", sample_blocks, SAMPLE_THREADS, *first)
-    run(f"count_samples<{scale}>", blocks, MAP_THREADS, samples, count, key_range, interval_counts)
-    run(f"build_map<{scale}>", 1, MAP_THREADS, interval_counts, count, fine, key_range, quantiles, befores)
-    run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, quantiles, sub_counts)
-    run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, quantiles)
+    run(f"count_samples<{domain}>", blocks, MAP_THREADS, samples, count, key_range, interval_counts)
+    run(f"build_map<{domain}>", 1, MAP_THREADS, interval_counts, count, fine, key_range, splitters, befores)
+    run(f"count_subdivided<{code}>", blocks, MAP_THREADS, samples, count, splitters, sub_counts)
+    run("share_subdivided", 1, MAP_THREADS, sub_counts, befores, count, fine, splitters)
     if judge:
         mean = num_samples / judge.num_buckets
         full = np.uint32(judge.full * mean + tuning.FULL_SIGMAS * mean**0.5)
         most, least = np.uint32(tuning.UNEVEN_SHARE * num_samples), np.uint32(judge.least)
         nearly_all = np.uint32(tuning.CROWDED_NEARLY_ALL * num_samples)
-        crowded = nearly_all, np.uint32(tuning.CROWDED_BUCKETS), np.uint32(tuning.CROWDED_SPREAD)
+        skewed = nearly_all, np.uint32(tuning.CROWDED_BUCKETS), np.uint32(tuning.CROWDED_SPREAD)
         table = key_range[RANGE_BYTES // 4 :]
         buckets = np.uint64(n), np.uint64(judge.length), np.uint32(judge.fine_bits), np.uint32(judge.num_buckets)
-        judged = table, table[judge.num_buckets :], full, most, least, *crowded
-        run(f"judge_map<{scale}>", blocks, MAP_THREADS, samples, count, quantiles, *buckets, *judged)
-    return quantiles
+        judged = table, table[judge.num_buckets :], full, most, least, *skewed
+        run(f"check_balance<{domain}>", blocks, MAP_THREADS, samples, count, splitters, *buckets, *judged)
+    return splitters
 
 
 def count_blocks(n: int, num_buckets: int, map_words: int) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def count_blocks(n: int, num_buckets: int, map_words: int) -> tuple[int, int]:
 
 
 def count_fine(
-    source: str, buckets: str, map_words: int, keys: Any, n: int, quantiles: Any, num_fine: int, counts: Any = None
+    source: str, buckets: str, map_words: int, keys: Any, n: int, splitters: Any, num_fine: int, counts: Any = None
 ) -> tuple[Any, bool]:
     """Keys of each fine bucket (device array), and whether they are 64 bits wide."""
     wide = n >= NARROW_KEYS
@@ -108,7 +108,7 @@ def count_fine(
         f"count_fine<{source}, {buckets}>",
         blocks,
         tuning.COUNT_THREADS,
-        (keys, np.uint64(n), quantiles, counts, np.uint32(wide), np.uint32(num_fine)),
+        (keys, np.uint64(n), splitters, counts, np.uint32(wide), np.uint32(num_fine)),
         shared,
     ).run()
     return counts, wide

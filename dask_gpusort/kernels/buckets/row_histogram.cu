@@ -32,9 +32,9 @@ __device__ __forceinline__ void flush_lanes(u32* counters, u32 num_digits, u32* 
 
 // A persistent grid: every block takes parts of rows, a grid apart; `num_items` are the parts of all rows. `counts` are
 // zero. Nothing is counted where the map is of no use: the host learns so later.
-template <class Source, class Scale>
+template <class Source, class Domain>
 __global__ void __launch_bounds__(kRowThreads)
-    count_rows(const void* keys, Offset length, u32 parts, u32 num_items, const QuantileMap* map, u32 fine_bits,
+    count_rows(const void* keys, Offset length, u32 parts, u32 num_items, const SplitterMap* map, u32 fine_bits,
                u32 num_digits, u32* counts) {
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kRowThreads)
     extern __shared__ __align__(16) u32 shared_words[];
     if (map->uneven) return;
     u32* counters = shared_words + kMapWords;
-    const SampledMap<Scale> sampled(map, shared_words);
+    const SampledMap<Domain> sampled(map, shared_words);
     for (u32 w = threadIdx.x; w < num_digits * kWarpThreads; w += kRowThreads) counters[w] = 0;
     __syncthreads();  // counters are zero and the map is copied before keys are counted
     const auto count = [&](const auto& loaded, Offset i) {

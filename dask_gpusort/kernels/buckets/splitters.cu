@@ -1,6 +1,6 @@
-// Where the fine buckets of a most-significant-digit sort begin: quantiles of a sample.
+// Where the fine buckets of a most-significant-digit sort begin: splitters of a sample.
 //
-//   keys (n) -> sample_codes -> samples (s), their range -> count_samples -> build_map -> QuantileMap
+//   keys (n) -> sample_codes -> samples (s), their range -> count_samples -> build_map -> SplitterMap
 //
 // One key from each of s equal stretches of the input, at a hashed place in it, so that neither order nor period of
 // the input shows in the sample. Floats are counted by their codes and by their values: what is even is taken.
@@ -70,30 +70,30 @@ struct Cover {
     }
 };
 
-template <class Scale>
-__device__ __forceinline__ bool draw_line(const SampleRange* range, ValueLine& line) {
-    using Code = typename Scale::Code;
-    return Scale::draw(Code(~range->least_complement), Code(range->greatest), line);
+template <class Domain>
+__device__ __forceinline__ bool fit_transform(const SampleRange* range, LinearTransform& line) {
+    using Code = typename Domain::Code;
+    return Domain::draw(Code(~range->least_complement), Code(range->greatest), line);
 }
 
 // Samples in each interval, added to `counts`: by their codes, and after those by their values.
-template <class Scale>
+template <class Domain>
 __global__ void __launch_bounds__(kMapThreads)
-    count_samples(const typename Scale::Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
-    using Code = typename Scale::Code;
-    constexpr int kCounted = kIntervals * (Scale::kHasValues ? 2 : 1);
+    count_samples(const typename Domain::Code* samples, u32 num_samples, const SampleRange* range, u32* counts) {
+    using Code = typename Domain::Code;
+    constexpr int kCounted = kIntervals * (Domain::kHasValues ? 2 : 1);
     __shared__ u32 block_counts[kCounted];
     const Cover cover(range);
-    ValueLine line{};
+    LinearTransform line{};
     bool has_line = false;
-    if constexpr (Scale::kHasValues) has_line = draw_line<Scale>(range, line);
-    const Scale scale(line);
+    if constexpr (Domain::kHasValues) has_line = fit_transform<Domain>(range, line);
+    const Domain domain(line);
     for (int i = threadIdx.x; i < kCounted; i += kMapThreads) block_counts[i] = 0;
     __syncthreads();  // counts are zero before samples are counted
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
         const Code code = samples[j];
         atomicAdd(&block_counts[cover.interval(code)], 1u);
-        if (has_line) atomicAdd(&block_counts[kIntervals + Cover().interval(scale.place(code))], 1u);
+        if (has_line) atomicAdd(&block_counts[kIntervals + Cover().interval(domain.place(code))], 1u);
     }
     __syncthreads();  // the block's samples are counted before its counts are added
     for (int i = threadIdx.x; i < kCounted; i += kMapThreads) {
@@ -108,29 +108,29 @@ static_assert(kValueShare * ((1u << kHalfBits) / kIntervals) << kValueFraction <
 
 using MapScan = LeanScan<u32, kMapThreads>;
 
-// What samples say of a scale.
+// What samples say of a domain.
 struct Evenness {
-    bool plain;    // they are uniform over the range
-    bool crowded;  // an interval holds a large share
+    bool plain;   // they are uniform over the range
+    bool skewed;  // an interval holds a large share
 };
 
 // By all threads of one block, two intervals a thread, which are read into `own`.
 __device__ __forceinline__ Evenness look_at(const u32* counts, u32 num_samples, const Cover& cover, u32 crowded_share,
                                             u32 (&own)[kIntervalsPerThread]) {
-    bool even = num_samples > kIntervals, crowded = false;
+    bool even = num_samples > kIntervals, skewed = false;
     for (int i = 0; i < kIntervalsPerThread; ++i) {
         const u32 k = threadIdx.x * kIntervalsPerThread + i;
         own[i] = counts[k];
         const float expected = cover.expected(k, num_samples), stray = float(own[i]) - expected;
         even = even && stray * stray <= kUniformSigmas * kUniformSigmas * (expected + 1.0f);
-        crowded = crowded || own[i] > crowded_share * (num_samples / kIntervals);
+        skewed = skewed || own[i] > crowded_share * (num_samples / kIntervals);
     }
-    return {bool(__syncthreads_and(even)), bool(__syncthreads_or(crowded))};
+    return {bool(__syncthreads_and(even)), bool(__syncthreads_or(skewed))};
 }
 
 // The head of the map, by one block. Gives how many samples are in the intervals before this thread's own.
 __device__ __forceinline__ u32 begin_map(const Cover& cover, bool plain, u32 num_fine,
-                                         const u32 (&own)[kIntervalsPerThread], QuantileMap* map,
+                                         const u32 (&own)[kIntervalsPerThread], SplitterMap* map,
                                          MapScan::SharedStorage& shared) {
     if (threadIdx.x == 0) {
         map->least = cover.least;
@@ -156,7 +156,7 @@ __device__ __forceinline__ u32 begin_map(const Cover& cover, bool plain, u32 num
 constexpr u64 kNarrowCodes = 1ull << 32;
 
 // Where codes of samples that lie close may count from: most have as much room above them as below.
-__device__ __forceinline__ void find_base(const SampleRange* samples, QuantileMap* map) {
+__device__ __forceinline__ void find_base(const SampleRange* samples, SplitterMap* map) {
     const u64 least = ~samples->least_complement, range = samples->greatest - least;
     map->narrow = range < kNarrowCodes;
     const u64 room = (kNarrowCodes - 1 - range) / 2;
@@ -164,7 +164,7 @@ __device__ __forceinline__ void find_base(const SampleRange* samples, QuantileMa
 }
 
 // The intervals of this thread, of `own` samples each after `before` others.
-__device__ __forceinline__ void share_buckets(QuantileMap* map, u32 num_samples, u32 num_fine, u32 before,
+__device__ __forceinline__ void share_buckets(SplitterMap* map, u32 num_samples, u32 num_fine, u32 before,
                                               const u32 (&own)[kIntervalsPerThread], int fraction = 0) {
     for (int k = 0; k < kIntervalsPerThread; ++k) {
         map->intervals[threadIdx.x * kIntervalsPerThread + k] =
@@ -202,7 +202,7 @@ __device__ __forceinline__ u32 smoothed_count(const u32* counts, int k) {
 
 // As share_buckets, of smoothed counts: a sample's noise is larger than that of the buckets it makes. The intervals at
 // the ends hold what lies beyond them, too.
-__device__ __forceinline__ void share_smoothed(QuantileMap* map, const u32* counts, u32 num_fine, int fraction,
+__device__ __forceinline__ void share_smoothed(SplitterMap* map, const u32* counts, u32 num_fine, int fraction,
                                                MapScan::SharedStorage& shared) {
     u32 own[kIntervalsPerThread], sum = 0;
     for (int i = 0; i < kIntervalsPerThread; ++i) {
@@ -216,23 +216,23 @@ __device__ __forceinline__ void share_smoothed(QuantileMap* map, const u32* coun
     share_buckets(map, shared.before[MapScan::kWarps], num_fine, before, own, fraction);
 }
 
-// One block: the map of samples counted by count_samples, but for what crowded intervals are cut into: their words name
+// One block: the map of samples counted by count_samples, but for what skewed intervals are cut into: their words name
 // the first of their own intervals, and `befores` the samples before those. Values are taken where they crowd
 // nowhere: they have no intervals of intervals.
-template <class Scale>
+template <class Domain>
 __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 num_samples, u32 num_fine,
-                                                         const SampleRange* range, QuantileMap* map, u32* befores) {
+                                                         const SampleRange* range, SplitterMap* map, u32* befores) {
     __shared__ MapScan::SharedStorage shared;
     Cover cover(range);
     u32 own[kIntervalsPerThread];
     Evenness evenness = look_at(counts, num_samples, cover, kCrowdedShare, own);
     const u32* table = counts;
     bool by_value = false;
-    ValueLine line{};
-    if constexpr (Scale::kHasValues) {
+    LinearTransform line{};
+    if constexpr (Domain::kHasValues) {
         u32 own_values[kIntervalsPerThread];
         const Evenness values = look_at(counts + kIntervals, num_samples, Cover(), kValueShare, own_values);
-        by_value = draw_line<Scale>(range, line) && !evenness.plain && (values.plain || !values.crowded);
+        by_value = fit_transform<Domain>(range, line) && !evenness.plain && (values.plain || !values.skewed);
         if (by_value) {
             cover = Cover();
             table = counts + kIntervals;
@@ -247,15 +247,15 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
     }
     if (!by_value && threadIdx.x == 0) find_base(range, map);
     if (evenness.plain) return;  // the whole block leaves
-    if (by_value || !evenness.crowded) {
+    if (by_value || !evenness.skewed) {
         share_smoothed(map, table, num_fine, by_value ? kValueFraction : 0, shared);
         return;  // the whole block leaves
     }
     share_buckets(map, num_samples, num_fine, before, own);
-    u32 crowded = 0;
-    for (u32 count : own) crowded += count > kCrowdedShare * (num_samples / kIntervals);
+    u32 skewed = 0;
+    for (u32 count : own) skewed += count > kCrowdedShare * (num_samples / kIntervals);
     __syncthreads();  // the scan's storage is free before it is used again
-    const u32 rank = MapScan::exclusive(crowded, shared);
+    const u32 rank = MapScan::exclusive(skewed, shared);
     const u32 num_crowded = shared.before[MapScan::kWarps];
     // No further than single codes.
     const int sub_bits = min(cover.width_bits, bit_length(kSubIntervals / num_crowded) - 1);
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kMapThreads) build_map(const u32* counts, u32 
 // Samples in the intervals of subdivided ones, added to `counts`.
 template <class Code>
 __global__ void __launch_bounds__(kMapThreads)
-    count_subdivided(const Code* samples, u32 num_samples, const QuantileMap* map, u32* counts) {
+    count_subdivided(const Code* samples, u32 num_samples, const SplitterMap* map, u32* counts) {
     const int sub_bits = map->sub_bits, width_bits = map->width_bits;
     if (sub_bits == 0) return;
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kMapThreads)
 
 // One block: the intervals of subdivided ones, two a thread.
 __global__ void __launch_bounds__(kMapThreads)
-    share_subdivided(const u32* counts, const u32* befores, u32 num_samples, u32 num_fine, QuantileMap* map) {
+    share_subdivided(const u32* counts, const u32* befores, u32 num_samples, u32 num_fine, SplitterMap* map) {
     __shared__ MapScan::SharedStorage shared;
     __shared__ u32 firsts[kSubIntervals];  // samples in all subdivided intervals before each
     const int sub_bits = map->sub_bits;
@@ -312,13 +312,13 @@ __global__ void __launch_bounds__(kMapThreads)
 // Whether buckets of a map come out uneven: `uneven` where those with `full` samples or more hold more than `most`
 // samples and are `least` at least; or where they hold more than `nearly_all`, are `few` at least, and buckets with
 // samples are `spread` times as many. Few codes that hold everything make few such buckets and no others, and need no
-// further level; keys that crowd at every scale make many, and so do rows that are unlike. A bucket is 2^fine_bits fine
+// further level; keys that crowd at every domain make many, and so do rows that are unlike. A bucket is 2^fine_bits fine
 // ones of one row of `length` elements. `table` (buckets of all rows) and `arrived` are zero.
-template <class Scale>
+template <class Domain>
 __global__ void __launch_bounds__(kMapThreads)
-    judge_map(const typename Scale::Code* samples, u32 num_samples, QuantileMap* map, Offset n, Offset length,
-              u32 fine_bits, u32 num_buckets, u32* table, u32* arrived, u32 full, u32 most, u32 least, u32 nearly_all,
-              u32 few, u32 spread) {
+    check_balance(const typename Domain::Code* samples, u32 num_samples, SplitterMap* map, Offset n, Offset length,
+                  u32 fine_bits, u32 num_buckets, u32* table, u32* arrived, u32 full, u32 most, u32 least,
+                  u32 nearly_all, u32 few, u32 spread) {
     using Scan = LeanScan<Offset, kMapThreads>;
     constexpr int kBucketBits = 20;  // overfull buckets in the low bits, buckets with samples above, and their samples
     constexpr Offset kBucketMask = (Offset(1) << kBucketBits) - 1;
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(kMapThreads)
     __shared__ typename Scan::SharedStorage shared;
     __shared__ bool is_last;
     if (map->plain && length == n) return;  // the whole grid leaves
-    const SampledMap<Scale> sampled(map, intervals);
+    const SampledMap<Domain> sampled(map, intervals);
     __syncthreads();  // the intervals are there before they are looked at
     const u32 row_buckets = map->num_fine >> fine_bits;
     for (u32 j = blockIdx.x * kMapThreads + threadIdx.x; j < num_samples; j += gridDim.x * kMapThreads) {
@@ -361,7 +361,7 @@ constexpr int kSmallSamples = 16;  // a thread
 // that the next kernels count in, as well.
 template <class Source>
 __global__ void __launch_bounds__(kMapThreads)
-    map_small(const void* keys, Offset n, u32 num_fine, QuantileMap* map, u64* cleared, u32 num_cleared) {
+    map_small(const void* keys, Offset n, u32 num_fine, SplitterMap* map, u64* cleared, u32 num_cleared) {
     using Code = typename Source::Code;
     __shared__ struct {
         SampleRange range;

@@ -42,9 +42,9 @@ class DeviceKey:
         """Unsigned dtype of the codes."""
         return np.dtype(f"u{self.itemsize}")
 
-    def scale(self, code_type: str, drop_bits: int = 0) -> str:
-        """C++ name of where codes stand whose bits from `drop_bits` on are these keys' (see scale.cuh)."""
-        return f"ValueScale<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeScale<{code_type}>"
+    def domain(self, code_type: str, drop_bits: int = 0) -> str:
+        """C++ name of where codes stand whose bits from `drop_bits` on are these keys' (see domain.cuh)."""
+        return f"ValueDomain<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeDomain<{code_type}>"
 
 
 @functools.cache

@@ -19,12 +19,12 @@
 namespace gpusort {
 
 // Stands for the type of the values when keys travel alone.
-struct NoPayload {};
+struct NoValue {};
 
 template <class Value>
 constexpr bool kHasPayload = true;
 template <>
-constexpr bool kHasPayload<NoPayload> = false;
+constexpr bool kHasPayload<NoValue> = false;
 
 constexpr int kPositionBits = 32;
 
@@ -143,14 +143,14 @@ template <class Order, class Value>
 struct Gathered {
     using Raw = typename Order::Raw;
 
-    template <class Code, class Place>
-    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Place beside,
+    template <class Code, class Coordinate>
+    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Coordinate beside,
                                                  u64 = 0) {
         const Moves* moves = static_cast<const Moves*>(moves_in);
         const Value* from = reinterpret_cast<const Value*>(__ldg(&moves->from));
         Value* to = reinterpret_cast<Value*>(__ldg(&moves->to));
         u32 place;
-        if constexpr (kHasPayload<Place>) {
+        if constexpr (kHasPayload<Coordinate>) {
             place = beside;
         } else {
             place = u32(code);

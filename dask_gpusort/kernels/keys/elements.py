@@ -7,7 +7,7 @@ from typing import Any
 
 from .dtypes import RAW_TYPES, DeviceKey
 
-WIDTHS = {"NoPayload": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
+WIDTHS = {"NoValue": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
 WIDE_CODE = 8  # bytes; a position fits no code beside such a one
 NARROW_BITS = 32
 POSITION_BITS = 32  # kPositionBits in elements.cuh
@@ -22,8 +22,8 @@ class Elements:
     source, sink : str
         How an element is read in the first pass, and written in the last.
     code_type, payload_type : str
-        What travels in between; ``"NoPayload"`` for keys alone.
-    scale : str
+        What travels in between; ``"NoValue"`` for keys alone.
+    domain : str
         Where codes stand on the line that digits are cut from, for sorts that sample them.
     narrow : Elements, optional
         The same by codes of 32 bits, where those of all keys lie within 2^32.
@@ -34,8 +34,8 @@ class Elements:
     source: str
     sink: str
     code_type: str
-    payload_type: str = "NoPayload"
-    scale: str = ""
+    payload_type: str = "NoValue"
+    domain: str = ""
     narrow: Elements | None = None
     base: int = 0
 
@@ -55,19 +55,19 @@ class Elements:
         return f"Codes<{self.code_type}>"
 
     @property
-    def code_scale(self) -> str:
+    def code_domain(self) -> str:
         """C++ name of the codes' own places."""
-        return f"CodeScale<{self.code_type}>"
+        return f"CodeDomain<{self.code_type}>"
 
     @property
-    def finish_scale(self) -> str:
+    def block_sort_domain(self) -> str:
         """C++ name of the line that bins of uneven codes are cut from."""
-        return self.scale or self.code_scale
+        return self.domain or self.code_domain
 
     @property
-    def narrow_scale(self) -> str:
+    def narrow_domain(self) -> str:
         """C++ name of where narrow codes stand on the line of wide ones: if packed with positions, by the high word."""
-        return f"CodeScale<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
+        return f"CodeDomain<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
     """Keys with their positions: one code up to 32 bits, two words beyond."""
     if key.itemsize < WIDE_CODE:
         name = f"Packed<{key.order}, {position_type}>"
-        return Elements(name, name, "u64", scale=key.scale("u64", POSITION_BITS))
+        return Elements(name, name, "u64", domain=key.domain("u64", POSITION_BITS))
     elements = tied_elements(key, position_type, "u32")
     if key.has_ties:
         return elements
@@ -109,4 +109,4 @@ def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
 def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
     """Keys by their canonical codes, with a value beside each."""
     name, code_type = f"TiedKeys<{key.order}, {value_type}>", RAW_TYPES[key.itemsize]
-    return Elements(name, name, code_type, payload_type, key.scale(code_type))
+    return Elements(name, name, code_type, payload_type, key.domain(code_type))

@@ -61,7 +61,7 @@ def run_pass(
     tiles = -(-n // shape.keys)
     cxx, dtype = count_type(n)
     status = cupy.zeros(tiles * RADIX + 1, dtype)
-    name = f"lsd_pass<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
+    name = f"onesweep<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
     arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[-1:])
     Launch(
         "lsd/onesweep.cu", name, tiles, shape.threads, arguments, tuning.stable_shared_bytes(shape, *elements.shape)
@@ -122,6 +122,7 @@ def sort_small(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
     out = arrays.keys_out
     source = keys.copy() if out.data.ptr == keys.data.ptr else keys
-    name = f"lsd_sort<{elements.source}, {elements.sink}, NoPayload, {shape.threads}, {shape.items}, {shape.blocks}>"
+    types = f"{elements.source}, {elements.sink}, NoValue"
+    name = f"onesweep_cooperative<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
     arguments = (source, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
     Launch("lsd/onesweep_cooperative.cu", name, blocks, shape.threads, arguments, shared_bytes, cooperative=True).run()

@@ -29,10 +29,10 @@ __global__ void __launch_bounds__(kRadix) scan_digits(const u64* counts, Offset 
 
 template <class Source, class Sink, class Value, class Count, int kThreads, int kItems, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-    lsd_pass(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
+    onesweep(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
              const Count* starts, Count* status, u32* tickets) {
     using Digits = ByteDigits<typename Source::Code>;
-    using Tile = StableTile<typename Source::Code, Value, Digits, Count, kThreads, kItems>;
+    using Tile = OnesweepTile<typename Source::Code, Value, Digits, Count, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);

@@ -28,12 +28,12 @@ __device__ __forceinline__ void meet(u32* arrivals, u32& meetings) {
 // counts (passes, 256), status (passes, tiles, 256) and arrivals (1) are zero.
 template <class Source, class Sink, class Value, int kThreads, int kItems, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
-    lsd_sort(const void* keys_in, void* codes0, void* codes1, Value* values0, Value* values1, void* keys_out,
-             void* positions_out, u32 n, u32* counts, u32* status, u32* arrivals) {
+    onesweep_cooperative(const void* keys_in, void* codes0, void* codes1, Value* values0, Value* values1,
+                         void* keys_out, void* positions_out, u32 n, u32* counts, u32* status, u32* arrivals) {
     using Code = typename Source::Code;
     using Between = Codes<Code>;
     using Digits = ByteDigits<Code>;
-    using Tile = StableTile<Code, Value, Digits, u32, kThreads, kItems>;
+    using Tile = OnesweepTile<Code, Value, Digits, u32, kThreads, kItems>;
     using Counter = DigitCounter<Code>;
     using Scan = LeanScan<u32, kThreads>;
     constexpr int kPasses = sizeof(Code);

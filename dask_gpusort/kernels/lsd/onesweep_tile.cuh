@@ -74,7 +74,7 @@ __device__ __forceinline__ Count look_back(const Count* status, u32 tile, u32 di
 // `Digits` has `digit(code)`, below kRadix, and `greatest()`, that of the greatest code; kKept where to keep digits costs
 // less than to compute them again; and kSharedWords of shared memory for what they are computed by.
 template <class Code, class Value, class Digits, class Count, int kThreads, int kItems>
-struct StableTile {
+struct OnesweepTile {
     static constexpr int kTile = kThreads * kItems;
     static constexpr int kWarps = kThreads / kWarpThreads;
     static constexpr int kRankBits = 16;  // a tile holds at most 2^16 keys
@@ -158,7 +158,7 @@ struct StableTile {
         }
         clear(shared);
         u32 hot;
-        if (count_alike<kProbes>(digit_at(digits, codes, slots, 0), hot) >= kHotLanes) {
+        if (count_most_frequent<kProbes>(digit_at(digits, codes, slots, 0), hot) >= kHotLanes) {
             rank<true>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);
         } else {
             rank<false>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);

@@ -12,25 +12,25 @@
 
 namespace gpusort {
 
-constexpr int kQuad = 4;
+constexpr int kWays = 4;
 
 // One block's share of four runs: where its pieces begin, how long they are, and where they go.
-struct QuadPart {
-    Offset first[kQuad];
+struct FourWayPart {
+    Offset first[kWays];
     Offset out;
-    u32 count[kQuad];
+    u32 count[kWays];
     Offset unused;  // 64 bytes
 };
 
 // Four neighbouring runs of `width` keys each in an array of n keys, of which the last may be shorter, or absent.
 struct Quad {
-    Offset bounds[kQuad + 1];
+    Offset bounds[kWays + 1];
 
     __device__ __forceinline__ Quad(Offset q, Offset width, Offset n) {
 #pragma unroll
-        for (int r = 0; r <= kQuad; ++r) bounds[r] = min((q * kQuad + r) * width, n);
+        for (int r = 0; r <= kWays; ++r) bounds[r] = min((q * kWays + r) * width, n);
     }
-    __device__ __forceinline__ Offset size() const { return bounds[kQuad] - bounds[0]; }
+    __device__ __forceinline__ Offset size() const { return bounds[kWays] - bounds[0]; }
 };
 
 // The first `rank` keys of the merged runs, as the end of each run's share in `low`. The shares add up to `rank` and
@@ -41,11 +41,11 @@ struct Quad {
 //   k >  sum of h:  before the least middle lie at most that many keys       -> it is taken, with those before it
 //   k <= sum of h:  before the greatest middle lie at least that many keys   -> it is dropped, with those behind it
 template <class Less, class Code>
-__device__ __forceinline__ void select_first(const Code* codes, const Quad& quad, Offset rank, Offset (&low)[kQuad]) {
-    Offset high[kQuad], k = rank;
-    Code middle[kQuad];
+__device__ __forceinline__ void select_first(const Code* codes, const Quad& quad, Offset rank, Offset (&low)[kWays]) {
+    Offset high[kWays], k = rank;
+    Code middle[kWays];
 #pragma unroll
-    for (int r = 0; r < kQuad; ++r) {
+    for (int r = 0; r < kWays; ++r) {
         low[r] = quad.bounds[r];
         high[r] = quad.bounds[r + 1];
         if (low[r] < high[r]) middle[r] = codes[low[r] + (high[r] - low[r]) / 2];
@@ -55,7 +55,7 @@ __device__ __forceinline__ void select_first(const Code* codes, const Quad& quad
         int least = -1, greatest = -1;
         Code least_key{}, greatest_key{};
 #pragma unroll
-        for (int r = 0; r < kQuad; ++r) {
+        for (int r = 0; r < kWays; ++r) {
             if (low[r] == high[r]) continue;
             before += (high[r] - low[r]) / 2;
             if (least < 0 || Less::less(middle[r], least_key)) least = r, least_key = middle[r];
@@ -65,7 +65,7 @@ __device__ __forceinline__ void select_first(const Code* codes, const Quad& quad
         const bool take = k > before;
         const int chosen = take ? least : greatest;
 #pragma unroll
-        for (int r = 0; r < kQuad; ++r) {
+        for (int r = 0; r < kWays; ++r) {
             if (r != chosen) continue;
             const Offset half = (high[r] - low[r]) / 2;
             if (take) {
@@ -81,20 +81,20 @@ __device__ __forceinline__ void select_first(const Code* codes, const Quad& quad
 
 // A part from its pieces' beginnings to the next part's. Of a comparison that is no order these may not fit together:
 // then the pieces are some keys of their runs, as many in all.
-__device__ __forceinline__ QuadPart make_quad_part(const Quad& quad, const Offset (&first)[kQuad],
-                                                   const Offset (&next)[kQuad], Offset out, u32 size) {
-    QuadPart part;
+__device__ __forceinline__ FourWayPart make_four_way_part(const Quad& quad, const Offset (&first)[kWays],
+                                                          const Offset (&next)[kWays], Offset out, u32 size) {
+    FourWayPart part;
     part.out = out;
     part.unused = 0;
     u32 left = size;
 #pragma unroll
-    for (int r = 0; r < kQuad; ++r) {
+    for (int r = 0; r < kWays; ++r) {
         part.first[r] = first[r];
         part.count[r] = u32(min(next[r] > first[r] ? next[r] - first[r] : 0, Offset(left)));
         left -= part.count[r];
     }
 #pragma unroll
-    for (int r = 0; r < kQuad; ++r) {
+    for (int r = 0; r < kWays; ++r) {
         const u32 more = u32(min(quad.bounds[r + 1] - first[r] - part.count[r], Offset(left)));
         part.count[r] += more;
         left -= more;
@@ -104,12 +104,12 @@ __device__ __forceinline__ QuadPart make_quad_part(const Quad& quad, const Offse
 
 // Loads element i of a part's pieces, which follow each other.
 template <class Code, class Value>
-__device__ __forceinline__ void load_quad_element(const QuadPart& part, const Code* codes, const Value* values, u32 i,
-                                                  Code& code, Value& value) {
+__device__ __forceinline__ void load_four_way_element(const FourWayPart& part, const Code* codes, const Value* values,
+                                                      u32 i, Code& code, Value& value) {
     Offset source = part.first[0];
     u32 begin = 0;
 #pragma unroll
-    for (int r = 1; r < kQuad; ++r) {
+    for (int r = 1; r < kWays; ++r) {
         begin += part.count[r - 1];
         if (i >= begin) source = part.first[r] - begin;
     }

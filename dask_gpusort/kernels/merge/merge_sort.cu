@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kPlanThreads)
     const Offset thread = Offset(blockIdx.x) * kPlanThreads + threadIdx.x;
     if (thread >= num_cuts) return;
     const Offset first_cut = thread / cuts_of_pair * cuts_of_pair;
-    const auto* none = static_cast<const NoPayload*>(nullptr);
+    const auto* none = static_cast<const NoValue*>(nullptr);
     const Pair pair = even_pair(codes, none, n, width, thread / cuts_of_pair, first_cut);
     const Offset a_samples = (pair.a_size + kSampleKeys - 1) / kSampleKeys;
     const bool of_a = thread - first_cut < a_samples;

@@ -3,7 +3,7 @@
 One level::
 
     codes ── split_even_runs (or rank_samples, close_parts) ──▶ parts ── merge_parts ──▶ codes, runs twice as long
-    codes ── split_quads ─────────────────────────────────────▶ parts ── merge_quads ──▶ codes, runs four times as long
+    codes ── split_quads ─────────────────────────────────────▶ parts ── merge_four_way ──▶ codes, four times as long
 
 Memory beyond input and output: one copy of the codes and positions (of codes alone: none but the spare copy), and 64
 bytes a part.
@@ -24,10 +24,10 @@ from ..policy.merge_tuning import MergeTile
 
 SOURCE = "merge/merge_sort.cu"
 PARTS_SOURCE = "merge/merge_parts.cu"
-PART_BYTES = 64  # sizeof(Part), sizeof(QuadPart)
-QUAD = 4  # kQuad in merge_quads.cuh
-QUADS_SOURCE = "merge/four_way_merge.cu"
-Split = Literal["path", "samples", "quads"]
+PART_BYTES = 64  # sizeof(Part), sizeof(FourWayPart)
+WAYS = 4  # kWays in merge_four_way.cuh
+FOUR_WAY_SOURCE = "merge/four_way_merge.cu"
+Split = Literal["path", "samples", "four_way"]
 Tiles = Literal["merge", "network"]
 
 
@@ -53,7 +53,7 @@ class Buffers:
     @property
     def value(self) -> str:
         """C++ type of what travels with a code."""
-        return "NoPayload" if self.positions[0] is None else "u32"
+        return "NoValue" if self.positions[0] is None else "u32"
 
     @property
     def value_bytes(self) -> int:
@@ -76,7 +76,7 @@ class Level:
         Keys in all, and of a run.
     sink : str
         C++ type that stores the merged codes.
-    split : {"path", "samples", "quads"}
+    split : {"path", "samples", "four_way"}
     """
 
     comparison: Comparison
@@ -116,7 +116,7 @@ def sort(
     keys : array, shape (n,)
         n > 0. May be ``buffers.keys_out``.
     buffers : Buffers
-    split : {"path", "samples", "quads"}
+    split : {"path", "samples", "four_way"}
         How runs are cut into parts: pairs by merge path, or by the paper's samples; or four at a time by selection.
     tiles : {"merge", "network"}
         How tiles are sorted: strips in registers and merging, or Batcher's network on (key, position).
@@ -136,7 +136,7 @@ def sort(
         last = level == levels - 1
         target = outputs(buffers) if last else (buffers.codes[1 - slot], buffers.positions[1 - slot])
         sink = final_sink(comparison, buffers) if last else between_sink(comparison)
-        merge = merge_quads if factor == QUAD else merge_pairs
+        merge = merge_four_way if factor == WAYS else merge_pairs
         merge(Level(comparison, source, target, buffers.value, buffers.value_bytes, n, width, sink, split))
         width *= factor
 
@@ -144,9 +144,9 @@ def sort(
 def level_factors(runs: int, split: Split) -> list[int]:
     """How many runs each level merges to one: pairs, or fours and perhaps one level of pairs."""
     doublings = max(0, runs - 1).bit_length()
-    if split != "quads":
+    if split != "four_way":
         return [2] * doublings
-    return [2] * (doublings % 2) + [QUAD] * (doublings // 2)
+    return [2] * (doublings % 2) + [WAYS] * (doublings // 2)
 
 
 def outputs(buffers: Buffers) -> tuple[Any, Any]:
@@ -210,21 +210,21 @@ def merge_pairs(level: Level) -> None:
     ).run()
 
 
-def merge_quads(level: Level) -> None:
+def merge_four_way(level: Level) -> None:
     """Merge runs of `width` keys in fours."""
     comparison, shape = level.comparison, level.shape
     part_keys = (shape.threads - 1) * shape.items
-    count = count_parts(level.n, QUAD * level.width, part_keys)
+    count = count_parts(level.n, WAYS * level.width, part_keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = f"split_quads<{comparison.code}, {comparison.less}, {part_keys}>"
     arguments = (level.source[0], np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
     threads = merge_tuning.PLAN_THREADS
-    Launch(QUADS_SOURCE, split, plan_blocks(count), threads, arguments, expression=comparison.expression).run()
+    Launch(FOUR_WAY_SOURCE, split, plan_blocks(count), threads, arguments, expression=comparison.expression).run()
     types = f"{level.sink}, {comparison.code}, {level.value}, {comparison.less}"
-    name = f"merge_quads<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
+    name = f"merge_four_way<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
     shared = shape.shared_bytes(comparison.code_bytes, level.value_bytes)
     arguments = (*level.source, parts, *level.target)
-    Launch(QUADS_SOURCE, name, count, shape.threads, arguments, shared, expression=comparison.expression).run()
+    Launch(FOUR_WAY_SOURCE, name, count, shape.threads, arguments, shared, expression=comparison.expression).run()
 
 
 def count_parts(n: int, merged: int, part_keys: int) -> int:

@@ -24,20 +24,20 @@ from ..launch.loader import require_cupy
 from ..msd import msd
 from ..policy import tuning
 from .partition import run_partition_stable
-from .recursive_partition import refine
+from .recursive_partition import partition_recursively
 
 
 def pays(key: DeviceKey, n: int, type_name: str) -> bool:
     """Whether there is a first level for such pairs, and n are enough for it to take less time than it saves."""
-    least = tuning.MOVED_PAIRS.get(key.itemsize)
+    least = tuning.EARLY_VALUES_PAIRS.get(key.itemsize)
     if least is None or not least <= n <= tuning.MOST_TWO_LEVELS:
         return False
     if (key.itemsize, WIDTHS[type_name]) not in tuning.STABLE:
         return False
-    return msd.finish_shape(indexed_elements(key, "u32"), n)[1] > tuning.SMALL_PARTITIONS[-1].digits
+    return msd.block_sort_shape(indexed_elements(key, "u32"), n)[1] > tuning.SMALL_PARTITIONS[-1].digits
 
 
-def sort_moved(
+def sort_with_early_values(
     keys: Any, values: Any, type_name: str, key: DeviceKey, descending: bool, keys_out: Any, values_out: Any
 ) -> bool:
     """Stable sort of pairs, values of a C++ type; False where declined, with nothing written: the keys crowd."""
@@ -55,7 +55,7 @@ def sort_moved(
         n,
         (keys, values),
         (codes, moved),
-        buckets.quantiles,
+        buckets.splitters,
         buckets.fine_bits,
         buckets.places["coarse_cursors"],
     )
@@ -84,21 +84,21 @@ def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> msd.BucketMap | 
     """
     cupy = require_cupy()
     n = keys.size
-    shape, num_fine = msd.finish_shape(elements, n)
-    canonical = tied_elements(key, "u32", "NoPayload")
+    shape, num_fine = msd.block_sort_shape(elements, n)
+    canonical = tied_elements(key, "u32", "NoValue")
     buckets = msd.map_buckets(canonical, keys, n, num_fine, msd.split_fine(num_fine), may_decline=True)
     if buckets is None or key.itemsize == WIDE_CODE:
         return buckets
     sizes = buckets.starts[1:] - buckets.starts[:-1]
-    crowded = cupy.where(sizes > np.uint64(shape.capacity), sizes, np.uint64(0)).sum(keepdims=True)
-    return None if Readback(crowded).wait()[0] > tuning.CROWDED_SHARE * n else buckets
+    skewed = cupy.where(sizes > np.uint64(shape.capacity), sizes, np.uint64(0)).sum(keepdims=True)
+    return None if Readback(skewed).wait()[0] > tuning.SKEWED_SHARE * n else buckets
 
 
 def sort_places(key: DeviceKey, coarse: msd.Coarse, codes: Any) -> None:
     """Sort one-to-one codes in coarse buckets: keys, tied ones canonical, and what the sink makes of their places."""
     cupy, n = require_cupy(), codes.size
     elements, arrays, digits = coarse.elements, coarse.arrays, coarse.buckets.digits(False)
-    shape, _ = msd.finish_shape(elements, n)
+    shape, _ = msd.block_sort_shape(elements, n)
     order = f"CodesOf<{key.order}>" if key.has_ties else f"KeyOrder<{RAW_TYPES[key.itemsize]}, Kind::kUnsigned, false>"
     if key.itemsize == WIDE_CODE:
         source = f"TiedKeys<{order}, u32>"
@@ -111,7 +111,7 @@ def sort_places(key: DeviceKey, coarse: msd.Coarse, codes: Any) -> None:
     if num_segments:
         arrays.codes[0] = cupy.empty(n, np.uint64)
         arrays.payloads[0] = cupy.empty(n, np.uint32) if elements.payload_bytes else None
-        refine(elements, shape, n, arrays, 1, (left.segments, num_segments, num_keys))
+        partition_recursively(elements, shape, n, arrays, 1, (left.segments, num_segments, num_keys))
 
 
 def restore_ties(codes: Any, places: Any, keys_out: Any, descending: bool) -> None:

@@ -1,7 +1,7 @@
 """Most-significant-digit sort of one array on the device.
 
     sample -> quantile map -> histogram of fine buckets -> partition -> partition -> finish in shared memory
-                                         buckets that do not fit: `refine`
+                                         buckets that do not fit: `partition_recursively`
 
 After Satish, Harris and Garland (IPDPS 2009), section 4, with the digit order turned round: a tile of the last pass
 holds a whole bucket, so the keys are read and written once a level, and there are two levels for 2^28 keys of any
@@ -16,27 +16,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..block_sort.block_sort import OVERFLOW_WORDS, SEGMENT_BYTES, Buckets, list_overflow, run_finish, run_finish_even
-from ..buckets.histogram import MAP_BYTES, MAP_THREADS, count_fine, judge_whole, sample_quantiles
+from ..block_sort.block_sort import (
+    OVERFLOW_WORDS,
+    SEGMENT_BYTES,
+    Buckets,
+    list_overflow,
+    run_block_sort,
+    run_uniform_block_sort,
+)
+from ..buckets.histogram import MAP_BYTES, MAP_THREADS, count_fine, sample_splitters, whole_balance_test
 from ..keys.elements import NARROW_BITS, Arrays, Elements
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..policy import tuning
-from ..policy.limits import finish_shapes, fit_tile, main_shapes, most_fine
-from .partition import BY_SHARE, EITHER, PLAIN, Digits, fine_digits, run_partition
-from .recursive_partition import refine
+from ..policy.limits import block_sort_shapes, fit_tile, main_shapes, most_fine
+from .partition import BY_SHARE, EITHER, UNIFORM, Digits, fine_digits, run_partition
+from .recursive_partition import partition_recursively
 
-OUTLINE_BYTES = slice(60, 76)  # of QuantileMap: from `plain` to `narrow`
+MAP_FLAGS_BYTES = slice(60, 76)  # of SplitterMap: from `plain` to `narrow`
 STRAYED_BYTES = slice(76, 88)  # `strayed` and `base`
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any array are aligned
 SCAN_THREADS = 1024
 
 
-def finish_shape(elements: Elements, n: int) -> tuple[tuning.Finish, int]:
+def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape, int]:
     """The finishing block for n elements, and the number of fine buckets."""
     fine_limit = most_fine()
     if n <= tuning.SMALL_KEYS:
-        shape = finish_shapes(elements)[tuning.SMALL_FINISH]
+        shape = block_sort_shapes(elements)[tuning.SMALL_BLOCK_SORT]
         return shape, round_fine(-(-n // int(shape.capacity * tuning.FILL)))
     for shape in main_shapes(elements):
         if n <= fine_limit * shape.capacity * tuning.MOST_FILL:
@@ -66,7 +73,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, may_decline: boo
     arrays : Arrays
         `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket.
     may_decline : bool
-        Leave keys that crowd at every scale, for which stable passes take less time.
+        Leave keys that crowd at every domain, for which stable passes take less time.
 
     Returns
     -------
@@ -82,12 +89,12 @@ def sort_part(
     elements: Elements, keys: Any, n: int, arrays: Arrays, payload: Any = None, may_decline: bool = False
 ) -> bool:
     """As `sort`, by two levels of partition at most where keys are even; `payload` may be there already."""
-    smallest = next((s for s in finish_shapes(elements) if n <= s.capacity), None)
+    smallest = next((s for s in block_sort_shapes(elements) if n <= s.capacity), None)
     if smallest is not None:
-        run_finish(elements, smallest, elements.source, keys, payload, arrays, Buckets(1, None, None, n))
+        run_block_sort(elements, smallest, elements.source, keys, payload, arrays, Buckets(1, None, None, n))
         return True
-    shape, num_fine = finish_shape(elements, n)
-    left: Left | None
+    shape, num_fine = block_sort_shape(elements, n)
+    left: UnsortedSegments | None
     if num_fine <= tuning.SMALL_PARTITIONS[-1].digits:
         left = sort_one_level(elements, keys, n, arrays, shape, num_fine, payload)
     else:
@@ -95,7 +102,7 @@ def sort_part(
     if left is None:
         return False
     num_segments, num_keys, _ = Readback(left.overflow).wait()
-    refine(left.elements, shape, n, left.arrays, left.current, (left.segments, num_segments, num_keys))
+    partition_recursively(left.elements, shape, n, left.arrays, left.current, (left.segments, num_segments, num_keys))
     return True
 
 
@@ -121,15 +128,15 @@ def sort_parts(elements: Elements, keys: Any, n: int, arrays: Arrays, may_declin
 
 
 def sort_one_level(
-    elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.Finish, num_fine: int, payload: Any
-) -> Left:
+    elements: Elements, keys: Any, n: int, arrays: Arrays, shape: tuning.BlockSortShape, num_fine: int, payload: Any
+) -> UnsortedSegments:
     """Sample, count, one partition, finish: five launches, as such inputs are over in less time than one takes."""
     tile = next(tile for tile in tuning.SMALL_PARTITIONS if num_fine <= tile.digits)
     tile = fit_tile(tile, elements, tuning.MAP_WORDS)
-    memory, places = carve(
+    memory, places = allocate_workspace(
         overflow=8 * OVERFLOW_WORDS,
         counts=8 * num_fine,
-        quantiles=MAP_BYTES,
+        splitters=MAP_BYTES,
         whole=SEGMENT_BYTES,
         starts=8 * (num_fine + 1),
         cursors=8 * num_fine,
@@ -144,18 +151,18 @@ def sort_one_level(
             keys,
             np.uint64(n),
             np.uint32(num_fine),
-            places["quantiles"],
+            places["splitters"],
             places["overflow"],
-            np.uint32((places["quantiles"] - places["overflow"]) // 8),
+            np.uint32((places["splitters"] - places["overflow"]) // 8),
         ),
     ).run()
     _, wide = count_fine(
         elements.source,
-        f"QuantileBuckets<{elements.code_scale}>",
+        f"SplitterBuckets<{elements.code_domain}>",
         tuning.MAP_WORDS,
         keys,
         n,
-        places["quantiles"],
+        places["splitters"],
         num_fine,
         places["counts"],
     )
@@ -169,24 +176,24 @@ def sort_one_level(
     run_partition(
         elements,
         tile,
-        fine_digits(elements.code_scale, EITHER, True),
+        fine_digits(elements.code_domain, EITHER, True),
         elements.source,
         -(-n // tile.keys),
         (keys, payload),
         (arrays.codes[0], arrays.payloads[0]),
-        places["quantiles"],
+        places["splitters"],
         0,
         (places["whole"], 1),
         places["cursors"],
     )
     table = places["starts"], places["cursors"], 0, places["overflow"], places["segments"]
     buckets = Buckets(num_fine, *table)
-    run_finish(elements, shape, elements.codes, arrays.codes[0], arrays.payloads[0], arrays, buckets)
+    run_block_sort(elements, shape, elements.codes, arrays.codes[0], arrays.payloads[0], arrays, buckets)
     overflow = memory[: 8 * OVERFLOW_WORDS].view(np.uint64)
-    return Left(elements, arrays, 0, overflow, memory[places["segments"] - places["overflow"] :])
+    return UnsortedSegments(elements, arrays, 0, overflow, memory[places["segments"] - places["overflow"] :])
 
 
-def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
+def allocate_workspace(**sizes: int) -> tuple[Any, dict[str, int]]:
     """One device allocation for many small arrays: their addresses, in order, 256 bytes aligned."""
     offsets, total = {}, 0
     for name, size in sizes.items():
@@ -196,12 +203,12 @@ def carve(**sizes: int) -> tuple[Any, dict[str, int]]:
     return memory, {name: memory.data.ptr + offset for name, offset in offsets.items()}
 
 
-class Outline(NamedTuple):
-    """What the host learns of a map (words of `QuantileMap`, as its fields say)."""
+class MapFlags(NamedTuple):
+    """What the host learns of a map (words of `SplitterMap`, as its fields say)."""
 
-    is_plain: int
+    is_uniform: int
     by_value: int
-    is_uneven: int
+    is_imbalanced: int
     is_narrow: int
 
 
@@ -211,9 +218,9 @@ class BucketMap:
 
     Attributes
     ----------
-    quantiles : cupy.ndarray
+    splitters : cupy.ndarray
         The map of both levels.
-    scale, maps : str
+    domain, maps : str
         Where codes stand in it, and its kind, as C++ has them.
     is_narrow : bool
         The codes of a sample lie close.
@@ -224,8 +231,8 @@ class BucketMap:
         Addresses of the tables, in `memory`.
     """
 
-    quantiles: Any
-    scale: str
+    splitters: Any
+    domain: str
     maps: str
     is_narrow: bool
     fine_bits: int
@@ -236,7 +243,7 @@ class BucketMap:
 
     def digits(self, is_coarse: bool) -> Digits:
         """The digits of a level."""
-        return fine_digits(self.scale, self.maps, is_coarse)
+        return fine_digits(self.domain, self.maps, is_coarse)
 
     def table(self, name: str, count: int) -> Any:
         """A table of 64-bit words: shape (count,)."""
@@ -264,7 +271,7 @@ class Coarse:
 
 
 @dataclass
-class Left:
+class UnsortedSegments:
     """What the finish leaves for further levels.
 
     Attributes
@@ -283,9 +290,9 @@ class Left:
     segments: Any
 
 
-def base_of(quantiles: Any) -> int | None:
+def base_of(splitters: Any) -> int | None:
     """What narrow codes count from; `None` where some code strays too far, which is known when all are counted."""
-    strayed, *base = Readback(quantiles[STRAYED_BYTES].view(np.uint32)).wait()
+    strayed, *base = Readback(splitters[STRAYED_BYTES].view(np.uint32)).wait()
     return None if strayed else base[0] | base[1] << NARROW_BITS
 
 
@@ -303,9 +310,9 @@ def partition_coarse(
     buckets = map_buckets(elements, keys, n, num_fine, fine_per_coarse, may_decline=may_decline)
     if buckets is None:
         return None
-    if buckets.is_narrow and elements.narrow is not None and (base := base_of(buckets.quantiles)) is not None:
+    if buckets.is_narrow and elements.narrow is not None and (base := base_of(buckets.splitters)) is not None:
         elements = replace(elements.narrow, base=base)
-        arrays, buckets.scale = arrays.narrowed(elements, n), elements.narrow_scale
+        arrays, buckets.domain = arrays.narrowed(elements, n), elements.narrow_domain
     tile = describe_segments(elements, buckets)
     run_partition(
         elements,
@@ -315,7 +322,7 @@ def partition_coarse(
         -(-n // tile.keys),
         (keys, payload),
         (arrays.codes[0], arrays.payloads[0]),
-        buckets.quantiles,
+        buckets.splitters,
         buckets.fine_bits,
         (buckets.places["whole"], 1),
         buckets.places["coarse_cursors"],
@@ -329,12 +336,12 @@ def map_buckets(
     """Sample and count; `None` where the sort is declined."""
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
-    quantiles = sample_quantiles(elements, keys, n, num_fine, judge_whole(n, num_fine) if may_decline else None)
-    outline = Readback(quantiles[OUTLINE_BYTES].view(np.uint32))
+    splitters = sample_splitters(elements, keys, n, num_fine, whole_balance_test(n, num_fine) if may_decline else None)
+    map_flags = Readback(splitters[MAP_FLAGS_BYTES].view(np.uint32))
     counts, wide = count_fine(
-        elements.source, f"QuantileBuckets<{elements.scale}>", tuning.MAP_WORDS, keys, n, quantiles, num_fine
+        elements.source, f"SplitterBuckets<{elements.domain}>", tuning.MAP_WORDS, keys, n, splitters, num_fine
     )
-    memory, places = carve(
+    memory, places = allocate_workspace(
         coarse_cursors=8 * num_coarse,
         starts=8 * (num_fine + 1),
         cursors=8 * num_fine,
@@ -349,12 +356,12 @@ def map_buckets(
         (counts, np.uint32(wide), np.uint32(num_fine), places["starts"], places["cursors"], places["whole"]),
     ).run()
     # The device is still counting when the answer is here.
-    found = Outline(*outline.wait())
-    if found.is_uneven and may_decline:
+    found = MapFlags(*map_flags.wait())
+    if found.is_imbalanced and may_decline:
         return None
-    scale = elements.scale if found.by_value else elements.code_scale
-    maps, is_narrow = PLAIN if found.is_plain else BY_SHARE, bool(found.is_narrow)
-    return BucketMap(quantiles, scale, maps, is_narrow, fine_bits, num_coarse, num_fine, places, memory)
+    domain = elements.domain if found.by_value else elements.code_domain
+    maps, is_narrow = UNIFORM if found.is_uniform else BY_SHARE, bool(found.is_narrow)
+    return BucketMap(splitters, domain, maps, is_narrow, fine_bits, num_coarse, num_fine, places, memory)
 
 
 def describe_segments(elements: Elements, buckets: BucketMap) -> tuning.Tile:
@@ -371,11 +378,11 @@ def sort_two_levels(
     keys: Any,
     n: int,
     arrays: Arrays,
-    shape: tuning.Finish,
+    shape: tuning.BlockSortShape,
     num_fine: int,
     payload: Any,
     may_decline: bool,
-) -> Left | None:
+) -> UnsortedSegments | None:
     """Two partitions and the finish; `None` where it is declined."""
     coarse = partition_coarse(elements, keys, n, arrays, num_fine, split_fine(num_fine), payload, may_decline)
     if coarse is None:
@@ -390,8 +397,8 @@ def split_fine(num_fine: int) -> int:
 
 
 def finish_coarse(
-    coarse: Coarse, digits: Digits, source: str, sources: tuple[Any, Any], n: int, shape: tuning.Finish
-) -> Left:
+    coarse: Coarse, digits: Digits, source: str, sources: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
+) -> UnsortedSegments:
     """The second level, from `sources` in coarse buckets into `codes[1]`, and the finish."""
     elements, arrays, mapped = coarse.elements, coarse.arrays, coarse.buckets
     target, places, num_fine = (arrays.codes[1], arrays.payloads[1]), mapped.places, mapped.num_fine
@@ -403,11 +410,11 @@ def finish_coarse(
         -(-n // coarse.tile.keys) + mapped.num_coarse,
         sources,
         target,
-        mapped.quantiles,
+        mapped.splitters,
         mapped.fine_bits,
         (places["coarse"], mapped.num_coarse),
         places["cursors"],
     )
     buckets = Buckets(num_fine, places["starts"], places["cursors"], 0, **list_overflow(n, shape.capacity, num_fine))
-    run_finish_even(elements, shape, elements.codes, *target, arrays, buckets, n / num_fine)
-    return Left(elements, arrays, 1, buckets.overflow, buckets.segments)
+    run_uniform_block_sort(elements, shape, elements.codes, *target, arrays, buckets, n / num_fine)
+    return UnsortedSegments(elements, arrays, 1, buckets.overflow, buckets.segments)

@@ -29,32 +29,32 @@ constexpr int kProbes = 3;         // lanes asked for a digit that many others s
 
 // Which kinds of map a kernel knows: both kinds are too many instructions to keep at hand for large inputs, where the
 // host waits to learn the kind.
-enum class Maps { kPlain, kByShare, kEither };
+enum class Maps { kUniform, kByShare, kEither };
 
 // The level-1 (high) or level-2 (low) part of the fine bucket of a code. The codes of a segment of level 2 lie in few
 // intervals, which are read where they are.
-template <class Scale, bool kCoarse, Maps kMaps>
+template <class Domain, bool kCoarse, Maps kMaps>
 struct FineDigits {
-    using Code = typename Scale::Code;
-    static constexpr bool kCopied = kCoarse && kMaps != Maps::kPlain;
+    using Code = typename Domain::Code;
+    static constexpr bool kCopied = kCoarse && kMaps != Maps::kUniform;
     static constexpr int kSharedWords = kCopied ? kMapWords : kWordsPerVector;
     // In the second level the look-ups of neighbours are one access.
     static constexpr bool kIsCheap =
-        Scale::kIsCheap && (kMaps == Maps::kPlain || (kMaps == Maps::kByShare && Scale::kHasValues && !kCoarse));
-    FineMap<Scale> map;
+        Domain::kIsCheap && (kMaps == Maps::kUniform || (kMaps == Maps::kByShare && Domain::kHasValues && !kCoarse));
+    FineMap<Domain> map;
     u32 fine_bits;
     bool plain;
 
-    __device__ __forceinline__ FineDigits(const void* quantiles, const Segment*, u32 fine_bits_, u64 base,
+    __device__ __forceinline__ FineDigits(const void* splitters, const Segment*, u32 fine_bits_, u64 base,
                                           u32* shared_intervals)
-        : FineDigits(static_cast<const QuantileMap*>(quantiles), fine_bits_, base, shared_intervals) {
-        if (kCopied) copy_intervals(static_cast<const QuantileMap*>(quantiles), shared_intervals);
+        : FineDigits(static_cast<const SplitterMap*>(splitters), fine_bits_, base, shared_intervals) {
+        if (kCopied) copy_intervals(static_cast<const SplitterMap*>(splitters), shared_intervals);
     }
-    __device__ __forceinline__ FineDigits(const QuantileMap* quantiles, u32 fine_bits_, u64 base,
+    __device__ __forceinline__ FineDigits(const SplitterMap* splitters, u32 fine_bits_, u64 base,
                                           const u32* shared_intervals)
-        : map(quantiles, kCopied ? shared_intervals : quantiles->intervals, base),
+        : map(splitters, kCopied ? shared_intervals : splitters->intervals, base),
           fine_bits(fine_bits_),
-          plain(kMaps == Maps::kPlain || (kMaps == Maps::kEither && quantiles->plain)) {}
+          plain(kMaps == Maps::kUniform || (kMaps == Maps::kEither && splitters->plain)) {}
     template <class Value>
     __device__ __forceinline__ u32 digit(Code code, Value) const {
         const u32 fine = plain ? map.fine_plain(code) : map.fine_by_share(code);
@@ -82,7 +82,7 @@ struct OfKeys : Digits {
     using Digits::Digits;
 
     __device__ __forceinline__ u32 digit(typename Order::Code code) const {
-        return Digits::digit(Order::canonical(code), NoPayload{});
+        return Digits::digit(Order::canonical(code), NoValue{});
     }
     __device__ __forceinline__ u32 greatest() const { return digit(typename Order::Code(~typename Order::Code(0))); }
 };
@@ -90,7 +90,7 @@ struct OfKeys : Digits {
 // Rank by ballot for the lanes of the warp's most frequent digit, as far as two guesses find it: the one that was most
 // frequent in the last round (`hot`), and lane 0's. One lane adds for all of them; other lanes add for themselves.
 template <bool kFull>
-__device__ __forceinline__ u32 claim_crowded(u32* counts, u32 digit, u32& hot) {
+__device__ __forceinline__ u32 claim_skewed(u32* counts, u32 digit, u32& hot) {
     const u32 fresh = __shfl_sync(kWholeWarp, digit, 0);
     u32 peers = __ballot_sync(kWholeWarp, digit == hot);
     const u32 fresh_peers = __ballot_sync(kWholeWarp, digit == fresh);
@@ -111,9 +111,9 @@ __device__ __forceinline__ u32 claim_crowded(u32* counts, u32 digit, u32& hot) {
 template <bool kFull, int kItems>
 __device__ __forceinline__ void rank_tile(u32* counts, u32 (&slots)[kItems]) {
     u32 hot;
-    if (count_alike<kProbes>(slots[0], hot) >= kHotLanes) {
+    if (count_most_frequent<kProbes>(slots[0], hot) >= kHotLanes) {
 #pragma unroll
-        for (int k = 0; k < kItems; ++k) slots[k] = slots[k] << kRankBits | claim_crowded<kFull>(counts, slots[k], hot);
+        for (int k = 0; k < kItems; ++k) slots[k] = slots[k] << kRankBits | claim_skewed<kFull>(counts, slots[k], hot);
     } else {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     partition_stable(const void* keys_in, const Value* values_in, typename Source::Code* codes_out, Value* values_out,
                      Offset n, const void* map, u32 fine_bits, const Offset* starts, u32* status, u32* tickets) {
     using Code = typename Source::Code;
-    using Tile = StableTile<Code, Value, Digits, u32, kThreads, kItems>;
+    using Tile = OnesweepTile<Code, Value, Digits, u32, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     const Digits digits(map, nullptr, fine_bits, 0, shared.map_words);

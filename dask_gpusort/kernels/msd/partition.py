@@ -15,7 +15,7 @@ from ..policy import tuning
 from ..policy.limits import fit_stable
 
 RADIX = 256  # kRadix in lsd_digits.cuh: most digits of a stable pass
-PLAIN, BY_SHARE, EITHER = "Maps::kPlain", "Maps::kByShare", "Maps::kEither"
+UNIFORM, BY_SHARE, EITHER = "Maps::kUniform", "Maps::kByShare", "Maps::kEither"
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Digits:
     map_words: int
 
 
-def fine_digits(scale: str, maps: str, is_coarse: bool) -> Digits:
+def fine_digits(domain: str, maps: str, is_coarse: bool) -> Digits:
     """The coarse or the other part of the number of a fine bucket; `maps` is what is known of the map."""
     # Only the first level looks all over the map.
-    is_copied = is_coarse and maps != PLAIN
-    name = f"FineDigits<{scale}, {str(is_coarse).lower()}, {maps}>"
+    is_copied = is_coarse and maps != UNIFORM
+    name = f"FineDigits<{domain}, {str(is_coarse).lower()}, {maps}>"
     return Digits(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR)
 
 
@@ -55,7 +55,7 @@ def run_partition(
     blocks: int,
     sources: tuple[Any, Any],
     targets: tuple[Any, Any],
-    quantiles: Any,
+    splitters: Any,
     fine_bits: int,
     segments: tuple[Any, int],
     cursors: Any,
@@ -65,7 +65,7 @@ def run_partition(
         f"partition<{source}, {elements.payload_type}, {digits.name}, "
         f"{tile.threads}, {tile.items}, {tile.digits}, {tile.blocks}>"
     )
-    arguments = (*sources, *targets, quantiles, np.uint32(fine_bits), segments[0], np.uint32(segments[1]))
+    arguments = (*sources, *targets, splitters, np.uint32(fine_bits), segments[0], np.uint32(segments[1]))
     shared = tile.shared_bytes(*elements.shape, tile.digits, digits.map_words)
     ends = cursors, np.uint64(elements.base)
     Launch("msd/partition.cu", name, blocks, tile.threads, (*arguments, *ends), shared).run()
@@ -78,7 +78,7 @@ def run_partition_stable(
     n: int,
     sources: tuple[Any, Any],
     targets: tuple[Any, Any],
-    quantiles: Any,
+    splitters: Any,
     fine_bits: int,
     starts: Any,
 ) -> None:
@@ -92,5 +92,5 @@ def run_partition_stable(
         f"partition_stable<Keys<{key.order}>, {value_type}, OfKeys<{key.order}, {digits.name}>, "
         f"{tile.threads}, {tile.items}, {tile.blocks}>"
     )
-    arguments = (*sources, *targets, np.uint64(n), quantiles, np.uint32(fine_bits), starts, status, status[-1:])
+    arguments = (*sources, *targets, np.uint64(n), splitters, np.uint32(fine_bits), starts, status, status[-1:])
     Launch("msd/partition.cu", name, tiles, tile.threads, arguments, tuning.stable_shared_bytes(tile, *storage)).run()

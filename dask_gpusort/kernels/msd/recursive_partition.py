@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block_sort.block_sort import Buckets, list_overflow, run_finish_even
+from ..block_sort.block_sort import Buckets, list_overflow, run_uniform_block_sort
 from ..keys.elements import Arrays, Elements
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
@@ -20,9 +20,9 @@ from ..policy.limits import fit_tile
 from .partition import run_partition, segment_digits
 
 
-def refine(
+def partition_recursively(
     elements: Elements,
-    shape: tuning.Finish,
+    shape: tuning.BlockSortShape,
     n: int,
     arrays: Arrays,
     current: int,
@@ -124,6 +124,6 @@ def refine(
         source_name, source = elements.codes, (arrays.codes[current], arrays.payloads[current])
         children = Buckets(num_children, starts, cursors, 0, **list_overflow(n, shape.capacity, num_children))
         codes, payload = source
-        run_finish_even(elements, shape, elements.codes, codes, payload, arrays, children)
+        run_uniform_block_sort(elements, shape, elements.codes, codes, payload, arrays, children)
         segments = children.segments
         num_segments, num_keys, _ = Readback(children.overflow).wait()

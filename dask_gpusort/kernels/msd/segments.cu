@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
         for (u32 step = kMaxSegmentDigits / 2; step > 0; step /= 2) {
             if (digit + step < segment.digits && shared_starts[digit + step] <= first + i) digit += step;
         }
-        Sink::store(keys_out, nullptr, first + i, Code(segment.map.least + digit), NoPayload{}, base);
+        Sink::store(keys_out, nullptr, first + i, Code(segment.map.least + digit), NoValue{}, base);
     }
 }
 

@@ -20,7 +20,7 @@ THREADS = 256
 
 def launch_layer(kernel: str, comparison: Comparison, codes: Any, positions: Any, numbers: tuple[int, ...]) -> None:
     """Launch one layer: a thread a comparator, of which there are at most half as many as keys."""
-    value = "NoPayload" if positions is None else "u32"
+    value = "NoValue" if positions is None else "u32"
     name = f"{kernel}<{comparison.code}, {value}, {comparison.less}>"
     arguments = (codes, positions, np.uint64(codes.size), *(np.uint64(number) for number in numbers))
     blocks = -(-(codes.size // 2) // THREADS)

@@ -36,19 +36,21 @@ def shared_limit() -> int:
 
 
 @functools.cache
-def _fitting(shapes: tuple[tuning.Finish, ...], widths: tuple[int, int], limit: int) -> tuple[tuning.Finish, ...]:
+def _fitting(
+    shapes: tuple[tuning.BlockSortShape, ...], widths: tuple[int, int], limit: int
+) -> tuple[tuning.BlockSortShape, ...]:
     return tuple(shape for shape in shapes if shape.shared_bytes(*widths) <= limit)
 
 
-def finish_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+def block_sort_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
     """Finishing blocks from small to large."""
-    return _fitting(tuning.FINISH[elements.shape], elements.shape, shared_limit())
+    return _fitting(tuning.BLOCK_SORT[elements.shape], elements.shape, shared_limit())
 
 
-def main_shapes(elements: Elements) -> tuple[tuning.Finish, ...]:
+def main_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
     """Finishing blocks of large sorts, from the preferred one on."""
-    shapes = finish_shapes(elements)
-    return shapes[min(tuning.MAIN_FINISH[elements.shape], len(shapes) - 1) :]
+    shapes = block_sort_shapes(elements)
+    return shapes[min(tuning.MAIN_BLOCK_SORT[elements.shape], len(shapes) - 1) :]
 
 
 def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Tile:
@@ -76,7 +78,7 @@ def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
 
 def needs_spare(elements: Elements, n: int) -> bool:
     """Whether a sort of n elements, or of rows of n, leaves shared memory."""
-    return n > finish_shapes(elements)[-1].capacity
+    return n > block_sort_shapes(elements)[-1].capacity
 
 
 def count_bytes(num_buckets: int, map_words: int) -> int:

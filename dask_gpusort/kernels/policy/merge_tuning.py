@@ -52,7 +52,7 @@ MERGE: dict[int, MergeTile] = {
 }
 
 # How runs are cut into parts. Four at a time halve the readings and writings of all keys, and are expected to win.
-SPLIT: Final = "quads"
+SPLIT: Final = "four_way"
 
 # Parts between samples hold at most 2 SAMPLE_KEYS keys.
 SAMPLED = MergeTile(128, 5)

@@ -11,15 +11,15 @@ WARP_THREADS = 32
 PADDED_EMPTY_BYTES = 16  # an empty member still takes one element, padded
 SHARED_ALIGNMENT = 16
 WINDOW = 2  # kWindow in tile_sort.cuh
-EVEN_SIGMAS = 7  # one uniform bucket in 10^12 is larger
+UNIFORM_SIGMAS = 7  # one uniform bucket in 10^12 is larger
 MAX_DIGITS = 512  # one digit a thread of a partition tile
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: `limits` keeps what fits
-class Finish:
+class BlockSortShape:
     """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
 
-    The kernel for even buckets has `even_blocks` and, where its buckets allow, `even_items` (0: `items`) instead.
+    The kernel for even buckets has `even_blocks` and, where its buckets allow, `uniform_items` (0: `items`) instead.
     """
 
     threads: int
@@ -27,21 +27,21 @@ class Finish:
     bins: int
     blocks: int = 1
     even_blocks: int = 2
-    even_items: int = 0
+    uniform_items: int = 0
 
     @property
     def capacity(self) -> int:
         """Most codes of one bucket."""
         return self.threads * self.items
 
-    def for_even(self, mean: float = 0) -> Finish:
+    def for_even(self, mean: float = 0) -> BlockSortShape:
         """The block for even buckets; of a known mean size, no larger than Poisson's noise asks for."""
-        needed = mean + EVEN_SIGMAS * mean**0.5
-        small = 0 < needed <= self.threads * self.even_items
-        return replace(self, items=self.even_items if small else self.items, blocks=self.even_blocks)
+        needed = mean + UNIFORM_SIGMAS * mean**0.5
+        small = 0 < needed <= self.threads * self.uniform_items
+        return replace(self, items=self.uniform_items if small else self.items, blocks=self.even_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
-        """Bytes of `TileSort::SharedStorage`: codes, payload, bins and their 16-bit places, 20 bytes a warp."""
+        """Bytes of `UniformTile::SharedStorage`: codes, payload, bins and their 16-bit places, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
         padded = self.capacity + 2 * WINDOW
         payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
@@ -95,36 +95,36 @@ SAMPLES_PER_BLOCK = 4096  # adding a block's counts to the table costs as much a
 
 # By (code bytes, payload bytes): finishing blocks from small to large. Rows and small inputs take the smallest that
 # fits; a sort of n keys takes the first whose fine buckets are few enough.
-FINISH: dict[tuple[int, int], tuple[Finish, ...]] = {
+BLOCK_SORT: dict[tuple[int, int], tuple[BlockSortShape, ...]] = {
     (4, 0): (
-        Finish(128, 2, 512),
-        Finish(128, 9, 1024, 4),
-        Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9),
-        Finish(512, 25, 8192),
-        Finish(1024, 16, 8192),
-        Finish(1024, 25, 16384, 1, 1),
+        BlockSortShape(128, 2, 512),
+        BlockSortShape(128, 9, 1024, 4),
+        BlockSortShape(256, 12, 2048, 3),
+        BlockSortShape(512, 12, 4096, 2, 3, 9),
+        BlockSortShape(512, 25, 8192),
+        BlockSortShape(1024, 16, 8192),
+        BlockSortShape(1024, 25, 16384, 1, 1),
     ),
     (8, 0): (
-        Finish(128, 2, 512),
-        Finish(128, 9, 1024, 4),
-        Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 3, 9),
-        Finish(1024, 13, 8192, 1, 1),
-        Finish(1024, 17, 16384, 1, 1),
+        BlockSortShape(128, 2, 512),
+        BlockSortShape(128, 9, 1024, 4),
+        BlockSortShape(256, 12, 2048, 3),
+        BlockSortShape(512, 12, 4096, 2, 3, 9),
+        BlockSortShape(1024, 13, 8192, 1, 1),
+        BlockSortShape(1024, 17, 16384, 1, 1),
     ),
     (8, 4): (
-        Finish(128, 2, 512),
-        Finish(128, 9, 1024, 4),
-        Finish(256, 12, 2048, 3),
-        Finish(512, 12, 4096, 2, 2, 9),
-        Finish(1024, 13, 8192, 1, 1),
+        BlockSortShape(128, 2, 512),
+        BlockSortShape(128, 9, 1024, 4),
+        BlockSortShape(256, 12, 2048, 3),
+        BlockSortShape(512, 12, 4096, 2, 2, 9),
+        BlockSortShape(1024, 13, 8192, 1, 1),
     ),
 }
 
-# The finishing block of large sorts, and of small ones, by index into FINISH.
-MAIN_FINISH: dict[tuple[int, int], int] = {(4, 0): 3, (8, 0): 3, (8, 4): 3}
-SMALL_FINISH = 2
+# The finishing block of large sorts, and of small ones, by index into BLOCK_SORT.
+MAIN_BLOCK_SORT: dict[tuple[int, int], int] = {(4, 0): 3, (8, 0): 3, (8, 4): 3}
+SMALL_BLOCK_SORT = 2
 SMALL_KEYS = 1 << 19  # below, buckets half the size leave fewer multiprocessors without one
 
 PARTITION: dict[tuple[int, int], Tile] = {
@@ -138,7 +138,7 @@ PARTITION: dict[tuple[int, int], Tile] = {
 BLOCK_ROW = 1 << 14
 PARTITIONED_ROWS = 1 << 25
 ROW_KEYS = 1 << 28  # as many at a time: the sample has four keys of every bucket then
-ROW_FILL = 0.667  # as FILL; few buckets make less noise, and blocks of `even_items` hold those of this mean
+ROW_FILL = 0.667  # as FILL; few buckets make less noise, and blocks of `uniform_items` hold those of this mean
 ROW_DIGITS = 64  # of a row, or nearly: lanes of a warp that share a digit wait for each other
 # Tiles for rows: the first one with digits enough. Finishing blocks of more threads want for registers.
 ROW_PARTITION: dict[tuple[int, int], tuple[Tile, ...]] = {
@@ -211,9 +211,9 @@ STABLE: dict[tuple[int, int], Tile] = {
 }
 # Pairs from which on that first level moves the values, by code bytes: of fewer the cache holds the values anyway, and
 # stable passes over four bytes take less time.
-MOVED_PAIRS = {4: 1 << 26, 8: 1 << 23}
+EARLY_VALUES_PAIRS = {4: 1 << 26, 8: 1 << 23}
 # More keys than this share of all in buckets that fit no block, and 32-bit keys take less time by stable passes.
-CROWDED_SHARE = 0.3
+SKEWED_SHARE = 0.3
 # Values are called into the cache so many coarse buckets before they are gathered; 0: they are not.
 GATHER_AHEAD = 1
 
@@ -221,18 +221,18 @@ GATHER_AHEAD = 1
 # to where the partitions take less time.
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
-STABLE_WORDS = 288  # kWords in stable_tile.cuh
+STABLE_WORDS = 288  # kWords in onesweep_tile.cuh
 # Up to here every byte has a pass, and the device is not asked which it needs.
 LSD_ALL_PASSES = 1 << 24
 # Pairs of keys up to 32 bits move their values through the passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
-LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of lsd_sort, and some
+LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of onesweep_cooperative, and some
 
 
 def stable_shared_bytes(
     tile: Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> int:
-    """Bytes of `StableTile::SharedStorage`: codes or map, values, two words a warp and digit, moves, and some.
+    """Bytes of `OnesweepTile::SharedStorage`: codes or map, values, two words a warp and digit, moves, and some.
 
     Those are a sum a warp, the ticket, and a byte a code where digits are kept.
     """

@@ -13,7 +13,7 @@ __device__ __forceinline__ u32 mix(u32 x) {
     return x ^ x >> 16;
 }
 
-// Place of sample j, of one from every `stretch` elements.
+// Coordinate of sample j, of one from every `stretch` elements.
 __device__ __forceinline__ Offset sample_place(u32 j, Offset stretch) { return j * stretch + mix(j) % stretch; }
 
 }  // namespace gpusort

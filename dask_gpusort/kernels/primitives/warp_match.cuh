@@ -7,7 +7,7 @@ namespace gpusort {
 // Lanes of this warp that hold one digit, `hot`: the most frequent of those that `kProbes` lanes hold (a sample: to miss
 // a more frequent one costs only time).
 template <int kProbes>
-__device__ __forceinline__ int count_alike(unsigned digit, unsigned& hot) {
+__device__ __forceinline__ int count_most_frequent(unsigned digit, unsigned& hot) {
     int most = 0;
 #pragma unroll
     for (int probe = 0; probe < kProbes; ++probe) {

@@ -130,8 +130,8 @@ __device__ __forceinline__ void sort_stretch(const u64* keys, Offset width, type
 // Sorts the elements of short stretches, and counts what is in long ones: counts (blocks), and their sum, from zero.
 template <class Word, class Order>
 __global__ void __launch_bounds__(kTieThreads)
-    settle_ties(const Word* words, const u32* stretch, Offset n, const u64* keys, Offset width,
-                typename Order::Element* elements, u64* counts, u64* total) {
+    resolve_ties(const Word* words, const u32* stretch, Offset n, const u64* keys, Offset width,
+                 typename Order::Element* elements, u64* counts, u64* total) {
     using Scan = LeanScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const SortedWords<Word> sorted{words, stretch, n};
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kTieThreads)
     if (count) atomicAdd(total, count);
 }
 
-// Lists what settle_ties counted, whose counts are now the sums of all earlier ones: places and numbers, in order.
+// Lists what resolve_ties counted, whose counts are now the sums of all earlier ones: places and numbers, in order.
 template <class Word, int kMost>
 __global__ void __launch_bounds__(kTieThreads)
     list_ties(const Word* words, const u32* stretch, Offset n, const u64* counts, const u64* total, long long* places,

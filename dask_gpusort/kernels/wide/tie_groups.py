@@ -2,11 +2,11 @@
 
 The first word sorts all keys by radix. Where few of them tie, nothing is touched but those::
 
-    settle_ties    one look at the sorted word: sorts stretches of up to 8 keys, counts the keys of longer ones
+    resolve_ties    one look at the sorted word: sorts stretches of up to 8 keys, counts the keys of longer ones
     list_ties      if there are any: their places, and the number of the stretch each is in
     for each further word
         make_word, a sort by (stretch, word)     of those keys alone
-        settle_ties, list_ties                   of their words, while there are more
+        resolve_ties, list_ties                   of their words, while there are more
     put_back       into their places
 """
 
@@ -34,7 +34,7 @@ PUT_TYPES = {8: "u64", 16: "ComplexKey"}
 
 
 @dataclass(frozen=True)
-class Settler:
+class TieResolver:
     """How keys are compared in the stretches that are sorted where they stand.
 
     Attributes
@@ -69,7 +69,7 @@ class Ties:
     bits: int
 
 
-def settle_ties(words: Any, stretch: Any, settler: Settler) -> Ties | None:
+def resolve_ties(words: Any, stretch: Any, resolver: TieResolver) -> Ties | None:
     """Sort short stretches of keys that tie in sorted words, and list longer ones; `None` where there are none.
 
     Parameters
@@ -77,15 +77,15 @@ def settle_ties(words: Any, stretch: Any, settler: Settler) -> Ties | None:
     words : cupy.ndarray, shape (n,), uint32 or uint64
     stretch : cupy.ndarray, shape (n,), uint32, or None
         Keys tie only within these.
-    settler : Settler
+    resolver : TieResolver
         Of the keys in the order of the words.
     """
     cupy, n = require_cupy(), words.size
     word, blocks = RAW_TYPES[words.itemsize], -(-n // (TIE_THREADS * TIE_KEYS))
     counts, total = cupy.empty(blocks, np.uint64), cupy.zeros(1, np.uint64)
     sorted_words = words, stretch, np.uint64(n)
-    compared = settler.keys, np.uint64(settler.width), settler.elements
-    name = f"settle_ties<{word}, {settler.order}>"
+    compared = resolver.keys, np.uint64(resolver.width), resolver.elements
+    name = f"resolve_ties<{word}, {resolver.order}>"
     Launch(SOURCE, name, blocks, TIE_THREADS, (*sorted_words, *compared, counts, total)).run()
     stretches, tied = divmod(Readback(total).wait()[0], 1 << STRETCH_SHIFT)
     if not tied:
@@ -93,28 +93,28 @@ def settle_ties(words: Any, stretch: Any, settler: Settler) -> Ties | None:
     exclusive_scan(counts)
     places, numbers = cupy.empty(tied, np.int64), cupy.empty(tied, np.uint32)
     listed = counts, total, places, numbers
-    Launch(SOURCE, f"list_ties<{word}, {settler.most}>", blocks, TIE_THREADS, (*sorted_words, *listed)).run()
+    Launch(SOURCE, f"list_ties<{word}, {resolver.most}>", blocks, TIE_THREADS, (*sorted_words, *listed)).run()
     return Ties(places, numbers, (stretches - 1).bit_length())
 
 
-def break_ties(columns: Columns, words: Sequence[Sequence[Share]], first: Any, settler: Settler) -> None:
+def break_ties(columns: Columns, words: Sequence[Sequence[Share]], first: Any, resolver: TieResolver) -> None:
     """Sort, within each stretch of keys that tie in the first word, by the further words.
 
     Parameters
     ----------
     columns : Columns
-        Of the keys in input order if the settler's elements are positions, else of the keys as they stand.
+        Of the keys in input order if the resolver's elements are positions, else of the keys as they stand.
     words : sequence of words
         The further ones; one at least.
     first : cupy.ndarray, shape (n,), uint64
         The first word, or keys in its order, sorted.
-    settler : Settler
+    resolver : TieResolver
         Its elements are what is sorted.
     """
-    ties = settle_ties(first, None, settler)
+    ties = resolve_ties(first, None, resolver)
     if ties is None:
         return
-    places, moved = ties.places, settler.elements
+    places, moved = ties.places, resolver.elements
     by_position = moved.dtype == np.int64
     elements = gather(moved, places) if by_position else places
     within = None  # of the listed keys, those that tie still; at first all
@@ -126,7 +126,7 @@ def break_ties(columns: Columns, words: Sequence[Sequence[Share]], first: Any, s
             elements = chosen
         else:
             put_back(chosen, within, elements)
-        further = settle_ties(ordered, stretch, Settler()) if left else None
+        further = resolve_ties(ordered, stretch, TieResolver()) if left else None
         if further is None:
             break
         within = further.places if within is None else gather(within, further.places)

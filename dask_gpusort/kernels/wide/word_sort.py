@@ -22,7 +22,7 @@ from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..msd.indexed import sort_indexed
 from .columns import COLUMN_THREADS, Column, Columns, KeyColumns, blocks_of, lay_out
-from .tie_groups import Settler, break_ties
+from .tie_groups import TieResolver, break_ties
 
 SOURCE = "wide/word_sort.cu"
 
@@ -40,7 +40,7 @@ def argsort_columns(columns: Columns, out: Any) -> Any:
     del first
     if ordered is not None:
         # Keys sorted themselves are compared as bits: those that tie come out canonical.
-        break_ties(columns, words[1:], ordered.view(np.uint64), Settler(*columns.tie_order(), out))
+        break_ties(columns, words[1:], ordered.view(np.uint64), TieResolver(*columns.tie_order(), out))
     return out
 
 

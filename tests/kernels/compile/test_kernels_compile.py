@@ -39,7 +39,7 @@ except Exception as error:  # CuPy raises what its platform's loader raises
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
 #: One block.
-BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes}))
+BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes}))
 #: One launch, one level of partition, two levels.
 SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
 #: With smaller limits, as more keys than two levels take, and than 32-bit status words count.

@@ -63,7 +63,7 @@ def main() -> None:
             check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
     values = np.arange(TWO_LEVELS, dtype=np.uint64)
     check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
-    tuning.MOVED_PAIRS.update({4: 1, 8: 1})
+    tuning.EARLY_VALUES_PAIRS.update({4: 1, 8: 1})
     for dtype in ("u4", "f8"):
         keys = make_keys(dtype, MOVED, "random")
         order = np.argsort(keys, kind="stable")

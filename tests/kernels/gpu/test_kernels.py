@@ -15,7 +15,7 @@ from dask_gpusort.kernels.policy import tuning
 pytestmark = pytest.mark.gpu
 
 ALGORITHMS = ["auto", "msd", "lsd"]
-CAPACITIES = sorted({shape.capacity for shapes in tuning.FINISH.values() for shape in shapes})
+CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
 MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
@@ -158,7 +158,7 @@ def assert_moved_pairs(
     cp: Any, guarded: Any, monkeypatch: Any, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], **options: Any
 ) -> None:
     """Pairs whose values move at the first level, whatever their number, or are left to stable passes."""
-    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
     keys_out, values_out = guarded(keys.size, keys.dtype), guarded(values.size, values.dtype).reshape(values.shape)
     kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, **options)
     order = expected_positions(keys, options.get("descending", False))

@@ -23,7 +23,7 @@ TILE = merge_tuning.MergeTile(64, 5)
 #: Around one tile, around two, and several, the last in part.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
 WAYS = {
-    "quads": {"split": "quads"},
+    "four_way": {"split": "four_way"},
     "path": {"split": "path"},
     "samples": {"split": "samples"},
     "network tiles": {"tiles": "network"},
@@ -128,7 +128,7 @@ def test_a_stable_sort_keeps_zeros_and_nans(device):
     np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
 
 
-@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+@pytest.mark.parametrize("way", ["four_way", "path", "samples"])
 def test_any_less(device, way):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
     for descending in (False, True):
@@ -139,7 +139,7 @@ def test_any_less(device, way):
         np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
 
 
-@pytest.mark.parametrize("way", ["quads", "path", "samples"])
+@pytest.mark.parametrize("way", ["four_way", "path", "samples"])
 @pytest.mark.parametrize("expression", NO_ORDER)
 def test_what_is_no_order_ends_and_stays_inside(device, expression, way):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
@@ -371,10 +371,10 @@ def test_launches_of_keys_that_do_not_tie(device, launched):
     real = spread(rng, rng.permutation(n))
     keys = (real + 1j * rng.standard_normal(n)).astype("c16")
     complex_keys.sort_wide(device.array(keys))
-    assert launched == ["measure_complex", "settle_ties"]
+    assert launched == ["measure_complex", "resolve_ties"]
     launched.clear()
     word_sort.lexsort([device.array(real)] * 2)
-    assert launched == ["measure_column", "measure_column", "settle_ties"]
+    assert launched == ["measure_column", "measure_column", "resolve_ties"]
 
 
 def test_launches_of_keys_of_which_few_tie(device, launched):
@@ -383,8 +383,8 @@ def test_launches_of_keys_of_which_few_tie(device, launched):
     keys = rng.integers(0, 16, n) + 1j * rng.standard_normal(n)
     keys[:7] = keys[0].real + 1j * np.nextafter(1.0, 2.0 + np.arange(7))
     complex_keys.sort_wide(device.array(keys))
-    assert launched == ["measure_complex", "make_complex_word", "settle_ties"]
+    assert launched == ["measure_complex", "make_complex_word", "resolve_ties"]
     launched.clear()
     keys = spread(rng, stretch_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
     complex_keys.sort_wide(device.array(keys))
-    assert launched == ["measure_complex", "settle_ties", "list_ties", "make_complex_word", "put_back"]
+    assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "put_back"]

@@ -179,7 +179,7 @@ def test_falls_and_edges(device, kind):  # noqa: F811
     run = numpy_ops.local_sort(draw(order, 300), [], python_order(order), positions=False)
     mixed = numpy_ops.encode(draw(order, 300, 1), order)
     for keys in (run.keys, mixed, run.keys[:1], run.keys[:0]):
-        assert cupy_ops.first_fall(device.array(keys), order) == numpy_ops.first_fall(keys, python_order(order))
+        assert cupy_ops.first_descent(device.array(keys), order) == numpy_ops.first_descent(keys, python_order(order))
     block = draw(order, 60).reshape(20, 3, *draw(order, 1).shape[1:])
     got, wanted = cupy_ops.edges(device.array(block), order, 0), numpy_ops.edges(block, python_order(order), 0)
     assert got[0] == wanted[0]

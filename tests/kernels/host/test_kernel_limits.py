@@ -36,7 +36,7 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
 
 def blocks_of_tuning():
     """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
-    for widths, shapes in tuning.FINISH.items():
+    for widths, shapes in tuning.BLOCK_SORT.items():
         for shape in shapes:
             for block in (shape, shape.for_even(), shape.for_even(1)):
                 yield f"finish {widths} {block}", block.blocks, block.shared_bytes(*widths)

@@ -202,15 +202,17 @@ def test_packed_counters_are_flushed_before_they_overflow(device, equal):
 
 # The sorts that the package uses, with blocks so small that few keys take every way through them.
 
-FINISH = tuning.Finish(128, 17, 2048)  # the smallest whose overfull buckets are long enough to be sampled
-FINISH_KEYS = FINISH.capacity
+BLOCK_SORT = tuning.BlockSortShape(128, 17, 2048)  # the smallest whose overfull buckets are long enough to be sampled
+BLOCK_SORT_KEYS = BLOCK_SORT.capacity
 ONE_LEVEL_BUCKETS = 4  # more are found by two partitions, as are those of TWO_LEVELS keys
 
 
 def use_small_blocks(patch):
     tile = tuning.Tile(128, 8, 2, 16)
-    patch.setattr(tuning, "FINISH", {shape: (FINISH,) * len(blocks) for shape, blocks in tuning.FINISH.items()})
-    patch.setattr(tuning, "MAIN_FINISH", dict.fromkeys(tuning.FINISH, 0))
+    patch.setattr(
+        tuning, "BLOCK_SORT", {shape: (BLOCK_SORT,) * len(blocks) for shape, blocks in tuning.BLOCK_SORT.items()}
+    )
+    patch.setattr(tuning, "MAIN_BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, 0))
     patch.setattr(tuning, "MAX_DIGITS", tile.digits)
     patch.setattr(tuning, "PARTITION", dict.fromkeys(tuning.PARTITION, tile))
     patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
@@ -230,9 +232,9 @@ SORTED = "sort_keys", np.sort
 POSITIONS = "argsort", lambda keys: np.argsort(keys, kind="stable")
 #: Function, its NumPy twin, dtype, shapes, options.
 SORTS = {
-    "keys": (*SORTED, "f4", [0, 1, FINISH_KEYS - 1, FINISH_KEYS, FINISH_KEYS + 1, TWO_LEVELS], {}),
-    "positions": (*POSITIONS, "i4", [1, FINISH_KEYS + 1, TWO_LEVELS], {}),
-    "positions of 64 bits": (*POSITIONS, "f8", [1, FINISH_KEYS + 1, TWO_LEVELS], {}),
+    "keys": (*SORTED, "f4", [0, 1, BLOCK_SORT_KEYS - 1, BLOCK_SORT_KEYS, BLOCK_SORT_KEYS + 1, TWO_LEVELS], {}),
+    "positions": (*POSITIONS, "i4", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS], {}),
+    "positions of 64 bits": (*POSITIONS, "f8", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS], {}),
     "narrow keys": (*SORTED, "i2", [1, 4093, TWO_LEVELS], {}),
     "stable passes": (*SORTED, "i4", [1, LSD_TILE - 1, LSD_TILE, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
     "stable passes of positions": (*POSITIONS, "u4", [1, LSD_TILE + 1, 5003], {"algorithm": "lsd"}),
@@ -310,9 +312,9 @@ def test_a_sample_tells_of_keys_that_crowd_at_every_scale(device, kind):
     wanted, make = CROWDING[kind]
     keys = make(np.random.default_rng(16), n)
     elements = plain_elements(device_key(keys.dtype))
-    judge = histogram.judge_whole(n, num_fine)
-    quantiles = histogram.sample_quantiles(elements, device.array(keys), n, num_fine, judge)
-    assert bool(msd.Outline(*quantiles[msd.OUTLINE_BYTES].view(np.uint32)).is_uneven) == wanted
+    judge = histogram.whole_balance_test(n, num_fine)
+    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine, judge)
+    assert bool(msd.MapFlags(*splitters[msd.MAP_FLAGS_BYTES].view(np.uint32)).is_imbalanced) == wanted
 
 
 DENSITIES = {
@@ -327,11 +329,11 @@ def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
-    quantiles = histogram.sample_quantiles(elements, device.array(keys), n, num_fine)
-    names = f"QuantileBuckets<{elements.scale}>", tuning.MAP_WORDS
+    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine)
+    names = f"SplitterBuckets<{elements.domain}>", tuning.MAP_WORDS
     # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
-    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, quantiles, num_fine)
+    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, splitters, num_fine)
     buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
     by_chance = buckets.mean() ** -0.5
     assert (buckets / buckets.mean()).std() < 1.7 * by_chance
@@ -379,7 +381,7 @@ def test_positions_of_keys_that_share_codes(device, monkeypatch, case):
         keys[1234] = 1 << 62
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(kernels.argsort(device.array(keys)), order)
-    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
+    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
     keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(np.arange(TWO_LEVELS)))
     np.testing.assert_array_equal(keys_out, keys[order])
     np.testing.assert_array_equal(values_out, order)
@@ -486,14 +488,14 @@ def assert_pairs(device, keys, values, **options):
 def moved(device, monkeypatch):
     """Small blocks, and values that move at the first level whatever their number; how often they did."""
     use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "MOVED_PAIRS", {4: 1, 8: 1})
-    original, answers = early_values.sort_moved, []
+    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
+    original, answers = early_values.sort_with_early_values, []
 
-    def sort_moved(*arguments):
+    def sort_with_early_values(*arguments):
         answers.append(original(*arguments))
         return answers[-1]
 
-    monkeypatch.setattr(early_values, "sort_moved", sort_moved)
+    monkeypatch.setattr(early_values, "sort_with_early_values", sort_with_early_values)
     return answers
 
 
@@ -509,7 +511,7 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
     msd.describe_segments(elements, buckets)
     codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
     inputs, starts = (source, None), buckets.places["coarse_cursors"]
-    where = buckets.quantiles, buckets.fine_bits, starts
+    where = buckets.splitters, buckets.fine_bits, starts
     run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
     np.testing.assert_array_equal(np.sort(positions), np.arange(n))
     np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
@@ -572,7 +574,7 @@ def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved):
 def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
     use_small_blocks(monkeypatch)
     monkeypatch.setattr(tuning, "LSD_SMALL_KEYS", {4: (1, 1 << 20), 8: (1, 1 << 20)})
-    for n in (FINISH_KEYS + 1, 3 * LSD_TILE, 5003):
+    for n in (BLOCK_SORT_KEYS + 1, 3 * LSD_TILE, 5003):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
         if kind == "bytes":  # all passes but one have nothing to do
             keys.view("u1").reshape(n, -1)[:, :-1] = 1

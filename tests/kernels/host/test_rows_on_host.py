@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import host_cuda
 from support.host_cuda import HostDevice
-from test_kernels_on_host import FINISH, FINISH_KEYS, bits_of_keys, device, use_small_blocks  # noqa: F401 - a fixture
+from test_kernels_on_host import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, device, use_small_blocks  # noqa: F401 - a fixture
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
-LONGEST = int(WIDE_TILE.digits * FINISH_KEYS * tuning.MOST_FILL)  # of one partition
+LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # of one partition
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
 
 
@@ -34,10 +34,10 @@ def built(tmp_path_factory):
 def small_rows(device, monkeypatch):  # noqa: F811
     """Blocks and tiles so small that short rows take every way, and a note of the ways taken."""
     use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.FINISH, (TILE, WIDE_TILE)))
-    monkeypatch.setattr(tuning, "EVEN_ROW", FINISH_KEYS // 4)
-    monkeypatch.setattr(tuning, "BLOCK_ROW", FINISH_KEYS // 2)
-    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 3 * FINISH_KEYS)
+    monkeypatch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.BLOCK_SORT, (TILE, WIDE_TILE)))
+    monkeypatch.setattr(tuning, "EVEN_ROW", BLOCK_SORT_KEYS // 4)
+    monkeypatch.setattr(tuning, "BLOCK_ROW", BLOCK_SORT_KEYS // 2)
+    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 3 * BLOCK_SORT_KEYS)
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
 
 
@@ -56,7 +56,7 @@ def ways(monkeypatch):
 
         monkeypatch.setattr(rows, name, call)
 
-    for name in ("partition_rows", "run_finish", "refine_rows", "sort_plain"):
+    for name in ("partition_rows", "run_block_sort", "partition_rows_recursively", "sort_plain"):
         note(name)
     return taken
 
@@ -83,12 +83,12 @@ def check_positions(device, keys):  # noqa: F811
 @pytest.mark.parametrize(
     ("shape", "way"),
     [
-        ((5, FINISH_KEYS // 2), "run_finish"),
-        ((5, FINISH_KEYS // 2 + 1), "run_finish"),  # few keys in all
-        ((9, FINISH_KEYS // 2 + 1), "partition_rows"),
-        ((9, FINISH_KEYS), "partition_rows"),
-        ((1, FINISH_KEYS + 1), "partition_rows"),
-        ((2, int(TILE.digits * FINISH_KEYS * tuning.MOST_FILL) + 1), "partition_rows"),  # by the wider tile
+        ((5, BLOCK_SORT_KEYS // 2), "run_block_sort"),
+        ((5, BLOCK_SORT_KEYS // 2 + 1), "run_block_sort"),  # few keys in all
+        ((9, BLOCK_SORT_KEYS // 2 + 1), "partition_rows"),
+        ((9, BLOCK_SORT_KEYS), "partition_rows"),
+        ((1, BLOCK_SORT_KEYS + 1), "partition_rows"),
+        ((2, int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1), "partition_rows"),  # by the wider tile
         ((2, LONGEST), "partition_rows"),
         ((2, LONGEST + 1), "sort_plain"),
     ],
@@ -111,7 +111,7 @@ def test_every_dtype(device, dtype, shape):  # noqa: F811
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
 @pytest.mark.parametrize("dtype", ["i4", "f8"])
 def test_any_distribution(device, dtype, kind):  # noqa: F811
-    for shape in ((20, 301), (1, FINISH_KEYS), (3, 5003)):
+    for shape in ((20, 301), (1, BLOCK_SORT_KEYS), (3, 5003)):
         keys = bits_of_keys(np.random.default_rng(3), dtype, shape, kind)
         check_rows(device, keys)
         check_positions(device, keys)
@@ -143,12 +143,12 @@ BLOCK_FLOATS = {
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("kind", BLOCK_FLOATS)
 def test_floats_in_a_block(device, ways, kind, dtype, descending):  # noqa: F811
-    keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, FINISH_KEYS // 2 - 3)).astype(dtype)
+    keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, BLOCK_SORT_KEYS // 2 - 3)).astype(dtype)
     check_rows(device, keys)
     check_positions(device, keys)
     mirrored = np.sort(keys) if not descending else -np.sort(-keys)
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=descending), mirrored)
-    assert set(ways) == {"run_finish"}
+    assert set(ways) == {"run_block_sort"}
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
@@ -157,16 +157,18 @@ def test_rows_of_unlike_places(device, ways, dtype):  # noqa: F811
     num_rows = 8
     keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
     check_rows(device, keys.astype(dtype))
-    assert set(ways) == {"partition_rows: declined", "refine_rows"}
+    assert set(ways) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
 def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):  # noqa: F811
     """A bucket's block holds no row, a larger one does."""
-    monkeypatch.setattr(tuning, "FINISH", dict.fromkeys(tuning.FINISH, (tuning.Finish(128, 9, 1024), FINISH)))
+    monkeypatch.setattr(
+        tuning, "BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, (tuning.BlockSortShape(128, 9, 1024), BLOCK_SORT))
+    )
     num_rows = 8
     keys = (np.random.default_rng(6).random((num_rows, 2003)) + np.arange(num_rows)[:, None]).astype("f4")
     check_rows(device, keys)
-    assert set(ways) == {"partition_rows: declined", "run_finish"}
+    assert set(ways) == {"partition_rows: declined", "run_block_sort"}
 
 
 def test_a_few_rows_unlike_the_others(device, ways):  # noqa: F811
@@ -182,7 +184,7 @@ def test_equal_rows(device, ways):  # noqa: F811
     keys = np.full((4, 5003), 7, np.uint32)
     check_rows(device, keys)
     check_positions(device, keys)
-    assert set(ways) == {"partition_rows: declined", "refine_rows"}
+    assert set(ways) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
 @pytest.mark.parametrize("num_rows", [5, 6])
@@ -224,8 +226,8 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):  # noqa: F
     elements = rows.row_elements(device_key(keys.dtype, False))
     partition = rows.plan_partition(elements, keys.shape[1])
     source = device.array(keys)
-    quantiles = rows.sample_rows(elements, source, partition)
-    counts = rows.count_rows(elements, source, quantiles, partition).reshape(len(keys), -1)
+    splitters = rows.sample_rows(elements, source, partition)
+    counts = rows.count_rows(elements, source, splitters, partition).reshape(len(keys), -1)
     np.testing.assert_array_equal(counts.sum(axis=1), keys.shape[1])
     for row, expected in zip(keys, counts, strict=True):
         # A monotone map: the counts are those of the sorted row, cut.
@@ -234,27 +236,27 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):  # noqa: F
         assert (edges[0] >= edges[1]).all()
 
 
-@pytest.mark.parametrize("length", [FINISH_KEYS + 1, 20_011, LONGEST])
+@pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
 def test_partitions_have_room(device, dtype, length):  # noqa: F811
     partition = rows.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
-    assert length <= partition.num_buckets * FINISH_KEYS * tuning.MOST_FILL
+    assert length <= partition.num_buckets * BLOCK_SORT_KEYS * tuning.MOST_FILL
     tiles = -(-length // partition.tile.keys)
     assert tiles * partition.tile.keys - length < tiles * partition.tile.threads
-    assert partition.shape is FINISH
+    assert partition.shape is BLOCK_SORT
 
 
 def test_a_judge_of_one_row_takes_a_plain_map_as_it_is(device):  # noqa: F811
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = rows.row_elements(device_key(np.dtype("u4"), False))
-    judge = histogram.Judge(n, num_fine, 0, 0, 0)  # would find every bucket overfull
-    outline = histogram.sample_quantiles(elements, keys, n, num_fine, judge)[rows.OUTLINE_BYTES].view(np.uint32)
-    found = rows.Outline(*outline)
-    assert found.is_plain
-    assert not found.is_uneven
+    judge = histogram.BalanceTest(n, num_fine, 0, 0, 0)  # would find every bucket overfull
+    map_flags = histogram.sample_splitters(elements, keys, n, num_fine, judge)[rows.MAP_FLAGS_BYTES].view(np.uint32)
+    found = rows.MapFlags(*map_flags)
+    assert found.is_uniform
+    assert not found.is_imbalanced
 
 
 def test_public_names():

@@ -57,7 +57,7 @@ MERGED_KEYS = 7 * TILE.keys // 2
 def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
     keys = rng.integers(0, 1 << 16, MERGED_KEYS, dtype=np.uint16)
     wanted = np.argsort(keys, kind="stable")
-    for way in ({"split": "quads"}, {"split": "path", "tiles": "network"}):
+    for way in ({"split": "four_way"}, {"split": "path", "tiles": "network"}):
         if (comparing.argsort_by_comparison(device.array(keys), **way) != wanted).any():
             return False
     runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]

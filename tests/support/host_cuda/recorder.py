@@ -17,8 +17,8 @@ from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, stand_in
 #: Counters that a sort reads back before it ends: how many keys crowd, then one level of refinement (how many buckets,
 #: what is planned).
 MOST_READS = 3
-#: What a sample can say of keys (see `dask_gpusort.kernels.msd.Outline`).
-OUTLINES = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
+#: What a sample can say of keys (see `dask_gpusort.kernels.msd.MapFlags`).
+MAP_FLAGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
 #: Of an H200; launches choose a few shapes by it.
 MULTIPROCESSORS = 132
 
@@ -30,8 +30,8 @@ class RecordedArray(HostArray):
 
     def get(self) -> np.ndarray:
         """What a sample says; of other arrays, ones as long as the recorder says so, then zeros."""
-        if self.shape == (len(self.recorder.outline),) and self.dtype == np.uint32:
-            return np.array(self.recorder.outline, np.uint32)
+        if self.shape == (len(self.recorder.map_flags),) and self.dtype == np.uint32:
+            return np.array(self.recorder.map_flags, np.uint32)
         self.recorder.reads_of_ones -= 1
         return np.full(self.shape, int(self.recorder.reads_of_ones >= 0), self.dtype)
 
@@ -54,7 +54,7 @@ class Recorder:
         self.instances: dict[tuple[str, str], None] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
-        self.outline = OUTLINES[0]
+        self.map_flags = MAP_FLAGS[0]
         self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
         self.cupy.zeros = self.zeros
@@ -81,7 +81,7 @@ class Recorder:
 
     def record(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function with counters that ask for nothing more, and again with more and more of them at one."""
-        for self.outline, reads in itertools.product(OUTLINES, range(MOST_READS + 1)):
+        for self.map_flags, reads in itertools.product(MAP_FLAGS, range(MOST_READS + 1)):
             self.reads_of_ones = reads
             result = call(*arguments, **options)
         return result
