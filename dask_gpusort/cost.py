@@ -148,3 +148,24 @@ def describe(plan: Plan) -> str:
     moved = "an unknown size" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
     return f"{plans.describe(plan)}\ncost      {moved} read and written, {cost.messages:,} messages, {counted} counted"
+
+
+def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:
+    """How the rows along an axis are sorted, as text.
+
+    Parameters
+    ----------
+    strategy : {"whole", "rechunk", "global"}
+        As `graph.rows.row_strategy` chooses it.
+    count : int or None
+        Chunks for "whole", rows for "global"; None for the one row of a one-dimensional array.
+    plan : Plan, optional
+        Of the global sort of one row.
+    """
+    if strategy == "whole":
+        return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"
+    if strategy == "rechunk" or plan is None:
+        return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
+    if count is None:
+        return describe(plan)
+    return f"rows      {count:,} too long for a chunk, one global sort each:\n{describe(plan)}"

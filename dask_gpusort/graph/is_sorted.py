@@ -20,7 +20,7 @@ from ..chunk import ops_for
 from ..order import Order
 from .composite_keys import Keys
 from .input_checks import checked_chunk
-from .rows import rechunk_checked
+from .rechunk import rechunk_checked
 
 
 @dataclass(frozen=True)

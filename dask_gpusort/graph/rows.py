@@ -13,20 +13,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
-from dask.utils import parse_bytes
 
 from ..chunk import complete, ops_for
 from ..order import Order
 from .composite_keys import Keys
 from .global_sort import Request, global_sort
 from .input_checks import checked_chunk, wrong_size
-
-#: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
-ONE_STEP = 1 << 40
+from .rechunk import chunk_limit, rechunk, rechunk_checked
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
@@ -55,7 +51,7 @@ def take_block(block: Any, indices: Any, axis: int) -> Any:
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
-def way_of(keys: Keys, axis: int) -> str:
+def row_strategy(keys: Keys, axis: int) -> str:
     """How an axis is sorted: "whole", "rechunk" or "global" (see the module's drawing)."""
     array = keys.array
     if array.numblocks[axis] == 1:
@@ -68,13 +64,6 @@ def way_of(keys: Keys, axis: int) -> str:
         return "rechunk"
     row_bytes = length * keys.order.transit_dtype.itemsize
     return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
-
-
-def chunk_limit(keys: Any) -> float:
-    """Bytes that a chunk of whole rows may have: what Dask aims at, or what the largest chunk has already."""
-    aimed = parse_bytes(dask.config.get("array.chunk-size"))
-    largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
-    return aimed if math.isnan(largest) else max(aimed, largest)
 
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
@@ -96,12 +85,12 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     tuple of dask arrays
         As `global_sort`.
     """
-    way = way_of(keys, axis)
+    strategy = row_strategy(keys, axis)
     array = keys.array
-    if way == "global":
+    if strategy == "global":
         found = _row_by_row(request, array, values, axis)
     else:
-        if way == "rechunk":
+        if strategy == "rechunk":
             whole = _whole_rows(keys, values, axis)
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
@@ -113,25 +102,6 @@ def _same(chunks: Any, others: Any) -> bool:
     return len(chunks) == len(others) and all(
         np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
     )
-
-
-def rechunk(array: Any, chunks: Any) -> Any:
-    """Rechunk what the user gave, once its chunks are found to be what it says: joined, they no longer tell."""
-    asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
-    if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
-        return array
-    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks)
-
-
-def rechunk_checked(array: Any, chunks: Any) -> Any:
-    """Rechunk what is what it says; in one step if there are empty chunks, from which Dask cannot plan several."""
-    if array.dtype.itemsize == 0:
-        # Dask plans by the bytes of an item, and divides by them: say one, and take it back.
-        said = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))
-        return rechunk_checked(said, chunks).map_blocks(checked_chunk, None, meta=array._meta)
-    new = chunks.values() if isinstance(chunks, dict) else chunks
-    empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
-    return array.rechunk(chunks, threshold=ONE_STEP if empty else None)
 
 
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
