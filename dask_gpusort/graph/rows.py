@@ -1,10 +1,10 @@
 """Sorts along one axis of arrays of several dimensions: many sorts of rows.
 
-Chosen by where a row lies::
+The strategy depends on the chunks of a row::
 
-    in one chunk                    sort the rows of each chunk                              no exchange
-    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back       Dask's rechunk
-    in several, too long for one    one global sort a row                                    the sort's own exchange
+    "whole"      in one chunk                    sort the rows of each chunk                          no exchange
+    "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
+    "global"     in several, too long for one    one global sort a row                                our exchange
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .rechunk import chunk_limit, rechunk, rechunk_checked
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
-    """Refuse a chunk whose rows are not as long as the array says, where it says so."""
+    """Refuse a chunk whose rows differ from the array's length, if that is known."""
     if block.shape[axis] != length and not math.isnan(length):
         raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
 
@@ -46,13 +46,13 @@ def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
 
 
 def take_block(block: Any, indices: Any, axis: int) -> Any:
-    """Task: rows of one chunk in the order of indices."""
+    """Task: rows of one chunk, reordered by indices."""
     checked_chunk(block, None)
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
 def row_strategy(keys: Keys, axis: int) -> str:
-    """How an axis is sorted: "whole", "rechunk" or "global" (see the module's drawing)."""
+    """The strategy for an axis: "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
     if array.numblocks[axis] == 1:
         return "whole"
@@ -60,7 +60,7 @@ def row_strategy(keys: Keys, axis: int) -> str:
     if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
         if math.isnan(length):
             raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
-        # Rows that nobody has counted cannot be sorted one by one.
+        # An unknown number of rows cannot be sorted one by one.
         return "rechunk"
     row_bytes = length * keys.order.transit_dtype.itemsize
     return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
@@ -78,7 +78,7 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     axis : int
         Not negative.
     chunks : tuple of tuples
-        Of the outputs.
+        Chunks of the outputs.
 
     Returns
     -------
@@ -98,18 +98,18 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
 
 
 def _same(chunks: Any, others: Any) -> bool:
-    # An unknown size is nan, which is not equal to itself.
+    # Unknown sizes are nan, which differs from itself.
     return len(chunks) == len(others) and all(
         np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
     )
 
 
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
-    """Chunks, for `rechunk`, in which an axis is whole and others are cut to keep chunks within the limit."""
+    """Chunks, for `rechunk`, with a whole axis and others divided to keep chunks within the limit."""
     array = keys.template
     if array.size == 0 or any(map(math.isnan, array.shape)):
         return {axis: -1}
-    # Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.
+    # Dask cannot choose chunks of objects, whose size it does not know: the size of their references is used.
     item = max(1, keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values))
     spec = tuple(-1 if dim == axis else "auto" for dim in range(array.ndim))
     limit = int(chunk_limit(keys.array))
@@ -145,12 +145,12 @@ def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -
 
 
 def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Sort along the last axis: row by row for one dimension, else for each index of the first."""
+    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
     keys, *values = arrays
     if keys.ndim == 1 + bool(request.order.words):
         return global_sort(request, keys, values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    # Dask stacks arrays of a swapped byte order, or of padded records, into the native or packed dtype.
+    # Stacking makes swapped byte orders native and padded records packed.
     return tuple(
         da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
         for column in zip(*parts, strict=True)
