@@ -1,4 +1,5 @@
-// Onesweep (Adinets and Merrill, arXiv 2206.01784): the histograms of all digits, their scans, and one pass over a digit.
+// Onesweep (Adinets and Merrill, arXiv 2206.01784, 2022): the histograms of all digits, their scans, and one pass over
+// a digit.
 //
 //   keys (n)  --count_digits-->  counts (passes, 256)  --scan_digits-->  starts (passes, 256)
 //   keys_in (n), starts[pass]  --onesweep-->  keys_out (n), in the order of the digit

@@ -1,9 +1,9 @@
 // One tile of a onesweep pass: a stable pass over one digit of the codes that reads the keys once.
 //
-// Adinets and Merrill ("Onesweep", arXiv 2206.01784, 2022) join steps 2 to 4 of Satish, Harris and Garland (IPDPS 2009,
-// section 4) in one kernel. A tile counts its digits and publishes the counts. Decoupled look-back (Merrill and Garland,
-// "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016) sums the counts of the earlier tiles: it reads their
-// status words, the nearest tile first, until it reaches a tile that has published a prefix.
+// Adinets and Merrill ("Onesweep", arXiv 2206.01784, 2022) join steps 2 to 4 of Satish, Harris and Garland (IPDPS
+// 2009, section 4) in one kernel. A tile counts its digits and publishes the counts. Decoupled look-back (Merrill and
+// Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016) sums the counts of the earlier tiles: it
+// reads their status words, the nearest tile first, until it reaches a tile that has published a prefix.
 //
 //   status (tiles, 256)    | prefix | prefix | counts | counts | this tile
 //                                       ^-------+--------+------ sum; plus this tile's counts: this tile's prefix
@@ -80,8 +80,8 @@ struct OnesweepArrays {
     Offset n;
 };
 
-// `Digits` has `digit(code)`, below kRadix; `greatest()`, the digit of the greatest code; `kKept`, true if storing digits
-// costs less than computing them again; and `kSharedWords`, the words of shared memory that it reads.
+// `Digits` has `digit(code)`, below kRadix; `greatest()`, the digit of the greatest code; `kKept`, true if storing
+// digits costs less than computing them again; and `kSharedWords`, the words of shared memory that it reads.
 template <class Code, class Value, class Digits, class Count, int kThreads, int kItems>
 struct OnesweepTile {
     static constexpr int kTileKeys = kThreads * kItems;
