@@ -27,7 +27,7 @@ from ..order import Order
 from ..table import Brackets, Digits, Entries, KeyOrder, Side
 from .run import Run
 
-#: Keys that `first_fall` compares at a time: the masks of 2**24 keys take 16 MB of device memory.
+#: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
 
 check_lengths = numpy_ops.check_lengths
@@ -51,7 +51,7 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
 
 
 def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
-    """Sort the user's keys with one companion, or with their positions, in one launch of the sort."""
+    """Sort the user's keys with one companion, or with their positions, in one sort."""
     if not values:
         ordered, moved = kernels.sort_with_positions(keys, descending=order.descending)
     else:
@@ -254,20 +254,20 @@ def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
     return summarize.count_digits(keys.size, shift, first, keys.search(numpy_ops.floor(edges, order), "left"))
 
 
-def merge(pieces: Sequence[Run], order: Order) -> Run:
+def merge(runs: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
-    if len(pieces) == 1:
-        return pieces[0].own()
-    keys = pieces[0].keys
+    if len(runs) == 1:
+        return runs[0].own()
+    keys = runs[0].keys
     key_bytes = keys.itemsize * math.prod(keys.shape[1:])
-    if order.less is not None or kernels.prefers_merging(len(pieces), key_bytes):
-        return _merge_runs(pieces, order)
-    return _sort_runs(pieces, order)
+    if order.less is not None or kernels.prefers_merging(len(runs), key_bytes):
+        return _merge_runs(runs, order)
+    return _sort_runs(runs, order)
 
 
-def _sort_runs(pieces: Sequence[Run], order: Order) -> Run:
+def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
     """Concatenate runs and sort the result."""
-    joined = Run.concat(pieces)
+    joined = Run.concat(runs)
     if not joined.values and order.coded and not order.has_ties:
         return Run(kernels.sort_keys(joined.keys, out=joined.keys))
     keys = decode(joined.keys, order)
@@ -279,10 +279,10 @@ def _sort_runs(pieces: Sequence[Run], order: Order) -> Run:
     return Run(_encode_own(kernels.gather(keys, permutation), order), moved)
 
 
-def _merge_runs(pieces: Sequence[Run], order: Order) -> Run:
+def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
     """Merge runs with the merge kernels."""
-    keys = [cupy.ascontiguousarray(piece.keys) for piece in pieces]
-    companions = [list(column) for column in zip(*(piece.values for piece in pieces), strict=True)]
+    keys = [cupy.ascontiguousarray(run.keys) for run in runs]
+    companions = [list(column) for column in zip(*(run.values for run in runs), strict=True)]
     if order.coded:
         # Runs with companions are sorted by the least codes of the tie classes.
         ties_of = order.dtype if companions or order.has_ties else None
