@@ -24,7 +24,7 @@ from .launch.loader import require_cupy
 from .merge import merge_sort
 from .papers import odd_even_merge
 from .policy import merge_tuning
-from .wide.word_sort import check_side
+from .primitives.rank_search import search_ranks
 
 NETWORKS = {
     "odd_even_merge": odd_even_merge.odd_even_merge,
@@ -198,10 +198,6 @@ def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
     cupy.ndarray, shape (k,), int64
     """
     check_alike(keys, needles)
-    check_side(side)
     comparison = by_expression(keys.dtype, less, False)
-    ranks = require_cupy().empty(needles.size, np.int64)
-    name = f"search_compared<{comparison.code}, {comparison.less}, {str(side == 'right').lower()}>"
-    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
-    Launch(SOURCE, name, -(-needles.size // THREADS), THREADS, arguments, expression=less).run()
-    return ranks
+    types = comparison.code, comparison.less
+    return search_ranks(SOURCE, "search_compared", types, keys, needles, side, expression=less)

@@ -110,6 +110,18 @@ def merge_runs(
     return keys, tuple(gather(cupy.concatenate(companion), moved) for companion in companions)
 
 
+def prefers_merging(num_runs: int, key_bytes: int) -> bool:
+    """Whether sorted runs are merged faster than their keys are sorted again.
+
+    Parameters
+    ----------
+    num_runs : int
+    key_bytes : int
+        Bytes of a key, all its words included.
+    """
+    return num_runs <= merge_tuning.MOST_MERGED_RUNS.get(key_bytes, merge_tuning.MOST_MERGED_WIDE_RUNS)
+
+
 def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]], coded: bool) -> None:
     """Raise unless runs and companions can be merged."""
     if not runs:
