@@ -134,7 +134,7 @@ def test_bundles_hold_each_chunk_once(sizes, workers, data):
 
 
 def test_bundles_of_unknown_sizes_are_single_chunks():
-    assert bundle_chunks([np.nan] * 3, 8, Workers(2), []) == ((0,), (1,), (2,))
+    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2)) == ((0,), (1,), (2,))
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
