@@ -361,7 +361,7 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
     wanted = columns_of(needles, order)
 
     def passes(positions: IntArray) -> np.ndarray:
-        probed = columns_of(array[positions], order)
-        return less(probed, wanted) if side == "left" else ~less(wanted, probed)
+        candidates = columns_of(array[positions], order)
+        return less(candidates, wanted) if side == "left" else ~less(wanted, candidates)
 
     return lower_bound(len(array), len(needles), passes)

@@ -213,8 +213,8 @@ def search(array: Array, needles: Array, less: Less, side: Side) -> IntArray:
     """`numpy.searchsorted` by a comparison: the number of keys before, or not after, each needle."""
 
     def passes(positions: IntArray) -> Array:
-        probed = array[positions]
-        return compare(less, probed, needles) if side == "left" else ~compare(less, needles, probed)
+        candidates = array[positions]
+        return compare(less, candidates, needles) if side == "left" else ~compare(less, needles, candidates)
 
     return lower_bound(len(array), len(needles), passes)
 

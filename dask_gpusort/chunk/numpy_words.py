@@ -217,7 +217,7 @@ def search(words: Array, needles: Array, side: Side) -> IntArray:
     """`numpy.searchsorted` for keys of several words: shapes (n, words) and (m, words) to (m,)."""
 
     def passes(positions: IntArray) -> Array:
-        probed = words[positions]
-        return less(probed, needles) if side == "left" else ~less(needles, probed)
+        candidates = words[positions]
+        return less(candidates, needles) if side == "left" else ~less(needles, candidates)
 
     return lower_bound(len(words), len(needles), passes)
