@@ -7,9 +7,9 @@ Four steps, each with a progress bar::
     3  read    both arrays again, with zarr and numpy alone, and compare
     4  report  what was verified, the time, and the peak memory of each worker
 
-By default 4 GiB of int64 and two workers of 1 GiB each; ``--help`` lists what can be chosen. It needs about three times
-the array's size on disk (the input, the output, and the keys on their way), and removes all of it at the end. The exit
-code is 1 if the verification fails.
+The defaults are 4 GiB of int64 and two workers of 1 GiB each; ``--help`` lists the options. It needs about three times
+the array's size on disk (the input, the output, and the keys during the exchange), and removes all of it at the end.
+The exit code is 1 if the verification fails.
 
 Run it with ``python examples/larger_than_memory.py``.
 """
@@ -48,10 +48,10 @@ console = Console()
 
 
 def make_chunk(number: int, keys: int) -> np.ndarray:
-    """Keys of one chunk: always the same for the same number.
+    """Keys of one chunk; the same keys for the same number.
 
-    As in real data there is a bit of everything: half of the keys are spread over all of int64, a quarter are
-    heavily skewed, an eighth repeat a few hundred values, and an eighth are in order already.
+    They are mixed as in real data: half of the keys are uniform over int64, a quarter are heavily skewed, an eighth
+    repeat a few hundred values, and an eighth are in order already.
     """
     rng = np.random.default_rng([2026, number])
     spread, skewed, repeated = keys // 2, keys // 4, keys // 8
@@ -79,7 +79,7 @@ def write_input(path: Path, keys: int, chunk: int) -> None:
 # Step 2: the sort
 
 
-#: Tasks that get a progress bar, by the beginning of their names.
+#: Tasks with a progress bar, by the prefix of their names.
 SHOWN_STAGES = {
     "sort-local": "  sort each chunk",
     "sort-count": "  find the cuts",
@@ -90,7 +90,7 @@ SHOWN_STAGES = {
 
 
 class Stages(SchedulerPlugin):
-    """A progress bar for each stage of the sort, moved by the scheduler as tasks finish."""
+    """A progress bar for each stage of the sort, advanced by the scheduler as tasks finish."""
 
     name = "stages"
 
@@ -109,7 +109,7 @@ class Stages(SchedulerPlugin):
         """Called when a task changes its state."""
         prefix = self._prefix(key)
         if finish == "memory" and prefix in self.bars and key not in self.finished:
-            self.finished.add(key)  # a task that has to run again does not count twice
+            self.finished.add(key)  # a task that runs again does not count twice
             self.progress.advance(self.bars[prefix])
 
     def _prefix(self, key: Any) -> str:
@@ -117,7 +117,7 @@ class Stages(SchedulerPlugin):
 
 
 def peak_memory() -> tuple[int, int]:
-    """Id of this process, and the most memory that it has held, in bytes."""
+    """Id of this process, and its peak memory in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -134,7 +134,7 @@ def sort_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> tuple[
     list of int
         Peak memory of each worker, in bytes.
     int
-        How many workers had to be started again.
+        Number of workers that were restarted.
     """
     with Client(cluster) as client:
         started = {pid for pid, _ in client.run(peak_memory).values()}
@@ -161,14 +161,14 @@ def sort_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> tuple[
 
 @dataclass
 class Contents:
-    """What an array holds, as far as it does not depend on the order: equal for two arrays of the same keys."""
+    """Checksums of an array that do not depend on the order: equal for two arrays of the same keys."""
 
     keys: int = 0
     sum: int = 0
     hashes: int = 0
 
     def add(self, chunk: np.ndarray) -> None:
-        """Take in one chunk, in arithmetic modulo 2**64."""
+        """Add one chunk, in arithmetic modulo 2**64."""
         words = chunk.view("u8")
         self.keys += len(words)
         self.sum = (self.sum + int(words.sum(dtype="u8"))) % 2**64
@@ -186,7 +186,7 @@ def mixed(words: np.ndarray) -> np.ndarray:
 
 
 def verify(source: Path, target: Path) -> list[str]:
-    """Compare input and output with zarr and numpy alone; gives what is wrong, nothing if all is well."""
+    """Compare input and output with zarr and numpy alone; returns the errors found."""
     wrong = []
     before, after = Contents(), Contents()
     array = zarr.open_array(source, mode="r")
@@ -212,7 +212,7 @@ def verify(source: Path, target: Path) -> list[str]:
 
 
 def check_disk(directory: Path, size: int) -> None:
-    """Stop with a clear message if the disk is too small for the input, the output and the keys on their way."""
+    """Exit with a message if the disk is too small for the input, the output and the exchange."""
     needed, free = int(3.2 * size), shutil.disk_usage(directory).free
     if free < needed:
         raise SystemExit(
@@ -222,7 +222,7 @@ def check_disk(directory: Path, size: int) -> None:
 
 
 def run(options: argparse.Namespace, directory: Path) -> bool:
-    """Make, sort and verify; tells whether the result is right."""
+    """Make, sort and verify; returns whether the result is correct."""
     keys, chunk = max(1, options.size // KEY.itemsize), max(1, options.chunk // KEY.itemsize)
     source, target = directory / "input.zarr", directory / "sorted.zarr"
     memory = options.workers * options.memory_limit
@@ -248,7 +248,7 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
 
     wrong = verify(source, target)
     console.print(f"\nsorted in     {seconds:.1f} s, from disk to disk")
-    console.print(f"worker peak   {', '.join(map(format_bytes, peaks))}; {restarts} workers started again")
+    console.print(f"worker peak   {', '.join(map(format_bytes, peaks))}; {restarts} workers restarted")
     if wrong:
         console.print("[bold red]NOT SORTED[/]    " + "; ".join(wrong[:5]))
     else:
@@ -274,7 +274,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the example in a directory of its own; gives the exit code."""
+    """Run the example in a new directory; returns the exit code."""
     options = parse()
     logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it reports each exchange as a warning
     if options.directory:

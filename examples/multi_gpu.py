@@ -1,14 +1,14 @@
-"""Sort an array that the GPUs of this host hold together, and check the result by code that knows nothing of the sort.
+"""Sort an array distributed over the GPUs of this host, and check the result independently of the sort.
 
-Random keys are made on the GPUs, a part on each. They are sorted by all GPUs at once; the keys move over NVLink where
-UCX is there, and never through the host. Then each chunk is checked where it lies: its order, its ends against its
-neighbours', and a checksum of all keys, whatever their order, before and after.
+Random keys are made on the GPUs, a part on each, and sorted by all GPUs at once. With UCX the keys move over NVLink and
+never through the host. Then each chunk is checked on its GPU: its order, its ends against its neighbours', and a
+checksum of all keys, independent of their order, before and after.
 
     python examples/multi_gpu.py                       # every GPU of this host
     python examples/multi_gpu.py --gpus 1 --keys 1e9   # one
     python examples/multi_gpu.py --library numpy       # none: the same graph with NumPy chunks on two processes
 
-GPUs need ``dask-cuda``; with ``distributed-ucxx`` and ``rmm`` beside it the keys take the fast way.
+GPUs need ``dask-cuda``; ``distributed-ucxx`` and ``rmm`` make the exchange fast.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from distributed import Client, LocalCluster, get_task_stream, wait
 
 import dask_gpusort
 
-#: Keys that are made or checked at a time, so that neither takes much memory beside the keys.
+#: Keys that are made or checked at a time, to limit the memory beyond the keys.
 PIECE = 1 << 26
-#: Odd numbers without a pattern, from SplitMix64: keys that differ in a bit differ in half the bits of their hash.
+#: Multipliers of SplitMix64: keys that differ in one bit differ in half the bits of their hash.
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 PHASES = {
     "sort-local": "sort each chunk",
@@ -54,7 +54,7 @@ def random_keys(dtype: str, library: str, block_info: Any = None) -> Any:
 
 
 def facts(keys: Any) -> dict[str, Any]:
-    """Task: what is checked of one chunk. Only these few numbers leave the worker."""
+    """Task: the properties of one chunk that are checked. Only these few numbers leave the worker."""
     rising, checksum = True, 0
     for start in range(0, len(keys), PIECE):
         part = keys[start : start + PIECE + 1]
@@ -67,14 +67,14 @@ def facts(keys: Any) -> dict[str, Any]:
     return {"size": len(keys), "rising": rising, "checksum": checksum, "ends": ends, "type": type(keys).__module__}
 
 
-def look_at(client: Client, array: da.Array) -> list[dict[str, Any]]:
+def facts_of(client: Client, array: da.Array) -> list[dict[str, Any]]:
     """Facts of every chunk, in order."""
-    looks = [dask.delayed(facts)(block) for block in array.to_delayed()]
-    return [future.result() for future in client.compute(looks)]
+    delayed = [dask.delayed(facts)(block) for block in array.to_delayed()]
+    return [future.result() for future in client.compute(delayed)]
 
 
 def errors(before: list[dict[str, Any]], after: list[dict[str, Any]], sizes: tuple[int, ...]) -> list[str]:
-    """What is wrong with a result; nothing, one hopes."""
+    """Errors in a result."""
     found = [f"chunk {number} is not in order" for number, fact in enumerate(after) if not fact["rising"]]
     ends = [(number, fact["ends"]) for number, fact in enumerate(after) if fact["ends"]]
     found += [
@@ -92,7 +92,7 @@ def errors(before: list[dict[str, Any]], after: list[dict[str, Any]], sizes: tup
 
 
 def timed_sort(client: Client, keys: da.Array) -> tuple[da.Array, float, list[dict[str, Any]]]:
-    """The sorted array, held by the workers, the seconds it took, and what each task did."""
+    """The sorted array on the workers, the elapsed seconds, and the task stream."""
     with get_task_stream(client=client) as stream:
         start = time.perf_counter()
         ordered = dask_gpusort.sort(keys).persist()
@@ -102,7 +102,7 @@ def timed_sort(client: Client, keys: da.Array) -> tuple[da.Array, float, list[di
 
 
 def print_phases(stream: list[dict[str, Any]]) -> None:
-    """Tasks of each phase, and the seconds of the worker that is busiest in it."""
+    """Print the tasks of each phase, and the time of its busiest worker."""
     tasks: Counter[str] = Counter()
     busy: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for task in stream:
@@ -120,7 +120,7 @@ def print_phases(stream: list[dict[str, Any]]) -> None:
 
 
 def run(client: Client, options: argparse.Namespace) -> list[str]:
-    """Make, sort and check; gives back what is wrong."""
+    """Make, sort and check; returns the errors found."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     size = max(1, int(options.keys) // (workers * options.chunks))
     chunks = ((size,) * (workers * options.chunks),)
@@ -128,13 +128,13 @@ def run(client: Client, options: argparse.Namespace) -> list[str]:
     keys = da.map_blocks(random_keys, options.dtype, options.library, chunks=chunks, dtype=options.dtype, meta=meta)
     keys = keys.persist()
     wait(keys)
-    before = look_at(client, keys)
+    before = facts_of(client, keys)
     print(dask_gpusort.explain(keys))
 
     print(f"warm-up: {dask_gpusort.warm_up(client, dtypes=[options.dtype]):.1f} s")
     seconds = []
     for _ in range(options.repeat):
-        ordered = None  # or the workers would still have the result
+        ordered = None  # otherwise the workers keep the result
         ordered, took, stream = timed_sort(client, keys)
         seconds.append(took)
     best = min(seconds)
@@ -142,13 +142,13 @@ def run(client: Client, options: argparse.Namespace) -> list[str]:
     print(f"{keys.size:,} keys ({gigabytes:.2f} GB) on {workers} workers: {1e3 * best:.1f} ms, ", end="")
     print(f"{keys.size / best / 1e9:.2f} Gkeys/s, {gigabytes / best:.1f} GB/s (best of {options.repeat})")
     print_phases(stream)
-    return errors(before, look_at(client, ordered), ordered.chunks[0])
+    return errors(before, facts_of(client, ordered), ordered.chunks[0])
 
 
 def main() -> int:
     """Exit code 1 if the result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, help="how many; all that are visible if left out")
+    parser.add_argument("--gpus", type=int, help="number of GPUs (default: all visible ones)")
     parser.add_argument("--keys", type=float, help="keys in all")
     parser.add_argument("--dtype", default="u4", help="unsigned, such as u4 or u8")
     parser.add_argument("--chunks", type=int, default=1, help="chunks for each worker")
@@ -160,7 +160,7 @@ def main() -> int:
         exchange = "auto"
     else:
         cluster = LocalCluster(n_workers=options.gpus or 2, threads_per_worker=1, dashboard_address=":0")
-        exchange = "device"  # what CuPy chunks get by themselves
+        exchange = "device"  # the default for CuPy chunks
     options.keys = options.keys or (1 << 30 if options.library == "cupy" else 1 << 22)
     with dask.config.set({"gpusort.exchange": exchange}), cluster, Client(cluster) as client:
         client.wait_for_workers(options.gpus or 1)

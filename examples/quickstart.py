@@ -1,4 +1,4 @@
-"""Sort, argsort and look at the plan: the package in one minute.
+"""Sort, argsort and print the plan: the package in one minute.
 
 Run it with ``python examples/quickstart.py``.
 """
@@ -20,10 +20,10 @@ def main() -> None:
     print("chunks in: ", x.chunks)
     print("chunks out:", y.chunks)
 
-    # What will be done, before it is done.
+    # The plan, before anything runs.
     print("\n" + dask_gpusort.explain(x) + "\n")
 
-    # Ask for a part and only what that part needs is computed.
+    # A part of the result computes only what that part needs.
     print("least:   ", y[:3].compute())
     print("median:  ", y[len(y) // 2].compute())
     print("greatest:", dask_gpusort.sort(x, descending=True, chunks=250_000)[:3].compute())
@@ -32,7 +32,7 @@ def main() -> None:
     order = dask_gpusort.argsort(x)
     print("indices: ", order[:3].compute())
 
-    # NumPy's own names can be made lazy too.
+    # NumPy's functions can be made lazy too.
     dask_gpusort.register()
     z = np.sort(x)
     dask_gpusort.unregister()
