@@ -28,7 +28,7 @@ import dask
 import distributed
 
 import dask_gpusort
-from dask_gpusort.gpu_cluster import make_prompt
+from dask_gpusort.gpu_cluster import install_plugins
 
 from ..points import RESULTS, ROOT, commit_of
 from .measure import Row, measure
@@ -46,7 +46,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
     """A client of a warm cluster."""
     if library == "numpy":
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
-        make_prompt(cluster)
+        install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
     # What CuPy chunks get by themselves.

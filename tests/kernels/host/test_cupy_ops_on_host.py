@@ -98,8 +98,8 @@ def test_probe(device, kind):
     run = numpy_ops.local_sort(draw(order, 500), [], python_order(order), positions=False)
     mine = Run(device.array(run.keys))
     for samples in (20, None):
-        got = cupy_ops.probe(mine, None, order, samples=samples)
-        wanted = numpy_ops.probe(run, None, python_order(order), samples=samples)
+        got = cupy_ops.summarize_run(mine, None, order, samples=samples)
+        wanted = numpy_ops.summarize_run(run, None, python_order(order), samples=samples)
         for name in ("keys", "bracket", "left", "right", "start", "stop"):
             np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
 
@@ -141,13 +141,13 @@ def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, d
             mine = Run(device.array(run.keys))
             for samples in (1, 2, 16, 64, 65, n, 2 * n, None):
                 launches.clear(), copies.clear()
-                got = cupy_ops.probe(mine, None, order, samples=samples)
+                got = cupy_ops.summarize_run(mine, None, order, samples=samples)
                 assert (len(launches), len(copies)) == (1, 1)
-                assert_same_answer(got, numpy_ops.probe(run, None, order, samples=samples))
+                assert_same_answer(got, numpy_ops.summarize_run(run, None, order, samples=samples))
     nothing = Run(device.empty(0, order.transit_dtype))
     assert_same_answer(
-        cupy_ops.probe(nothing, None, order, samples=5),
-        numpy_ops.probe(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
+        cupy_ops.summarize_run(nothing, None, order, samples=5),
+        numpy_ops.summarize_run(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
     )
 
 
@@ -161,8 +161,8 @@ def test_probe_of_codes_in_brackets(device, dtype):
     place = np.arange(len(low))
     for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
         brackets = Brackets(900, place[:count], place[:count], low[:count], high[:count])
-        got = cupy_ops.probe(Run(device.array(run.keys)), brackets, order, samples=samples)
-        assert_same_answer(got, numpy_ops.probe(run, brackets, order, samples=samples))
+        got = cupy_ops.summarize_run(Run(device.array(run.keys)), brackets, order, samples=samples)
+        assert_same_answer(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
 
 
 def test_ranks_refuse_codes_of_another_width(device):

@@ -13,7 +13,7 @@ from support.host_kernels import prepare
 from dask_gpusort.kernels.launch.grid import instance
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
-from dask_gpusort.kernels.papers.pair_arrays import THREADS, Columns, keys_per_thread
+from dask_gpusort.kernels.papers.passes import THREADS, KeyValueArrays, keys_per_thread
 from dask_gpusort.kernels.primitives import scan
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -24,7 +24,7 @@ PAIRS = [("u1", None), ("u1", "u8"), ("u2", None), ("u2", "u4"), ("u4", None), (
 #: What is sorted by every digit width.
 WIDTHS_PAIR = ("u2", "u4")
 TILES = {dtype: THREADS * keys_per_thread(np.dtype(dtype).itemsize) for dtype in ("u1", "u2", "u4", "u8")}
-COUNT_BYTES = instance("count_sections", "unsigned char", THREADS)
+COUNT_BYTES = instance("count_sections", "u8", THREADS)
 
 
 def papers_calls():
@@ -38,7 +38,7 @@ def papers_calls():
 
 
 def empty_columns(empty, key, value):
-    return [Columns(empty(1000, key), None if value is None else empty(1000, value))] * 2
+    return [KeyValueArrays(empty(1000, key), None if value is None else empty(1000, value))] * 2
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,8 @@ def check_sort(sort, device, keys, value=None, given=True):
     """Sort keys, with values (of dtype `value`) that are given or positions, and compare with NumPy."""
     n = keys.size
     values = np.random.default_rng(n).permutation(n).astype(value) if value and given else None
-    source = Columns(device.array(keys), None if values is None else device.array(values))
-    out = Columns(device.empty(n, keys.dtype), None if value is None else device.empty(n, value))
+    source = KeyValueArrays(device.array(keys), None if values is None else device.array(values))
+    out = KeyValueArrays(device.empty(n, keys.dtype), None if value is None else device.empty(n, value))
     sort(source, out)
     positions = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(out.keys, keys[positions])
@@ -105,7 +105,7 @@ def test_sorts_in_many_orders_of_threads(device, algorithm):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_sorts_into_its_own_input(device, algorithm):
     keys = random_keys(np.random.default_rng(5), "u4", 3001)
-    columns = Columns(device.array(keys))
+    columns = KeyValueArrays(device.array(keys))
     ALGORITHMS[algorithm].sort(columns, columns)
     np.testing.assert_array_equal(columns.keys, np.sort(keys))
 
@@ -120,18 +120,18 @@ def test_four_step_sorts_by_any_digit_width(device, radix_bits):
 
 
 def test_sorts_say_what_they_cannot_take(device):
-    keys = Columns(device.empty(3, "u4"))
+    keys = KeyValueArrays(device.empty(3, "u4"))
     with pytest.raises(ValueError, match="radix_bits must be one of"):
         four_step.sort(keys, keys, radix_bits=3)
     for out in (device.empty(3, "u8"), device.empty(4, "u4")):
         with pytest.raises(ValueError, match="must be like"):
-            split.sort(keys, Columns(out))
+            split.sort(keys, KeyValueArrays(out))
     with pytest.raises(ValueError, match="as many as"):
-        split.sort(keys, Columns(device.empty(3, "u4"), device.empty(2, "u4")))
+        split.sort(keys, KeyValueArrays(device.empty(3, "u4"), device.empty(2, "u4")))
     with pytest.raises(ValueError, match="values in need values out"):
-        split.sort(Columns(keys.keys, device.empty(3, "u4")), keys)
+        split.sort(KeyValueArrays(keys.keys, device.empty(3, "u4")), keys)
     with pytest.raises(TypeError, match="unsigned"):
-        count_scan_reorder.sort(Columns(device.empty(3, "f4")), Columns(device.empty(3, "f4")))
+        count_scan_reorder.sort(KeyValueArrays(device.empty(3, "f4")), KeyValueArrays(device.empty(3, "f4")))
 
 
 @pytest.mark.parametrize(
