@@ -442,11 +442,11 @@ def test_exchange_between_processes(processes):
     ("prefix", "state", "nth", "victim"),
     [
         ("sort-scatter-", "memory", 2, "same"),
-        ("sort-scatter-", "memory", CHUNKS - 1, "other"),
-        ("shuffle-barrier-", "processing", 1, "same"),
+        pytest.param("sort-scatter-", "memory", CHUNKS - 1, "other", marks=pytest.mark.thorough),
+        pytest.param("shuffle-barrier-", "processing", 1, "same", marks=pytest.mark.thorough),
         ("shuffle-barrier-", "processing", 1, "other"),
-        ("shuffle-barrier-", "memory", 1, "other"),
-        ("sort-merge-", "memory", 2, "same"),
+        pytest.param("shuffle-barrier-", "memory", 1, "other", marks=pytest.mark.thorough),
+        pytest.param("sort-merge-", "memory", 2, "same", marks=pytest.mark.thorough),
         ("sort-merge-", "memory", GROUPS, "other"),
     ],
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_checks import assert_bits, bits, expected_positions, expected_sorted
 from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
-from test_kernels import assert_bits, bits, expected_positions, expected_sorted
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of

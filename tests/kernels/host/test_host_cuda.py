@@ -200,7 +200,7 @@ def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
     assert_barrier_is_needed(source, line, tmp_path, kernel_cache)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("source", "line"), barriers(RUNS))
 def test_every_barrier_is_needed(tmp_path, kernel_cache, source, line):
     if BETWEEN_FLUSHES in (SOURCES / source).read_text().splitlines()[line]:
