@@ -1,28 +1,22 @@
-"""The public functions: what may be asked, and what it means."""
+"""The public functions: checks of their arguments, then the graph."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arguments import (
-    Options,
+    axis_or_none,
     checked_array,
     checked_axis,
-    companion,
-    flattened,
-    lexsort_arrays,
-    lexsort_keys,
-    one_behind_the_other,
-    output_chunks,
-    passes_as_row,
+    checked_directions,
+    checked_lexsort_keys,
+    checked_options,
+    checked_sorted_arrays,
+    is_scalar_row,
+    resolved_chunks,
 )
-from .cost import describe
-from .graph.composite_keys import Keys
-from .graph.global_sort import Want, global_sort, plan_for
-from .graph.is_sorted import is_ordered
-from .graph.rows import sort_rows, way_of
+from .graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, explain_sort
 
 
 def sort(
@@ -106,11 +100,20 @@ def sort(
     >>> dask_gpusort.sort(x).compute()
     array([0, 1, 2, 3])
     """
-    options = Options(kind, order, stable, descending, method, exchange, key, less)
-    array, axis = flattened(checked_array(a), axis)
-    if key is None:
-        return _sort("keys", options.keys(array, "keys"), (), axis, chunks, options)[0]
-    return _sort("values", options.keys(array, "values"), (array,), axis, chunks, options)[0]
+    options = checked_options(
+        kind=kind,
+        order=order,
+        stable=stable,
+        descending=descending,
+        method=method,
+        exchange=exchange,
+        key=key,
+        less=less,
+    )
+    array = checked_array(a)
+    axis = axis_or_none(axis, array.ndim)
+    chunks = resolved_chunks(chunks, axis, array.ndim)
+    return build_sort(options, "keys", array, (), axis, chunks)[0]
 
 
 def argsort(
@@ -149,10 +152,20 @@ def argsort(
     --------
     sort_by_key : moves other arrays along, without indices
     """
-    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    options = checked_options(
+        kind=kind,
+        order=order,
+        stable=stable,
+        descending=descending,
+        method=method,
+        exchange=exchange,
+        key=key,
+        less=less,
+    )
     array = checked_array(a)
-    array, axis = flattened(array, None if passes_as_row(array, axis) else axis)
-    return _sort("positions", options.keys(array, "positions"), (), axis, chunks, options)[0]
+    axis = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
+    chunks = resolved_chunks(chunks, axis, array.ndim)
+    return build_sort(options, "positions", array, (), axis, chunks)[0]
 
 
 def sort_by_key(
@@ -191,11 +204,21 @@ def sort_by_key(
     AxisError, TypeError
         As `sort`.
     """
-    options = Options(kind, order, stable, descending, method, exchange, key, less)
+    options = checked_options(
+        kind=kind,
+        order=order,
+        stable=stable,
+        descending=descending,
+        method=method,
+        exchange=exchange,
+        key=key,
+        less=less,
+    )
     array = checked_array(keys)
-    if key is None:
-        return _sort("both", options.keys(array, "both"), values, axis, chunks, options)
-    return _sort("values", options.keys(array, "values"), (array, *values), axis, chunks, options)
+    arrays = [checked_array(value) for value in values]
+    axis = checked_axis(axis, array.ndim)
+    chunks = resolved_chunks(chunks, axis, array.ndim)
+    return build_sort(options, "both", array, arrays, axis, chunks)
 
 
 def explain(
@@ -224,24 +247,20 @@ def explain(
     str
         Path, rounds, groups, exchange, number of tasks, projected peak bytes and what it costs, a line each.
     """
-    options = Options(kind, order, stable, descending, method, exchange, key, less)
-    array, axis = flattened(checked_array(a), axis)
-    want: Want = "keys" if key is None else "values"
-    keys, companions = options.keys(array, want), () if key is None else (array,)
-    request = options.request(want, keys)
-    axis = checked_axis(axis, array.ndim)
-    sizes = output_chunks(keys.template, chunks)[axis]
-    way = way_of(keys, axis)
-    if way == "whole":
-        return f"rows      each whole in a chunk: {math.prod(array.numblocks):,} chunks sorted where they are"
-    if way == "rechunk" and array.ndim > 1:
-        return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
-    if array.ndim == 1:
-        return describe(plan_for(request, keys.array, companions, sizes))
-    first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
-    plan = describe(plan_for(request, keys.array[first], [array[first] for array in companions], sizes))
-    rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
-    return f"rows      {rows:,} too long for a chunk, one global sort each:\n{plan}"
+    options = checked_options(
+        kind=kind,
+        order=order,
+        stable=stable,
+        descending=descending,
+        method=method,
+        exchange=exchange,
+        key=key,
+        less=less,
+    )
+    array = checked_array(a)
+    axis = axis_or_none(axis, array.ndim)
+    chunks = resolved_chunks(chunks, axis, array.ndim)
+    return explain_sort(options, array, axis, chunks)
 
 
 def lexsort(
@@ -296,13 +315,13 @@ def lexsort(
     >>> dask_gpusort.lexsort((first_names, surnames)).compute()
     array([1, 2, 0])
     """
-    options = Options(method=method, exchange=exchange)
-    arrays = lexsort_arrays(keys)
-    scalars = all(passes_as_row(array, axis) for array in arrays)
-    if scalars:
-        arrays = [flattened(array, None)[0] for array in arrays]
-    found = _sort("positions", lexsort_keys(arrays, descending), (), axis, chunks, options)[0]
-    return found[0] if scalars else found
+    options = checked_options(method=method, exchange=exchange)
+    arrays = checked_lexsort_keys(keys)
+    scalars = all(is_scalar_row(array, axis) for array in arrays)
+    checked = None if scalars else checked_axis(axis, arrays[-1].ndim)
+    directions = checked_directions(descending, len(arrays))
+    chunks = resolved_chunks(chunks, checked, arrays[-1].ndim)
+    return build_lexsort(options, arrays, directions, checked, chunks)
 
 
 def merge_sorted(
@@ -352,13 +371,12 @@ def merge_sorted(
     >>> dask_gpusort.merge_sorted(old, new).compute()
     array([1, 2, 3, 3, 5, 7])
     """
-    options = Options(None, order, True, descending, method, exchange, key, less)
-    joined, presorted = one_behind_the_other(arrays)
-    want: Want = "keys" if key is None else "values"
-    keys = options.keys(joined, want)
-    request = options.request(want, keys)
-    sizes = output_chunks(keys.template, chunks)[0]
-    return global_sort(request, keys.array, () if key is None else (joined,), sizes, presorted)[0]
+    options = checked_options(
+        order=order, stable=True, descending=descending, method=method, exchange=exchange, key=key, less=less
+    )
+    checked = checked_sorted_arrays(arrays)
+    chunks = resolved_chunks(chunks, 0, 1)
+    return build_merge(options, checked, chunks)
 
 
 def is_sorted(
@@ -395,20 +413,6 @@ def is_sorted(
     >>> bool(dask_gpusort.is_sorted(da.from_array([1, 2, 2, 5], chunks=2)))
     True
     """
-    options = Options(None, order, None, descending, "auto", "auto", key, less)
-    array, axis = flattened(checked_array(a), axis)
-    keys = options.keys(array, "positions")
-    options.request("positions", keys)
-    return is_ordered(keys, checked_axis(axis, array.ndim))
-
-
-def _sort(want: Want, keys: Keys, values: Sequence[Any], axis: int, chunks: Any, options: Options) -> tuple[Any, ...]:
-    """Check everything, then build the sort of one or several arrays."""
-    template = keys.template
-    axis = checked_axis(axis, template.ndim)
-    request = options.request(want, keys)
-    outputs = output_chunks(template, chunks)
-    values = [companion(template, checked_array(value), number) for number, value in enumerate(values)]
-    if template.ndim == 1 and (template.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
-        return global_sort(request, keys.array, values, outputs[0])
-    return sort_rows(request, keys, values, axis, outputs)
+    options = checked_options(order=order, descending=descending, key=key, less=less)
+    array = checked_array(a)
+    return build_is_sorted(options, array, axis_or_none(axis, array.ndim))

@@ -1,16 +1,16 @@
-"""What a plan costs: tasks, rounds, messages and bytes from the plan alone, and seconds on a machine that was measured.
+"""The cost of a plan: tasks, rounds, messages and bytes from the plan alone; seconds on a machine with known rates.
 
-With n keys of w bytes (companions included) in P chunks, G groups, R rounds and s samples a chunk, e bytes an entry::
+With n keys of w bytes (with companions) in P chunks, G groups, R rounds, s samples a chunk, and entries of e bytes::
 
-    stage      bytes read and written           beside the keys
+    stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
-    count      R P (s + 3 G) e, and less above  R + 1 trees of tasks over the chunks' answers
+    count      at most R P (s + 3 G) e          R + 1 trees of tasks over the chunks' summaries
     exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds on a machine, whose rates are measured (`benchmarks.cost`) or assumed. Keys that are
-still in question after the rounds are sent to two groups (`Plan.in_question`, at most); they are counted once here.
+`predict` turns this into seconds for rates that are measured (`benchmarks.cost`) or assumed. Unresolved keys are sent
+to two groups (at most the share `Plan.unresolved`); they are counted once here.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
 
-#: How often every key is read and written between the sort of its chunk and the merge of its group: views of the sorted
-#: chunks, shards to disk and back, or slabs.
+#: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
+#: shards written to disk and read back, or shards in memory.
 CROSSINGS: dict[Exchange, int] = {"gather": 0, "p2p": 4, "tasks": 2, "device": 2}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one sort takes, whoever runs it.
+    """The cost of one sort on any machine.
 
     Attributes
     ----------
     tasks : int
         Without those that make the input.
     rounds : int
-        Of counting, the last one included.
+        Rounds of counting, the last one included.
     messages : int
-        What the exchange moves one by one, from a task to another.
+        Separate messages that the exchange sends from task to task.
     pieces : int
-        What is cut out of chunks and merged in groups.
+        Pieces cut out of chunks and merged in groups.
     moved_bytes : float
-        Read and written by all tasks, nan if sizes are unknown.
+        Bytes read and written by all tasks, nan if sizes are unknown.
     exchanged_bytes : float
-        What the exchange hands on. Of W workers the share 1 - 1/W leaves its worker.
+        Bytes that the exchange hands on. With W workers the share 1 - 1/W crosses to another worker.
     counted_bytes : float
-        What the tasks of the counting receive, in all rounds, at most.
+        Most bytes that the counting tasks receive, in all rounds.
     """
 
     tasks: int
@@ -62,7 +62,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a machine does, measured or assumed.
+    """Rates of a machine, measured or assumed.
 
     Attributes
     ----------
@@ -71,13 +71,13 @@ class Rates:
     sort_keys, merge_keys : float
         Keys a second that one thread sorts in a chunk, and merges in a group.
     scan_bytes : float
-        Bytes of answers a second that a task of the counting takes in.
+        Bytes of summaries a second that a counting task processes.
     exchange_bytes : float
         Bytes a second that each worker sends.
     task_seconds : float
-        What the scheduler takes for each task.
+        Scheduler time for each task.
     message_seconds, piece_seconds : float
-        What a thread takes for each message, and to cut a piece out of a chunk and merge it.
+        Thread time for each message, and to cut a piece out of a chunk and merge it.
     """
 
     workers: int
@@ -92,7 +92,7 @@ class Rates:
 
 
 def cost_of(plan: Plan) -> Cost:
-    """What a plan costs, counted from shapes, dtypes and the number of groups."""
+    """The cost of a plan, from shapes, dtypes and the number of groups."""
     chunks, groups = len(plan.sizes), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
     senders = {"gather": 0, "p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}[plan.exchange]
@@ -116,7 +116,7 @@ def _counted_bytes(plan: Plan) -> float:
 
 
 def predict(plan: Plan, rates: Rates) -> dict[str, float]:
-    """Seconds of each stage; their sum is the sort's, since every stage waits for the one before.
+    """Seconds of each stage. Stages do not overlap, so their sum is the time of the sort.
 
     Parameters
     ----------
@@ -127,13 +127,13 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``sort``, ``count``, ``exchange``, ``merge``, and ``tasks``, the scheduler's own time for all of them.
+        ``sort``, ``count``, ``exchange``, ``merge``, and ``tasks``, the scheduler's time for all tasks.
     """
     cost, keys = cost_of(plan), sum(plan.sizes)
     leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
     return {
         "sort": keys / (rates.sort_keys * rates.threads),
-        # The top of the tree is one task; those below it run at once.
+        # The top of the tree is one task; tasks of the levels below run in parallel.
         "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
         "exchange": leaving / (rates.exchange_bytes * rates.workers)
         + cost.messages * rates.message_seconds / rates.threads,
@@ -143,8 +143,29 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
 
 
 def describe(plan: Plan) -> str:
-    """The plan and what it costs, as text."""
+    """The plan and its cost, as text."""
     cost = cost_of(plan)
     moved = "an unknown size" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
     return f"{plans.describe(plan)}\ncost      {moved} read and written, {cost.messages:,} messages, {counted} counted"
+
+
+def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:
+    """How the rows along an axis are sorted, as text.
+
+    Parameters
+    ----------
+    strategy : {"whole", "rechunk", "global"}
+        As `graph.rows.row_strategy` chooses it.
+    count : int or None
+        Chunks for "whole", rows for "global"; None for the one row of a one-dimensional array.
+    plan : Plan, optional
+        Of the global sort of one row.
+    """
+    if strategy == "whole":
+        return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"
+    if strategy == "rechunk" or plan is None:
+        return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
+    if count is None:
+        return describe(plan)
+    return f"rows      {count:,} too long for a chunk, one global sort each:\n{describe(plan)}"

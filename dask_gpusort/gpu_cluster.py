@@ -79,7 +79,7 @@ def cluster(
     Notes
     -----
     Messages between the scheduler and the workers are sent at once, where distributed gathers them for up to 5 ms, and
-    tasks that have dependencies are never dealt out as root tasks (see `dask_gpusort.prompt`); neither if
+    tasks that have dependencies are never dealt out as root tasks (see `dask_gpusort.scheduler_plugins`); neither if
     ``asynchronous=True``.
 
     Workers are processes that import the main module again: in a script, call this under
@@ -107,16 +107,16 @@ def cluster(
         settings |= {"rmm_pool_size": pool, "rmm_allocator_external_lib_list": ["cupy"]}
     started = dask_cuda.LocalCUDACluster(**{**settings, **options})
     if not started.asynchronous:
-        make_prompt(started)
+        install_plugins(started)
     return started
 
 
-def make_prompt(started: Any) -> None:
-    """Let the scheduler and the workers of a cluster talk at once, and run tasks where their data are."""
-    distributed, prompt = import_module("distributed"), import_module("dask_gpusort.prompt")
-    with distributed.Client(started, set_as_default=False) as client:
-        client.register_plugin(prompt.PromptScheduler())
-        client.register_plugin(prompt.PromptWorker())
+def install_plugins(cluster: Any) -> None:
+    """Register the plugins of `dask_gpusort.scheduler_plugins` on a cluster."""
+    distributed, plugins = import_module("distributed"), import_module("dask_gpusort.scheduler_plugins")
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.register_plugin(plugins.SortSchedulerPlugin())
+        client.register_plugin(plugins.SortWorkerPlugin())
 
 
 def _has_ucx() -> bool:

@@ -12,7 +12,7 @@ workers, wherever their data lie. In a sort these are the output chunks of a han
 bundles has for each group; every one of them would carry gigabytes to another GPU to cut a piece off.
 
 Import this module only where distributed is in use: it imports it. Register on a cluster of your own with
-``client.register_plugin(PromptScheduler())`` and ``client.register_plugin(PromptWorker())``.
+``client.register_plugin(SortSchedulerPlugin())`` and ``client.register_plugin(SortWorkerPlugin())``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ INTERVAL = 0.0
 ROOTISH_STAGES = 1
 
 
-class PromptScheduler(SchedulerPlugin):
+class SortSchedulerPlugin(SchedulerPlugin):
     """Shortens the wait between messages to each worker, and runs tasks where their data are."""
 
-    name = "gpusort-prompt-scheduler"
+    name = "gpusort-scheduler"
 
     async def start(self, scheduler: Any) -> None:
         """Called once: for the workers that are there."""
@@ -47,10 +47,10 @@ class PromptScheduler(SchedulerPlugin):
             stream.interval = INTERVAL
 
 
-class PromptWorker(WorkerPlugin):
+class SortWorkerPlugin(WorkerPlugin):
     """Shortens the wait between messages from a worker to the scheduler."""
 
-    name = "gpusort-prompt-worker"
+    name = "gpusort-worker"
 
     def setup(self, worker: Any) -> None:
         """Called once on each worker."""

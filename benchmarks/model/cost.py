@@ -29,7 +29,7 @@ from dask_gpusort.graph.cut_runs import CutRun
 from dask_gpusort.graph.cuts import first_scan
 from dask_gpusort.graph.p2p_records import read_group
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Exchange, Plan, Workers, make_plan
+from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
 
 from ..cpu.cluster import two_workers
@@ -91,7 +91,7 @@ def scan_rate(n: int) -> float:
     chunks = FAN_IN
     plan = plan_of(chunks, chunks * n, "gather")
     summaries = [
-        numpy_ops.probe(sorted_run(n, chunk), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
+        numpy_ops.summarize_run(sorted_run(n, chunk), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
         for chunk in range(chunks)
     ]
     received = sum(len(summary.keys) for summary in summaries) * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
@@ -154,9 +154,7 @@ def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float
 def plan_of(chunks: int, keys: int, exchange: Exchange, workers: Workers = ON_THREADS) -> Plan:
     """The plan of a sort of int64 in equal chunks."""
     sizes = (keys // chunks,) * chunks
-    return make_plan(
-        ORDER, sizes, sizes, method="auto", exchange=exchange, workers=workers, groups=None, companion_bytes=0
-    )
+    return make_plan(ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers, groups=None)
 
 
 def measure_rates(quick: bool) -> dict[str, Rates]:

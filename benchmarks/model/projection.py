@@ -20,7 +20,7 @@ import numpy as np
 from dask_gpusort.cost import Rates, cost_of, predict
 from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Exchange, Plan, Workers, make_plan
+from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
 
 from ..harness.command import parse, parser_of
 from ..harness.machine import RESULTS, describe_machine
@@ -59,13 +59,12 @@ def plan_of(chunks: int, exchange: Exchange) -> Plan:
     sizes = (keys // chunks,) * chunks
     return make_plan(
         ORDER,
-        sizes,
+        InputChunks(sizes),
         sizes,
         method="auto",
         exchange=exchange,
         workers=workers_of(exchange),
         groups=None,
-        companion_bytes=0,
     )
 
 

@@ -24,7 +24,7 @@ from .. import keys as key_codes
 from ..chunk import numpy_less, numpy_ops, numpy_words, summarize, word_layout
 from ..kernels.policy import merge_tuning
 from ..order import Order
-from ..table import Brackets, Digits, Entries, KeyOrder, Side
+from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .run import Run
 
 #: Keys that are looked through for falls at a time: the masks of 2**24 take 16 MB of device memory.
@@ -134,7 +134,7 @@ def _check_less(keys: Any, order: Order) -> None:
 
 def _checked(keys: Any, order: Order) -> Any:
     """Sorted keys, once their neighbours are found in order."""
-    fall = first_fall(keys, order)
+    fall = first_descent(keys, order)
     if fall is not None:
         second, first = cupy.asnumpy(keys[fall - 1 : fall + 1])
         raise ValueError(
@@ -211,7 +211,7 @@ class CupyKeys:
 
     def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
-            return summarize.rank_samples(self, samples)
+            return summarize.summarize_samples(self, samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
         ties_of = self.order.dtype if self.order.has_ties else None
         return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
@@ -246,10 +246,12 @@ def sorted_keys(run: Run, order: Order) -> CupyKeys:
     return CupyKeys(run.keys, order)
 
 
-def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0) -> Entries:
-    """Tell how one chunk's keys lie in some brackets; see `numpy_ops.probe`."""
+def summarize_run(
+    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
+) -> RankSummary:
+    """Tell how one chunk's keys lie in some brackets; see `numpy_ops.summarize_run`."""
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return summarize.probe(sorted_keys(run, order), brackets, samples, digits)
+    return summarize.summarize_keys(sorted_keys(run, order), brackets, samples, digits)
 
 
 def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
@@ -301,7 +303,7 @@ def _merge_runs(pieces: Sequence[Run], order: Order) -> Run:
     return Run(merged, tuple(moved))
 
 
-def first_fall(array: Any, order: Order) -> int | None:
+def first_descent(array: Any, order: Order) -> int | None:
     """Position of the first key in transit that comes before the one ahead of it; None if they are sorted."""
     for start in range(0, len(array) - 1, _SCANNED_KEYS):
         part = floor(array[start : start + _SCANNED_KEYS + 1], order)

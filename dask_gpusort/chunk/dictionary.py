@@ -26,7 +26,7 @@ _HASH_BITS = 15
 _MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def ranks_of_few(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """The rank of each key's value among the distinct values of a column, None if these are many.
 
     Parameters

@@ -2,8 +2,8 @@
 
 `cupy_ops` has the same steps under the same names for CuPy chunks. In the order in which the graph runs them::
 
-    local_sort -> probe (once or twice) -> sorted_keys, counted -> split -> merge -> finished
-    sort_rows, argsort_rows, take_rows                    an axis that is one chunk, nothing else needed
+    local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
+    sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 
 from ..chunk import numpy_radix, summarize
 from ..order import Order
-from ..table import Brackets, Digits, Entries, KeyOrder, Side
+from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .run import Run
-from .run import concatenate as concatenate_alike
+from .run import concatenate as concatenate_arrays
 
 __all__ = [
     "NumpyKeys",
@@ -35,7 +35,7 @@ __all__ = [
     "differ",
     "edges",
     "encode",
-    "first_fall",
+    "first_descent",
     "floor",
     "histogram",
     "key_order",
@@ -44,14 +44,14 @@ __all__ = [
     "needles",
     "pack",
     "packed_order",
-    "probe",
     "search",
     "sort_rows",
     "sorted_keys",
+    "summarize_run",
     "take_rows",
 ]
 
-#: Keys that are scanned for changes at a time: about a level-2 cache of 64-bit ones.
+#: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
 _SCANNED_KEYS = 1 << 16
 
 
@@ -61,7 +61,7 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     Parameters
     ----------
     block : array, shape (n,)
-        Keys as the user has them.
+        The user's keys.
     values : sequence of arrays, each of shape (n, ...)
         Companions, moved along.
     order : Order
@@ -97,9 +97,9 @@ def check_lengths(block: Any, values: Sequence[Any]) -> None:
 
 
 def key_order(order: Order) -> KeyOrder:
-    """How the table compares entries' keys, which are all least of their tie class."""
+    """Comparisons of summaries' keys, which are all the least of their tie class."""
     if isinstance(order.less, str):
-        # An expression of CUDA C++: compared on the device, which only hosts of CuPy chunks have.
+        # A CUDA C++ expression is evaluated on the device.
         device_order: KeyOrder = import_module(f"{__package__}.cupy_ops").key_order(order)
         return device_order
     if order.coded:
@@ -112,7 +112,7 @@ def key_order(order: Order) -> KeyOrder:
 
 
 class NumpyKeys:
-    """Sorted keys in transit, for `probing`."""
+    """Sorted keys in transit, as `summarize.SortedKeys`."""
 
     def __init__(self, array: np.ndarray, order: Order):
         self.array, self.order = array, order
@@ -131,29 +131,31 @@ class NumpyKeys:
         return differ(first, second, self.order)
 
     def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return summarize.rank_samples(self, samples)
+        return summarize.summarize_samples(self, samples)
 
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """The keys of a run, for `probing`."""
+    """The keys of a run, as `summarize.SortedKeys`."""
     return NumpyKeys(run.keys, order)
 
 
-def probe(run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0) -> Entries:
-    """Tell how one chunk's keys lie in some brackets (see `probing.probe`).
+def summarize_run(
+    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
+) -> RankSummary:
+    """Summarize one chunk's keys inside some brackets (see `summarize.summarize_keys`).
 
     Parameters
     ----------
     run : Run
     brackets, samples
-        As for `probing.probe`.
+        As for `summarize.summarize_keys`.
     order : Order
     radix_bits : int
-        Add a histogram of the chunk's leading digits of this many bits, if not 0.
+        If not 0, add a histogram of the chunk's leading digits of this many bits.
     """
     keys = sorted_keys(run, order)
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return summarize.probe(keys, brackets, samples, digits)
+    return summarize.summarize_keys(keys, brackets, samples, digits)
 
 
 def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
@@ -163,29 +165,29 @@ def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
     return summarize.count_digits(keys.size, shift, first, keys.search(floor(edges, order), "left"))
 
 
-def first_fall(array: np.ndarray, order: Order) -> int | None:
-    """Position of the first key in transit that comes before the one ahead of it; None if they are sorted."""
+def first_descent(array: np.ndarray, order: Order) -> int | None:
+    """Position of the first key in transit that comes before its predecessor; None if the keys are sorted."""
     for start in range(0, len(array) - 1, _SCANNED_KEYS):
         part = floor(array[start : start + _SCANNED_KEYS + 1], order)
-        fallen = np.flatnonzero(before(part[1:], part[:-1], order))
-        if len(fallen):
-            return start + 1 + int(fallen[0])
+        descents = np.flatnonzero(before(part[1:], part[:-1], order))
+        if len(descents):
+            return start + 1 + int(descents[0])
     return None
 
 
 def edges(block: np.ndarray, order: Order, axis: int) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether the rows of a chunk are sorted, and the first and the last key of each, least of their tie class.
+    """Whether the rows of a chunk are sorted, and the first and the last key of each row, least of their tie class.
 
-    The keys have shape (rows,), or (rows, words); (0,) where rows have no keys.
+    The keys have shape (rows,), or (rows, words); (0,) if rows are empty.
     """
     keys = floor(encode(np.moveaxis(block, axis, 0), order), order)
     row = (-1, *keys.shape[keys.ndim - bool(order.words) :])
-    # Keys of one position in all rows stand side by side, so that neighbours of rows are two slices.
+    # Keys of one position in all rows are contiguous, so that neighbours within rows are two slices.
     ordered = not before(keys[1:].reshape(row), keys[:-1].reshape(row), order).any()
     return ordered, keys[:1].reshape(row), keys[-1:].reshape(row)
 
 
 def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Join arrays along their first dimension."""
-    joined: np.ndarray = concatenate_alike(arrays)
+    joined: np.ndarray = concatenate_arrays(arrays)
     return joined

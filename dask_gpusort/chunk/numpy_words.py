@@ -22,7 +22,7 @@ import numpy as np
 from ..chunk import numpy_merge, numpy_radix
 from ..table import IntArray, Side
 from .binary_search import lower_bound
-from .dictionary import ranks_of_few
+from .dictionary import dictionary_encode
 from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -138,7 +138,7 @@ class _Reader:
                 return False
             if len(self._column):
                 self._measure()
-                if self._left > _WIDE_BITS and (ranks := ranks_of_few(self._column)) is not None:
+                if self._left > _WIDE_BITS and (ranks := dictionary_encode(self._column)) is not None:
                     self._column = ranks
                     self._measure()
         return True

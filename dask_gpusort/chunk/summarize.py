@@ -1,7 +1,7 @@
-"""How a sorted chunk answers a round of counting, wherever its keys lie.
+"""Rank summaries of a sorted chunk, on the host or on a device.
 
-The chunk is asked through a few questions (`SortedKeys`); `numpy_ops` and `cupy_ops` answer them from host and device
-memory. Whatever comes out is small and lies on the host.
+`SortedKeys` is the interface to the chunk's keys; `numpy_ops` and `cupy_ops` implement it. All results are small and on
+the host.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ..table import Brackets, Counts, Digits, Entries, IntArray, Side
+from ..table import Brackets, Counts, Digits, IntArray, RankSummary, Side
 
 
 @dataclass(frozen=True)
 class Samples:
     """Regular positions: every `distance`-th one of some ranges, and the last one of each.
 
-    The last one may be there twice. Ranges that are empty have none.
+    The last one may occur twice. Empty ranges have no positions.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Samples:
     distance: int
 
     def are_of_all(self, size: int) -> bool:
-        """Whether there is one range, of all of so many keys."""
+        """Whether there is one range, of all `size` keys."""
         return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
 
     @property
@@ -53,7 +53,7 @@ class Samples:
 
 
 class SortedKeys(Protocol):
-    """The sorted keys of one chunk. Keys that are given out or come in are least of their tie class."""
+    """The sorted keys of one chunk. Keys returned or passed in are the least of their tie class."""
 
     @property
     def size(self) -> int:
@@ -63,31 +63,33 @@ class SortedKeys(Protocol):
         """Keys at some positions."""
 
     def search(self, needles: np.ndarray, side: Side) -> IntArray:
-        """How many keys are less than ("left"), or at most ("right"), each needle."""
+        """Number of keys less than ("left"), or up to ("right"), each needle."""
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Elementwise: whether keys that were given out differ."""
+        """Elementwise: whether two returned keys differ."""
 
     def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
-        """Keys at regular positions, and how many keys are less than, and at most, each (see `rank_samples`)."""
+        """Keys at regular positions, and the numbers of keys less than and up to each (see `summarize_samples`)."""
 
 
-def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None) -> Entries:
-    """Tell how one chunk's keys lie in some brackets.
+def summarize_keys(
+    keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None
+) -> RankSummary:
+    """Summarize one chunk's keys inside some brackets.
 
     Parameters
     ----------
     keys : SortedKeys
     brackets : Brackets or None
-        None asks about the whole chunk.
+        None stands for the whole chunk.
     samples : int or None
-        Most keys to answer with, at regular distances; None answers with every distinct key.
+        Most keys in the summary, at regular distances; None takes every distinct key.
     digits : Digits or None
-        Goes along.
+        Histogram to add to the summary.
 
     Returns
     -------
-    Entries
+    RankSummary
 
     References
     ----------
@@ -97,42 +99,42 @@ def probe(keys: SortedKeys, brackets: Brackets | None, samples: int | None, digi
         start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
     else:
         start, stop = keys.search(brackets.low, "left"), keys.search(brackets.high, "right")
-    asked = int((stop - start).sum())
-    distance = 1 if samples is None else max(1, -(-asked // samples))
+    inside = int((stop - start).sum())
+    distance = 1 if samples is None else max(1, -(-inside // samples))
     chosen = Samples(start, stop, distance)
     found, left, right = keys.ranked(chosen)
     # Keys that compare equal have the same rank.
     new = np.ones(len(found), bool)
     new[1:] = left[1:] != left[:-1]
     sizes = np.array([keys.size])
-    return Entries(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
+    return RankSummary(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
 
 
-def rank_samples(keys: SortedKeys, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
-    """Answer `SortedKeys.ranked` by the other questions."""
+def summarize_samples(keys: SortedKeys, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
+    """`SortedKeys.ranked` in terms of the other methods."""
     position = samples.positions
     found = keys.at(position)
     new = np.ones(len(found), bool)
     new[1:] = keys.differ(found[1:], found[:-1])
     left, right = _own_counts(keys, found[new], position[new])
-    place = np.cumsum(new) - 1
-    return found, left[place], right[place]
+    distinct = np.cumsum(new) - 1
+    return found, left[distinct], right[distinct]
 
 
 def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:
-    """Count one chunk's keys up to both ends of each bracket; of no bracket, the keys alone."""
+    """Count one chunk's keys up to both ends of each bracket; without brackets, only its size."""
     sizes = np.array([keys.size])
     if brackets is None or not len(brackets.low):
         return Counts(sizes, np.empty((4, 0), np.int64))
     low, high = ([keys.search(end, side) for side in ("left", "right")] for end in (brackets.low, brackets.high))
-    # Between the ends of a bracket that is one key there is nothing.
+    # A bracket of one key has no keys between its ends.
     return Counts(sizes, np.stack([*low, np.maximum(low[1], high[0]), high[1]]))
 
 
 def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tuple[IntArray, IntArray]:
-    """How many keys are less than, and at most, those at some positions.
+    """Numbers of keys less than, and up to, the keys at some positions.
 
-    A key whose neighbours differ needs no search, and neighbours lie in the cache.
+    A key that differs from both neighbours needs no search, and reading neighbours is cheap: they are in the cache.
     """
     left, right = position.copy(), position + 1
     before, after = np.maximum(position - 1, 0), np.minimum(right, keys.size - 1)
@@ -143,7 +145,7 @@ def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tupl
 
 
 def leading_digits(keys: SortedKeys, radix_bits: int) -> tuple[int, int, np.ndarray]:
-    """Shift, first digit and inner edges of a histogram of codes, behind the prefix that the ends share."""
+    """Shift, first digit and inner edges of a histogram of codes, below the prefix shared by all of them."""
     ends = keys.at(np.array([0, keys.size - 1]))
     first, last = int(ends[0]), int(ends[1])
     shift = max(0, (first ^ last).bit_length() - radix_bits)

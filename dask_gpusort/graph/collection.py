@@ -1,4 +1,4 @@
-"""From a recipe to Dask arrays, of the class that Dask uses."""
+"""Dask arrays from a recipe, of the class that Dask uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .recipe import Output, Recipe
 
 
 class StageLayer(Layer):
-    """A layer whose tasks are made when they are first asked for."""
+    """A layer that makes its tasks on first use."""
 
     def __init__(self, build: Callable[[], dict[Key, Task]]):
         super().__init__()
@@ -45,9 +45,9 @@ class StageLayer(Layer):
 
 
 def chunk_library(array: Any) -> str:
-    """Library of an array's chunks: its meta's, or that of the arrays of known sizes behind one of unknown sizes.
+    """Library of an array's chunks: its meta's, or for unknown sizes that of its nearest inputs of known sizes.
 
-    What a boolean mask cuts out of an array has NumPy's meta, whatever the chunks are, and so has what is made of it.
+    Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are, and so do operations on it.
     """
     graph = getattr(array, "dask", None)
     found = library_of(array._meta)
@@ -72,11 +72,11 @@ def new_arrays(recipe: Recipe, inputs: Sequence[Any], outputs: Sequence[Output],
     ----------
     recipe : Recipe
     inputs : sequence of dask arrays
-        Those that the recipe names.
+        The arrays that the recipe names.
     outputs : sequence of Output
         In the order of the finished groups' arrays.
     prefix : str
-        Of the outputs' names.
+        Prefix of the outputs' names.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def _new_graph(recipe: Recipe, inputs: Sequence[Any], output: Output, which: int
 
 
 def _new_expression(recipe: Recipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
-    # Array query planning is decided once, when dask.array is imported; its classes exist in newer versions alone.
+    # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
     from .expression import SortedExpr, new_collection
 
     return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))

@@ -1,12 +1,12 @@
-"""Keys that are made of others: several keys as one array, and keys that a function makes of a chunk.
+"""Composite keys: several keys packed into one array, and keys that a function makes from each chunk.
 
-Several keys become one array of codes, or of words in a dimension of their own behind the others, chunk by chunk::
+Chunk by chunk, several keys become one array of codes, or of words in an added last dimension::
 
     keys 0   (n,) in chunks --.
     keys 1   (n,) in chunks ---+-- pack-keys, one task a chunk -->  (n,) of codes, or (n, words)
     keys 2   (n,) in chunks --'
 
-Only keys that NumPy has to compare (`longdouble`, `object`, `StringDType`) make a record of all of them instead.
+If NumPy must compare one of them (`longdouble`, `object`, `StringDType`), they become a record instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Keys:
     Attributes
     ----------
     array : dask array
-        Of the sorted array's shape, and for words with one dimension more, the last, of one chunk.
+        The shape is that of the sorted array; words have one more dimension, the last, in one chunk.
     order : Order
     """
 
@@ -39,7 +39,7 @@ class Keys:
 
     @property
     def template(self) -> Any:
-        """A Dask array of the sorted array's shape and chunks; not to be computed."""
+        """A Dask array of the sorted array's shape and chunks, for metadata only."""
         return self.array[..., 0] if self.order.words else self.array
 
 
@@ -89,13 +89,13 @@ def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
 
 
 def _packed(metas: Sequence[Any], directions: tuple[bool, ...]) -> tuple[Order, Any]:
-    """Order and meta of several keys made one, from their metas."""
+    """Order and meta of several packed keys, from their metas."""
     if len({library_of(meta) for meta in metas}) > 1:
         raise TypeError(
             "keys of NumPy and of CuPy chunks cannot be mixed: move one kind, with map_blocks(cupy.asarray) or "
             "map_blocks(cupy.asnumpy)"
         )
-    # The client may have no GPU, and the layout is a matter of dtypes alone.
+    # NumPy finds the layout from the dtypes: the client may have no GPU.
     order = numpy_ops.packed_order([meta.dtype for meta in metas], directions)
     if library_of(metas[0]) == "cupy" and order.dtype.names is not None:
         raise TypeError("CuPy chunks of these keys are not sorted: move them to NumPy chunks, with cupy.asnumpy")
@@ -103,8 +103,8 @@ def _packed(metas: Sequence[Any], directions: tuple[bool, ...]) -> tuple[Order, 
     return order, np.empty_like(metas[0], shape=shape, dtype=np.uint64 if order.words else order.dtype)
 
 
-def _made(block: Any, key: Callable[[Any], Any]) -> Any:
-    """What a function makes of one chunk: an array of its shape, or a tuple of them."""
+def _call_key(block: Any, key: Callable[[Any], Any]) -> Any:
+    """The result of a key function for one chunk: an array of the chunk's shape, or a tuple of such arrays."""
     found = key(block)
     parts = found if isinstance(found, tuple) else (found,)
     for part in parts or (None,):
@@ -117,15 +117,15 @@ def _made(block: Any, key: Callable[[Any], Any]) -> Any:
 
 
 def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:
-    """Task: keys that a function makes of one chunk, several as one."""
-    found = _made(checked_chunk(block, None), key)
+    """Task: keys that a function makes from one chunk, packed if there are several."""
+    found = _call_key(checked_chunk(block, None), key)
     for part, dtype in zip(found if isinstance(found, tuple) else (found,), dtypes, strict=True):
-        checked_chunk(part, dtype, "what key makes of a chunk")
+        checked_chunk(part, dtype, "the result of key for a chunk")
     return ops_for(block).pack(found, (descending,) * len(found)) if isinstance(found, tuple) else found
 
 
 def keys_by(key: Any, array: Any, descending: bool) -> Keys:
-    """Keys that a function makes of each chunk.
+    """Keys that a function makes from each chunk.
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ def keys_by(key: Any, array: Any, descending: bool) -> Keys:
         Gives an array of the chunk's shape, or a tuple of such arrays, the most significant one first.
     array : dask array
     descending : bool
-        Of all keys.
+        Direction of all keys.
     """
     if not callable(key):
         raise TypeError(f"key must be a function of a chunk, not {type(key).__name__}")
-    found = _made(array._meta.reshape((0,) * array.ndim), key)
+    found = _call_key(array._meta.reshape((0,) * array.ndim), key)
     if isinstance(found, tuple):
         order, meta = _packed(found, (descending,) * len(found))
     else:

@@ -1,4 +1,4 @@
-"""Pieces: what one sorted chunk has for one group."""
+"""Pieces: the keys of one sorted chunk for one group."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..order import Order
 from ..table import Boundaries, Cuts, IntArray, still_fits
 from .input_checks import changed_chunk
 
-#: Where the chunk begins in the input, and the keys that it has for a group.
+#: The chunk's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
 
 
 @dataclass(frozen=True)
 class CutRun:
-    """A sorted chunk and where it is cut.
+    """A sorted chunk and its cuts.
 
     Attributes
     ----------
@@ -41,15 +41,20 @@ class CutRun:
         return int(self.first[group]), int(self.last[group + 1])
 
     def piece(self, group: int) -> Piece:
-        """The keys for a group, which are a view."""
+        """The keys for a group, a view."""
         return self.start, self.run[slice(*self.bounds(group))]
 
 
 def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
-    """Cut a run, once it is found to be what it was when it was counted.
+    """Cut a run, after checking that it still is as it was counted.
 
-    A chunk that was lost is computed again. Where its input is not the same each time, the cuts do not fit it any
-    more: its length is another, or a cut is not between the keys that belong before and behind it.
+    A lost chunk is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
+    cut is not between the keys that belong before and after it.
+
+    Raises
+    ------
+    RuntimeError
+        If the chunk changed.
     """
     number = chunk - cuts.chunk
     counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
@@ -58,8 +63,8 @@ def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Ord
     return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
 
 
-def place(piece: Piece) -> Run:
-    """A piece with its last value, positions in the chunk, made global."""
+def with_global_positions(piece: Piece) -> Run:
+    """A piece whose last value, positions in the chunk, is made global."""
     start, run = piece
     *values, positions = run.values
     return Run(run.keys, (*values, positions.astype(np.int64) + start))

@@ -2,7 +2,7 @@
 
 ::
 
-    run c --- sort-count 0 --> entries --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
+    run c --- sort-count 0 --> summary --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
     (chunk)   (every chunk)    (digits)    (a tree)       (one)                    |        which keys to count
                                                                                    |
     run c --- sort-count 1 --> counts  --> sort-sum 1 --> sort-scan 1 <------------'        the last round:
@@ -11,9 +11,9 @@
     cuts  <---------------------------------------------- sort-cut                          and down again
     (some neighbouring chunks)                            (the same tree)
 
-Answers are added up by a tree of tasks (`Plan.tree`), each of which reads a bounded table and hands on no more than it
-keeps, so that no task sees the answers of all chunks, however many there are. On the way down each task tells the parts
-it has added up how many of the keys that tie with a boundary's come before it.
+A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and hands on no more than it
+keeps, so no task receives the summaries of all chunks. On the way down, each task gives the parts that it added up
+their shares of the keys that tie with a boundary and come before it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ from ..plan import Plan
 from .input_checks import changed_chunk, changed_source, wrong_size
 
 
-def sample(
+def summarize(
     runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
-) -> list[table.Entries]:
-    """Task: tell how sorted chunks lie in the brackets."""
-    return [ops_for(run.keys).probe(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs]
+) -> list[table.RankSummary]:
+    """Task: summarize sorted chunks inside the brackets."""
+    return [
+        ops_for(run.keys).summarize_run(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs
+    ]
 
 
 def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
@@ -49,19 +51,21 @@ def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) ->
     return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
 
 
-def sum_samples(answers: Sequence[Sequence[table.Entries]], plan: Plan, radix_bits: int) -> list[table.Entries]:
-    """Task: what several answers tell together."""
+def sum_summaries(
+    summaries: Sequence[Sequence[table.RankSummary]], plan: Plan, radix_bits: int
+) -> list[table.RankSummary]:
+    """Task: one summary of several."""
     order = numpy_ops.key_order(plan.order)
-    return [table.summarise(list(concat(answers)), plan.kept_samples, radix_bits, order)]
+    return [table.combine_summaries(list(concat(summaries)), plan.kept_samples, radix_bits, order)]
 
 
-def sum_counts(answers: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
-    """Task: counts of several answers together."""
-    return [table.add_counts(list(concat(answers)))]
+def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
+    """Task: the sum of counts."""
+    return [table.add_counts(list(concat(counts)))]
 
 
 def checked_sizes(plan: Plan, sizes: np.ndarray) -> np.ndarray:
-    """Keys in each chunk, int64, shape (chunks,); refuses chunks that are not as long as the plan was told."""
+    """Keys in each chunk, int64, shape (chunks,); raises ValueError if a size differs from the plan's."""
     chunk = _first_wrong(plan, sizes)
     if chunk is not None:
         raise wrong_size(f"chunk {chunk} of the input has {sizes[chunk]} keys", plan.sizes[chunk])
@@ -82,9 +86,9 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
     return np.array(ranks, np.int64)
 
 
-def first_scan(answers: Sequence[Sequence[table.Entries]], plan: Plan) -> table.Brackets:
+def first_scan(summaries: Sequence[Sequence[table.RankSummary]], plan: Plan) -> table.Brackets:
     """Task: the first brackets, from all chunks' samples and, on the radix path, digits."""
-    parts = list(concat(answers))
+    parts = list(concat(summaries))
     sizes = checked_sizes(plan, np.concatenate([part.sizes for part in parts]))
     size, ranks = int(sizes.sum()), boundary_ranks(plan, sizes)
     order = numpy_ops.key_order(plan.order)
@@ -101,24 +105,22 @@ def first_scan(answers: Sequence[Sequence[table.Entries]], plan: Plan) -> table.
     return table.narrow(size, ranks, digits, parts, order)
 
 
-def next_scan(answers: Sequence[Sequence[table.Entries]], brackets: table.Brackets, plan: Plan) -> table.Brackets:
-    """Task: narrow the brackets by one more round."""
+def next_scan(summaries: Sequence[Sequence[table.RankSummary]], brackets: table.Brackets, plan: Plan) -> table.Brackets:
+    """Task: narrower brackets after one more round."""
     if not len(brackets.low):
         return brackets
     order = numpy_ops.key_order(plan.order)
-    return table.narrow(brackets.size, brackets.ranks, brackets, list(concat(answers)), order)
+    return table.narrow(brackets.size, brackets.ranks, brackets, list(concat(summaries)), order)
 
 
-def last_scan(
-    answers: Sequence[Sequence[table.Counts]], brackets: table.Brackets | None, plan: Plan
-) -> table.Boundaries:
-    """Task: where the boundaries are, from all chunks' counts."""
-    counts = table.add_counts(list(concat(answers)))
+def last_scan(parts: Sequence[Sequence[table.Counts]], brackets: table.Brackets | None, plan: Plan) -> table.Boundaries:
+    """Task: the boundaries, from all chunks' counts."""
+    counts = table.add_counts(list(concat(parts)))
     if brackets is None:
         none = np.empty(0, np.int64)
         size = int(checked_sizes(plan, counts.sizes).sum())
         return table.find_boundaries(table.Brackets(size, none, none, none, none), counts)
-    # The sizes were right in the first round.
+    # Sizes that were right in the first round differ only if a chunk changed.
     chunk = _first_wrong(plan, counts.sizes)
     if chunk is not None:
         raise changed_chunk(chunk, plan.order)
@@ -128,27 +130,27 @@ def last_scan(
 
 
 def share(
-    boundaries: table.Boundaries, shares: np.ndarray | None, part: int, answers: Sequence[Sequence[table.Counts]]
+    boundaries: table.Boundaries, shares: np.ndarray | None, part: int, counts: Sequence[Sequence[table.Counts]]
 ) -> np.ndarray:
-    """Task: share the ties of a part of all chunks between the parts of it, shape (parts, boundaries).
+    """Task: divide the ties of one node of the tree between its children, shape (children, boundaries).
 
-    `shares` are those of the task above, None if there is none.
+    `shares` are the result one level above, None at the top; `part` is the number of this node among its siblings.
     """
-    return table.share_ties(boundaries, _ties(boundaries, shares, part), list(concat(answers)))
+    return table.share_ties(boundaries, _ties(boundaries, shares, part), list(concat(counts)))
 
 
 def cut(
     boundaries: table.Boundaries,
     shares: np.ndarray | None,
     part: int,
-    answers: Sequence[Sequence[table.Counts]],
+    parts: Sequence[Sequence[table.Counts]],
     chunk: int,
     order: Order,
 ) -> table.Cuts:
-    """Task: cut neighbouring chunks, of which `chunk` is the first."""
-    counts = list(concat(answers))
+    """Task: cut neighbouring chunks, the first of them `chunk`."""
+    counts = list(concat(parts))
     for number, (one, start) in enumerate(zip(counts, boundaries.starts[chunk:], strict=False), chunk):
-        # The counts of a chunk may have been lost and made again.
+        # The counts of a chunk may have been lost and computed again.
         if start + one.sizes[0] != boundaries.starts[number + 1]:
             raise changed_chunk(number, order)
     return table.cut(boundaries, _ties(boundaries, shares, part), chunk, counts)
@@ -160,16 +162,16 @@ def _ties(boundaries: table.Boundaries, shares: np.ndarray | None, part: int) ->
 
 @dataclass(frozen=True)
 class CutKeys:
-    """Keys of what the stage finds.
+    """Task keys of the results of this stage.
 
     Attributes
     ----------
     boundaries : key
-        Of the `Boundaries`.
+        Key of the `Boundaries`.
     cuts : tuple of keys
-        Of the `Cuts` of neighbouring chunks.
+        Keys of the `Cuts` of neighbouring chunks.
     fan_in : int
-        How many chunks each of them is of.
+        Number of chunks in each.
     """
 
     boundaries: Key
@@ -177,7 +179,7 @@ class CutKeys:
     fan_in: int
 
     def of(self, chunk: int) -> Key:
-        """Of the cuts that a chunk is in."""
+        """Key of the `Cuts` that a chunk is in."""
         return self.cuts[chunk // self.fan_in]
 
 
@@ -200,10 +202,10 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
     brackets: TaskRef | None = None
     for number in range(plan.rounds):
         bits = 0 if number else plan.radix_bits
-        counts = _counts(token, plan, runs, number, sample, brackets, plan.order, plan.samples, bits)
-        sums, reads = _add_up(token, plan, number, counts, sum_samples, plan, bits)
-        scan, given = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
-        tasks += [*counts, *sums, Task((f"sort-scan-{token}", number), scan, reads[-1][0], *given)]
+        counts = _counts(token, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
+        sums, reads = _add_up(token, plan, number, counts, sum_summaries, plan, bits)
+        scan, arguments = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
+        tasks += [*counts, *sums, Task((f"sort-scan-{token}", number), scan, reads[-1][0], *arguments)]
         brackets = tasks[-1].ref()
     counts = _counts(token, plan, runs, plan.rounds, count, brackets, plan.order)
     sums, reads = _add_up(token, plan, plan.rounds, counts, sum_counts)
@@ -215,19 +217,19 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
 
 
 def _counts(
-    token: str, plan: Plan, runs: Sequence[Key], number: int, function: Callable[..., Any], *given: Any
+    token: str, plan: Plan, runs: Sequence[Key], number: int, function: Callable[..., Any], *arguments: Any
 ) -> list[Task]:
-    """Tasks that ask the chunks in one round."""
+    """Tasks of one round, one for each range in `Plan.counted`."""
     return [
-        Task((f"sort-count-{token}", number, first), function, List(*map(TaskRef, runs[first:last])), *given)
+        Task((f"sort-count-{token}", number, first), function, List(*map(TaskRef, runs[first:last])), *arguments)
         for first, last in plan.counted
     ]
 
 
 def _add_up(
-    token: str, plan: Plan, number: int, counts: Sequence[Task], function: Callable[..., Any], *given: Any
+    token: str, plan: Plan, number: int, counts: Sequence[Task], function: Callable[..., Any], *arguments: Any
 ) -> tuple[list[Task], list[list[List]]]:
-    """Tasks that add up the answers of one round, and what the tasks of each level read, those of the last one too."""
+    """Tasks that add up one round, and the inputs of the tasks of each level, the last one included."""
     tasks: list[Task] = []
     reads: list[list[List]] = []
     below, width = counts, plan.counted[0][1]
@@ -235,21 +237,23 @@ def _add_up(
         parts = [below[first // width : -(-last // width)] for first, last in ranges]
         reads.append([List(*(task.ref() for task in part)) for part in parts])
         if level + 1 < len(plan.tree):
-            named = enumerate(reads[-1])
-            below = [Task((f"sort-sum-{token}", number, level, node), function, read, *given) for node, read in named]
+            below = [
+                Task((f"sort-sum-{token}", number, level, node), function, read, *arguments)
+                for node, read in enumerate(reads[-1])
+            ]
             width = 1
             tasks += below
     return tasks, reads
 
 
 def _cut_down(token: str, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[Task]:
-    """Tasks that hand the cuts down the tree; the last ones are those of the chunks."""
+    """Tasks that pass the ties down the tree; the last ones cut the chunks."""
     tasks: list[Task] = []
     for level in reversed(range(len(plan.tree))):
         for node, (first, _) in enumerate(plan.tree[level]):
             top = level + 1 == len(plan.tree)
             shares = None if top else TaskRef((f"sort-cut-{token}", level + 1, node // plan.fan_in))
-            given = (boundaries, shares, node % plan.fan_in, reads[level][node])
+            arguments = (boundaries, shares, node % plan.fan_in, reads[level][node])
             key = (f"sort-cut-{token}", level, node)
-            tasks.append(Task(key, share, *given) if level else Task(key, cut, *given, first, plan.order))
+            tasks.append(Task(key, share, *arguments) if level else Task(key, cut, *arguments, first, plan.order))
     return tasks

@@ -1,17 +1,17 @@
 """Stage 3: move every group's keys to where the group is finished. Tasks ``sort-scatter``, then ``sort-merge``.
 
-Three ways, chosen in the plan, for runs whose cuts were counted::
+The plan chooses one of three strategies for runs with exact cuts::
 
     gather   all runs in one list; each group takes its views from it          threads: nothing is copied or moved
     p2p      the shuffle engine of distributed (see `p2p`)                     clusters, NumPy chunks
-    tasks    runs joined in bundles; one slab a (bundle, group)                clusters without the engine
+    tasks    runs joined in bundles; one shard a (bundle, group)               clusters without the engine
 
     run c   run c+1 ...            bundle b
       |       |                      |
-    sort-scatter b: for each group, the bundle's pieces end to end  -> slabs (b, 0) ... (b, G-1)
-    sort-merge g:   slabs (0, g) ... (B-1, g), cut into pieces again by the lengths that travel along -> finish
+    sort-scatter b: for each group, the bundle's pieces end to end   -> shards (b, 0) ... (b, G-1)
+    sort-merge g:   shards (0, g) ... (B-1, g), divided into pieces by the lengths sent with them -> finish
 
-A fourth, for CuPy chunks on a cluster, has stages of its own: `slabs`.
+The fourth strategy, for CuPy chunks on a cluster, has its own stages: see `device_exchange`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .cuts import CutKeys
 from .finish import Finish
 from .input_checks import changed_source
 
-#: Pieces of neighbouring chunks for one group, end to end; where in the input each chunk begins; the pieces' lengths.
-Slab: TypeAlias = tuple[Run, tuple[int, ...], tuple[int, ...]]
+#: Pieces of neighbouring chunks for one group, end to end; each chunk's start in the input; the pieces' lengths.
+BundleShard: TypeAlias = tuple[Run, tuple[int, ...], tuple[int, ...]]
 
 
 def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
@@ -55,7 +55,7 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
         The finished groups are ``("sort-merge-" + token, group)``.
     """
     if plan.exchange == "p2p":
-        # distributed is only imported by those who use it.
+        # Imported here, because it imports distributed.
         from .p2p import p2p_exchange
 
         return p2p_exchange(token, plan, runs, cuts, finish)
@@ -63,7 +63,7 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
 
 
 def list_runs(runs: list[Run], cuts: list[Cuts], boundaries: Boundaries, order: Order) -> list[CutRun]:
-    """Task: the list of all runs and where they are cut."""
+    """Task: all runs and their cuts."""
     cuts_of = [some for some in cuts for _ in some.first]
     numbered = enumerate(zip(runs, cuts_of, strict=True))
     return [cut_run(run, chunk, some, boundaries, order) for chunk, (run, some) in numbered]
@@ -74,7 +74,7 @@ def merge_from_list(runs: list[CutRun], boundaries: Boundaries, group: int, fini
     pieces = [run.piece(group) for run in runs]
     held = [piece for piece in pieces if len(piece[1])] or pieces[:1]
     if len(held) == 1:
-        # The finish may write to its pieces; of several it makes a copy anyway.
+        # The finish may write to its pieces. It copies several pieces anyway.
         held = [(held[0][0], held[0][1].copy())]
     return finish(held, boundaries.kept(group))
 
@@ -90,29 +90,31 @@ def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
     return {task.key: task for task in (listed, *merges)}
 
 
-def scatter_bundle(runs: list[Run], first_chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order) -> list[Slab]:
-    """Task: a slab for each group, in memory of its own, from consecutive runs."""
+def scatter_bundle(
+    runs: list[Run], first_chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order
+) -> list[BundleShard]:
+    """Task: a shard for each group, copied from consecutive runs."""
     bundle = [cut_run(run, first_chunk + number, cuts, boundaries, order) for number, run in enumerate(runs)]
-    slabs = []
+    shards = []
     for group in range(len(boundaries.ranks) - 1):
         starts, pieces = zip(*(run.piece(group) for run in bundle), strict=True)
-        slabs.append((Run.concat(pieces), starts, tuple(map(len, pieces))))
-    complete(slabs[0][0].keys)
-    return slabs
+        shards.append((Run.concat(pieces), starts, tuple(map(len, pieces))))
+    complete(shards[0][0].keys)
+    return shards
 
 
-def take_slab(slabs: list[Slab], group: int) -> Slab:
-    """Task: the slab of one group."""
-    return slabs[group]
+def take_shard(shards: list[BundleShard], group: int) -> BundleShard:
+    """Task: the shard of one group."""
+    return shards[group]
 
 
-def merge_slabs(slabs: list[Slab], boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
-    """Task: finish a group from its slabs."""
-    whole = Run.concat([run for run, _, _ in slabs])
+def merge_shards(shards: list[BundleShard], boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
+    """Task: finish a group from its shards."""
+    whole = Run.concat([run for run, _, _ in shards])
     if len(whole) != boundaries.received(group):
         what = f"group {group} received {len(whole)} keys where the cuts say {boundaries.received(group)}"
         raise changed_source(what, finish.order)
-    starts, lengths = (list(concat(column)) for column in zip(*((slab[1], slab[2]) for slab in slabs), strict=True))
+    starts, lengths = (list(concat(column)) for column in zip(*((shard[1], shard[2]) for shard in shards), strict=True))
     ends = pairwise(accumulate(lengths, initial=0))
     pieces = [(start, whole[slice(*end)]) for start, length, end in zip(starts, lengths, ends, strict=True) if length]
     found = finish(pieces or [(0, whole)], boundaries.kept(group))
@@ -123,15 +125,15 @@ def merge_slabs(slabs: list[Slab], boundaries: Boundaries, group: int, finish: F
 def _by_tasks(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
     tasks: list[Task] = []
     groups = range(len(plan.groups))
-    slabs: dict[tuple[int, int], Task] = {}
+    shards: dict[tuple[int, int], Task] = {}
     boundaries = TaskRef(cuts.boundaries)
     for number, (first, last) in enumerate(plan.bundles):
-        given = (List(*map(TaskRef, runs[first:last])), first, TaskRef(cuts.of(first)), boundaries, plan.order)
-        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, *given)
+        arguments = (List(*map(TaskRef, runs[first:last])), first, TaskRef(cuts.of(first)), boundaries, plan.order)
+        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, *arguments)
         for group in groups:
-            slabs[number, group] = Task((f"sort-slab-{token}", number, group), take_slab, scatter.ref(), group)
+            shards[number, group] = Task((f"sort-shard-{token}", number, group), take_shard, scatter.ref(), group)
         tasks.append(scatter)
     for group in groups:
-        mine = List(*(slabs[number, group].ref() for number in range(len(plan.bundles))))
-        tasks.append(Task((f"sort-merge-{token}", group), merge_slabs, mine, boundaries, group, finish))
-    return {task.key: task for task in (*tasks, *slabs.values())}
+        mine = List(*(shards[number, group].ref() for number in range(len(plan.bundles))))
+        tasks.append(Task((f"sort-merge-{token}", group), merge_shards, mine, boundaries, group, finish))
+    return {task.key: task for task in (*tasks, *shards.values())}

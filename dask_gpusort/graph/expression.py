@@ -15,7 +15,7 @@ __all__ = ["SortedExpr", "new_collection"]
 
 
 class SortedExpr(ArrayExpr):
-    """One output array of a sort; its operands behind the parameters are the input arrays."""
+    """One output array of a sort; the operands after the parameters are the input arrays."""
 
     _parameters = ["recipe", "output", "which", "prefix"]  # noqa: RUF012 - the base class declares it so
 

@@ -15,12 +15,12 @@ from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries
 from .bounds import Bounds
-from .cut_runs import Piece, place
+from .cut_runs import Piece, with_global_positions
 
 
 @dataclass(frozen=True)
 class Finish:
-    """How a group's pieces become its part of the outputs: a function that pickles.
+    """Makes a group's part of the outputs from its pieces: a function that can be pickled.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Finish:
     with_keys : bool
         Whether the sorted keys are wanted.
     with_positions : bool
-        Whether the last value is a position in its chunk, to become a global one.
+        Whether the last value is a position in its chunk, to be made global.
     """
 
     order: Order
@@ -41,16 +41,16 @@ class Finish:
         Parameters
         ----------
         pieces : sequence of Piece, not empty
-            In chunk order. They may be written to.
+            In chunk order. They may be overwritten.
         kept : slice
-            What the group keeps of its sorted pieces; their ends belong to its neighbours.
+            The range that the group keeps after sorting; the ends belong to its neighbours.
 
         Returns
         -------
         tuple of arrays
             Of equal length: the sorted keys if wanted, then the values; positions are global.
         """
-        runs = [place(piece) if self.with_positions else piece[1] for piece in pieces]
+        runs = [with_global_positions(piece) if self.with_positions else piece[1] for piece in pieces]
         ops = ops_for(runs[0].keys)
         merged = ops.merge(runs, self.order)
         if kept != slice(0, len(merged)):
@@ -61,7 +61,7 @@ class Finish:
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
     """Task: one output chunk out of a group.
 
-    A part much smaller than its group is copied, or it would keep the whole group in memory.
+    A part much smaller than its group is copied: a view would keep the whole group in memory.
     """
     array = group[which]
     part = array[start:stop]
@@ -69,7 +69,7 @@ def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
 
 
 def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Boundaries | Bounds, first: int, chunk: int) -> Any:
-    """Task: one output chunk whose size only the cuts know: that of the input chunk of the same number."""
+    """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
     start, stop = cuts.starts[[chunk, chunk + 1]] - cuts.starts[first]
     return take_part(group, which, int(start), int(stop))
 
@@ -88,16 +88,16 @@ def output_chunks(
     Parameters
     ----------
     name : str
-        Of the array.
+        Name of the array.
     plan : Plan
     groups : sequence of keys
         The finished groups, each a tuple of arrays.
     cuts : key
-        Of what knows where the chunks of the input start.
+        Key of the `Boundaries` or `Bounds`, which hold the starts of the input chunks.
     which : int
         Position of the array in each group's tuple.
     extra_dims : int
-        Dimensions behind the sorted one, one chunk each.
+        Dimensions after the sorted one, one chunk each.
 
     Returns
     -------

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..config import setting
 from ..order import Order
-from ..plan import Plan, Size, make_plan
+from ..plan import InputChunks, Plan, Size, make_plan
 from .collection import chunk_library, new_arrays
 from .recipe import Output, Recipe
-from .scheduler import choose_exchange, places_of, scheduler_in_use, workers_in_use
+from .scheduler import choose_exchange, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
@@ -22,13 +22,13 @@ POSITION_BYTES = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a sort, beside the arrays.
+    """A request for a sort, without the arrays.
 
     Attributes
     ----------
     order : Order
     want : {"keys", "positions", "both", "values"}
-        Sorted keys, the indices that sort, keys and companions, or companions alone.
+        The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
     exchange : {"auto", "gather", "p2p", "tasks", "device"}
     """
@@ -49,7 +49,7 @@ def plan_for(
     request : Request
     keys : dask array, one-dimensional, or with words in a second dimension
     values : sequence of dask arrays
-        Companions, chunked like the keys along their first dimension and whole along others.
+        Companions, with the keys' chunks along the first dimension and one chunk along others.
     chunks : sequence of int
         Output chunk sizes, nan where unknown.
     presorted : bool
@@ -58,19 +58,21 @@ def plan_for(
     kind, client = scheduler_in_use(keys)
     library = chunk_library(keys)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    companions = sum(_row_bytes(value) for value in values)
     exchange = choose_exchange(asked, kind, library)
+    given = InputChunks(
+        sizes=keys.chunks[0],
+        companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
+        workers=workers_of_chunks(client, keys) if exchange == "device" else (),
+        presorted=presorted,
+    )
     return make_plan(
         request.order,
-        keys.chunks[0],
+        given,
         chunks,
         method=request.method,
         exchange=exchange,
         workers=workers_in_use(kind, client, library),
         groups=setting("groups"),
-        companion_bytes=companions + (POSITION_BYTES if request.want == "positions" else 0),
-        places=places_of(client, keys) if exchange == "device" else (),
-        presorted=presorted,
     )
 
 
@@ -98,7 +100,7 @@ def global_sort(
     Returns
     -------
     tuple of dask arrays
-        The keys; or their indices; or the keys and the values, or the values alone, sorted.
+        Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
     inputs = (keys, *values)
     recipe = Recipe(

@@ -1,4 +1,4 @@
-"""Errors of inputs that are not what they were said to be, or what they were when they were counted."""
+"""Errors of chunks that do not match their array's metadata, or that changed since they were counted."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from ..order import Order
 
-#: What helps where an input changes.
+#: The remedy if an input changes.
 REMEDY = "persist it, or give its random numbers a seed"
 
 
 def checked_chunk(
     block: Any, dtype: np.dtype[Any] | None, what: str = "a chunk of the input", exact: bool = False
 ) -> Any:
-    """The chunk itself, once it is found to be what its array says.
+    """The chunk, after checking it against its array's dtype.
 
     Parameters
     ----------
     block : array
     dtype : numpy.dtype or None
-        That of its array; None where any will do. Another byte order is as good.
+        The dtype of its array; None accepts any. The byte order may differ.
     what : str
-        The chunk, for what is said of it.
+        Name of the chunk in error messages.
     exact : bool
-        Whether strings must have the said length too: sorts take any, while Dask cuts them when it joins chunks.
+        Whether strings must have the declared length too: sorts accept any, but Dask truncates when it joins chunks.
 
     Raises
     ------
@@ -49,9 +49,9 @@ def checked_chunk(
 
 
 def wrong_size(what: str, expected: float) -> ValueError:
-    """The error of a chunk that is not as long as its array says.
+    """The error for a chunk whose length differs from its chunk size.
 
-    A lost chunk that changed when it was computed again, together with all that was counted of it, looks no different.
+    A chunk that was lost and changed when it was computed again, together with its counts, looks the same.
     """
     return ValueError(
         f"{what} where its chunk size says {expected:.0f}: call compute_chunk_sizes() on it before sorting, "
@@ -60,18 +60,18 @@ def wrong_size(what: str, expected: float) -> ValueError:
 
 
 def changed_source(what: str, order: Order) -> RuntimeError:
-    """The error of an input that is not the same each time it is computed."""
+    """The error for an input that differs each time it is computed."""
     less = "" if order.less is None else ". If it does not change, less= is no strict weak order"
     return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}{less}")
 
 
 def changed_chunk(chunk: int, order: Order) -> RuntimeError:
-    """The error of a chunk that is not the same each time it is computed."""
+    """The error for a chunk that differs each time it is computed."""
     return changed_source(f"chunk {chunk} is not what it was when it was counted", order)
 
 
 def changed_run(chunks: Sequence[int], order: Order) -> RuntimeError:
-    """The error of chunks that were sorted as one and are not the same each time they are computed."""
+    """The error for a run of chunks that differs each time it is computed."""
     if len(chunks) == 1:
         return changed_chunk(chunks[0], order)
     which = f"one of the chunks {', '.join(map(str, chunks))}"

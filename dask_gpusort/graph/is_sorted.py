@@ -1,10 +1,10 @@
-"""Whether an array is sorted: every chunk by itself, then the borders between them.
+"""Whether an array is sorted: each chunk, then the borders between chunks.
 
 ::
 
     chunk 0   chunk 1   chunk 2        order-edges, one task a chunk: sorted? first and last key of each row
       |  last < first?  |
-      '-------+---------'              order-borders, one task: all chunks sorted, and no border falls
+      '-------+---------'              order-borders, one task: all chunks sorted, and no border descends
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..chunk import ops_for
 from ..order import Order
 from .composite_keys import Keys
 from .input_checks import checked_chunk
-from .rows import rechunk_checked
+from .rechunk import rechunk_checked
 
 
 @dataclass(frozen=True)
 class Edges:
-    """What the borders of one chunk need: whether its rows are sorted, their first and their last keys."""
+    """Of one chunk: whether its rows are sorted, and their first and last keys."""
 
     ordered: bool
     first: Any
@@ -41,20 +41,20 @@ def edges_of(block: Any, order: Order, axis: int) -> np.ndarray:
 
 
 def borders_rise(edges: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Task: whether all chunks are sorted, within and across their borders; shape ()."""
+    """Task: whether all chunks are sorted and no border between them descends; shape ()."""
     lines = np.moveaxis(edges, axis, -1).reshape(-1, edges.shape[axis])
     return np.array(all(chunk.ordered for chunk in edges.ravel()) and all(map(all, _borders(lines, order))))
 
 
 def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
-    """For each line of chunks, whether each border rises; chunks without keys have none."""
+    """For each line of chunks, whether each border is in order; empty chunks are skipped."""
     for line in lines:
         held = [chunk for chunk in line if len(chunk.first)]
         yield (not ops_for(a.last).before(b.first, a.last, order).any() for a, b in pairwise(held))
 
 
 def is_ordered(keys: Keys, axis: int) -> Any:
-    """A Dask array of bool, shape (), that tells whether an array is sorted along an axis.
+    """Whether an array is sorted along an axis: a Dask array of bool, shape ().
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Stage 1: sort each chunk, nothing moves. Tasks ``sort-local``, one a chunk.
 
-Chunks that are said to be sorted already are looked through instead. Tasks ``sort-check``.
+Presorted chunks are checked instead. Tasks ``sort-check``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .input_checks import checked_chunk
 
 
 def check_blocks(block: Any, values: Sequence[Any], order: Order, what: str = "a chunk of the input") -> None:
-    """Refuse keys of another dtype than the order's, and masked keys and companions."""
+    """Refuse masked keys and companions, and keys whose dtype is not the order's."""
     checked_chunk(block, order.dtype.base, what)
     for number, value in enumerate(values):
         checked_chunk(value, None, f"a chunk of values {number}")
@@ -42,7 +42,7 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
     sources : sequence of sequences of keys, shape (num_chunks, 1 + num_values)
         The chunks of the keys and of each companion.
     positions : bool
-        Whether the keys' positions travel too.
+        Whether the keys' positions travel with them.
 
     Returns
     -------
@@ -63,53 +63,60 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
     return {task.key: task for task in tasks}
 
 
-def check_chunk(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
-    """Task: a chunk that is sorted already, once it is found to be so."""
-    run = look_through(block, *values, order=order, place=place)
+def check_chunk(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:
+    """Task: a presorted chunk, checked."""
+    run = check_presorted(block, *values, order=order, origin=origin)
     complete(run.keys)
     return run
 
 
-def look_through(block: Any, *values: Any, order: Order, place: tuple[int, int]) -> Run:
-    """As `check_chunk`, for a task that does more."""
-    check_blocks(block, values, order, f"chunk {place[1]} of array {place[0]}")
+def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:
+    """A presorted chunk as a run; on a device it may still be in progress.
+
+    Raises
+    ------
+    ValueError
+        If the chunk is not sorted.
+    """
+    number, chunk = origin
+    check_blocks(block, values, order, f"chunk {chunk} of array {number}")
     ops = ops_for(block)
     ops.check_lengths(block, values)
     keys = ops.encode(block, order)
-    fall = ops.first_fall(keys, order)
-    if fall is not None:
+    descent = ops.first_descent(keys, order)
+    if descent is not None:
         raise ValueError(
-            f"chunk {place[1]} of array {place[0]} is not sorted: element {fall} comes before element {fall - 1}; "
+            f"chunk {chunk} of array {number} is not sorted: element {descent} comes before element {descent - 1}; "
             "sort the array first, or give the order in which it is sorted"
         )
     return Run(keys, values)
 
 
-def source_places(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Array and number in it of each chunk, from the numbers of the arrays and of their chunks."""
+def chunk_origins(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The array and the chunk number in it of each chunk, from (number, chunks) of the arrays."""
     return [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
 
 
 def sorted_chunks(
     token: str, order: Order, sources: Sequence[Sequence[Key]], arrays: Sequence[tuple[int, int]]
 ) -> dict[Key, Task]:
-    """Graph of the stage for chunks that are sorted already.
+    """Graph of the stage for presorted chunks.
 
     Parameters
     ----------
     token, order, sources
         As for `local_sorts`.
     arrays : sequence of (number, chunks)
-        Which of the user's arrays the chunks come from, for what is said of those that are not sorted.
+        How many chunks come from each of the user's arrays, for error messages.
 
     Returns
     -------
     dict of key to Task
         Keys ``("sort-check-" + token, chunk)``, each a `Run`.
     """
-    places = source_places(arrays)
+    origins = chunk_origins(arrays)
     tasks = (
-        Task((f"sort-check-{token}", chunk), check_chunk, *map(TaskRef, source), order=order, place=place)
-        for chunk, (source, place) in enumerate(zip(sources, places, strict=True))
+        Task((f"sort-check-{token}", chunk), check_chunk, *map(TaskRef, source), order=order, origin=origin)
+        for chunk, (source, origin) in enumerate(zip(sources, origins, strict=True))
     )
     return {task.key: task for task in tasks}

@@ -4,7 +4,7 @@ Data flow, for C chunks, G groups and W workers::
 
     run 0   run 1   ...  run C-1       sorted chunks, on any worker
       |       |            |    .----- cuts: of each chunk, G pieces
-    sort-scatter  (C tasks)            cut a run where the cuts say; one slab of records a (chunk, worker)
+    sort-scatter  (C tasks)            cut a run; one batch of records a (chunk, worker)
       |       |            |
     ~~~~~~~~ the engine ~~~~~~~~       C x W messages, batched; C x G records appended to G files
       |       |            |
@@ -13,12 +13,12 @@ Data flow, for C chunks, G groups and W workers::
     sort-merge    (G tasks)            read the group's file into chunk order, check that all is there, finish
 
 The graph has C + G + 1 tasks and nothing of size C x G; the pieces never become tasks or keys. A worker's groups are
-neighbours, so the slab for it is one slice of the run. What the pieces look like is in `p2p_records`, the classes that
-the engine wants are in `p2p_engine`.
+neighbours, so its batch is one slice of the run. `p2p_records` defines the form of the pieces, `p2p_engine` the classes
+for the engine.
 
-If a worker is lost at any time before the last group is read, the engine starts the exchange again: runs that are lost
-are computed again, and every chunk is sent again. Chunks that are then not what they were would no longer fit the cuts;
-that is checked when a run is cut, and whether all of a group is there when it is read.
+If a worker is lost before the last group is read, the engine restarts the exchange: lost runs are computed again, and
+every chunk is sent again. A chunk that changed would no longer fit the cuts; that is checked when a run is cut. When a
+group is read, its completeness is checked.
 
 Import this module only where a client of distributed is in use: it imports distributed.
 """
@@ -40,7 +40,7 @@ from .cuts import CutKeys
 from .finish import Finish
 from .p2p_records import read_group
 
-# What is missing from another version of distributed decides whether this exchange can be used, no more than that.
+# Another version of distributed may lack something: then this exchange is unavailable, and everything else works.
 engine: Any = None
 _mismatch: str | None
 try:
@@ -52,7 +52,7 @@ else:
 
 
 def unavailable() -> str | None:
-    """Say why the installed version of distributed cannot run this exchange; None if it can."""
+    """Why the installed version of distributed cannot run this exchange; None if it can."""
     return _mismatch
 
 
@@ -62,14 +62,14 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     Parameters
     ----------
     token : str
-        Names this exchange. Two graphs of one token on one cluster are taken for the same exchange.
+        Identifies the exchange: two graphs with one token on one cluster share it.
     plan : Plan
     runs : sequence of keys, one a chunk
         Tasks that give the sorted chunks, each a `Run` of NumPy arrays.
     cuts : CutKeys
     finish : Finish
-        Its pieces belong to the call and may be written to; they lie end to end in memory, so that joining them copies
-        nothing. What it raises is raised as it is.
+        It may write to its pieces. They are end to end in memory, so that concatenating them copies nothing. Its
+        errors pass unchanged.
 
     Returns
     -------
@@ -87,8 +87,8 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     boundaries, num_groups = TaskRef(cuts.boundaries), len(plan.groups)
     scatters = []
     for chunk, run in enumerate(runs):
-        given = (shuffle_id, chunk, TaskRef(run), TaskRef(cuts.of(chunk)), boundaries, plan.order)
-        scatters.append(Task((f"sort-scatter-{token}", chunk), scatter_run, *given))
+        arguments = (shuffle_id, chunk, TaskRef(run), TaskRef(cuts.of(chunk)), boundaries, plan.order)
+        scatters.append(Task((f"sort-scatter-{token}", chunk), scatter_run, *arguments))
     barrier = engine.P2PBarrierTask(
         engine.barrier_key(shuffle_id),  # the scheduler finds the spec by this name
         engine.p2p_barrier,
@@ -109,19 +109,19 @@ def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: Cuts, boundaries: B
     Returns
     -------
     int
-        Number of the attempt at the exchange that the pieces went into; the barrier compares them.
+        Number of the exchange attempt that received the pieces; the barrier compares these numbers.
 
     Raises
     ------
     RuntimeError
-        If the chunk is not what it was when the cuts were made.
+        If the chunk changed since the cuts were made.
     """
     run_id: int = engine.send_run(shuffle_id, chunk, cut_run(run, chunk, cuts, boundaries, order))
     return run_id
 
 
 def merge_group(shuffle_id: str, group: int, run_id: int, boundaries: Boundaries, finish: Finish) -> tuple[Any, ...]:
-    """Task: read the pieces of one group, check that they are all, and finish the group."""
+    """Task: read the pieces of one group, check that all are there, and finish the group."""
     file = engine.receive_group(shuffle_id, group, run_id)
     try:
         pieces = read_group(file, group, boundaries.received(group))

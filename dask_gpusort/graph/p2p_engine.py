@@ -1,15 +1,15 @@
-"""A spec and a run of our own for the P2P shuffle engine of distributed.
+"""A shuffle of our own for the P2P engine of distributed.
 
-The engine owns the hard parts: buffers with back-pressure, messages between the workers, files, the barrier, and the
-restart of an exchange that has lost a worker. A shuffle brings what is particular to it, in two classes: a frozen spec,
-which goes to the scheduler with the barrier task, and a run, which each worker makes for itself::
+The engine provides buffers with back-pressure, messages between the workers, files, the barrier, and the restart of an
+exchange that has lost a worker. Each kind of shuffle adds two classes: a frozen spec, which goes to the scheduler with
+the barrier task, and a run, which each worker makes for itself::
 
     scheduler            SortSpec: which worker gets which groups
                              |  create_run_on_worker
-    every worker         SortRun: run -> slabs -> (comms) -> records -> files -> one group's file
+    every worker         SortRun: run -> batches -> (comms) -> records -> files -> one group's file
 
-None of this is public and much of it has changed before. All use of it stays in this file, and `mismatch` says whether
-the installed version still has what is needed.
+None of this is public, and much of it has changed before. This file alone uses it, and `mismatch` checks whether the
+installed version still has what is needed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from distributed.shuffle._exceptions import DataUnavailable
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
 
 from .cut_runs import CutRun
-from .p2p_records import RunPacker, Slab, split_slab
+from .p2p_records import RecordBatch, RunPacker, split_batch
 
 __all__ = [
     "P2PBarrierTask",
@@ -53,20 +53,20 @@ __all__ = [
     "send_run",
 ]
 
-#: Records that a worker collects before it hands them to the disk buffer, which opens a file for each group it is
-#: handed. Opening a file costs about as much as writing 100 kB; so each group should come with several times that.
+#: Bytes of records that a worker collects before it passes them to the disk buffer, which opens a file for each group
+#: in them. Opening a file costs about as much as writing 100 kB, so each group should have several times that.
 PENDING_BYTES = 16 * 2**20
 
-#: Read ahead in a group's file. Records are often a few kB, where Python's 8 KiB would take a call to the system each.
+#: Read-ahead in a group's file. Records are often a few kB: Python's default of 8 KiB would need a system call each.
 READ_BYTES = 128 * 2**10
 
-#: What one chunk sends to one worker: the chunk's number and its slabs.
-Shard: TypeAlias = tuple[int, list[Slab]]
+#: The data of one chunk for one worker: the chunk's number and its record batches.
+WorkerShard: TypeAlias = tuple[int, list[RecordBatch]]
 
 
 @dataclass(frozen=True)
 class SortSpec(ShuffleSpec[int]):
-    """What the scheduler must know of one exchange: the number of groups."""
+    """What the scheduler needs for one exchange: the number of groups."""
 
     num_groups: int
 
@@ -76,7 +76,7 @@ class SortSpec(ShuffleSpec[int]):
         yield from range(self.num_groups)
 
     def pick_worker(self, partition: int, workers: Sequence[str]) -> str:
-        """Give neighbouring groups to the same worker, so that what a chunk sends to a worker is one slice of it."""
+        """Give neighbouring groups to the same worker, so that a chunk sends one contiguous slice to each worker."""
         return workers[len(workers) * partition // self.num_groups]
 
     def create_run_on_worker(
@@ -128,30 +128,30 @@ class SortRun(ShuffleRun[int, CutRun]):
             groups_of[address].append(group)
         self.ranges_of = {address: neighbours(groups) for address, groups in groups_of.items()}
 
-    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, Shard]:
+    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, WorkerShard]:
         packer = RunPacker(partition_id, data)
-        slabs_for = {
-            address: [slab for groups in ranges if (slab := packer.slab(groups))]
+        batches_for = {
+            address: [batch for groups in ranges if (batch := packer.batch(groups))]
             for address, ranges in self.ranges_of.items()
         }
-        return {address: (partition_id, slabs) for address, slabs in slabs_for.items() if slabs}
+        return {address: (partition_id, batches) for address, batches in batches_for.items() if batches}
 
-    async def send(self, address: str, shards: list[Shard]) -> OKMessage | ErrorMessage:
-        """Send shards to a worker; its own, without serialising them and going through a socket."""
+    async def send(self, address: str, shards: list[WorkerShard]) -> OKMessage | ErrorMessage:
+        """Send shards to a worker; shards for this worker skip serialisation and the socket."""
         if address == self.local_address:
             return await self.receive(shards)
         return await super().send(address, shards)
 
-    async def _receive(self, data: list[Shard]) -> None:
+    async def _receive(self, data: list[WorkerShard]) -> None:
         self.raise_if_closed()
-        for chunk, slabs in data:
-            # A message that was sent again after a lost reply, or a transfer task that ran twice, comes twice.
+        for chunk, batches in data:
+            # A message is repeated if its reply is lost, or if a transfer task runs twice.
             if chunk in self.received:
                 continue
             self.received.add(chunk)
-            for slab in slabs:
-                self.total_recvd += len(slab[2])
-                for group, record in split_slab(slab):
+            for batch in batches:
+                self.total_recvd += len(batch[2])
+                for group, record in split_batch(batch):
                     self._pending[group].append(record)
                     self._pending_bytes += len(record)
         if self._pending_bytes >= PENDING_BYTES:
@@ -160,15 +160,15 @@ class SortRun(ShuffleRun[int, CutRun]):
     async def _write_pending(self) -> None:
         records, self._pending, self._pending_bytes = self._pending, defaultdict(list), 0
         try:
-            # The files take `bytes` as they are; anything else would be pickled.
+            # The disk buffer writes `bytes` unchanged and pickles anything else.
             await self._write_to_disk({(group,): b"".join(parts) for group, parts in records.items()})
         except Exception as error:
             self._exception = error
             raise
 
     async def flush_receive(self) -> None:
-        """Write what has not been written, and wait for it: no more will come."""
-        # The first call closes the buffer that writes to disk, so no other may pass while it still writes.
+        """Write all pending records and wait: no more will arrive."""
+        # The first call closes the disk buffer, so no other call may overtake a write in progress.
         async with self._flushing:
             if self._pending:
                 await self._write_pending()
@@ -178,19 +178,19 @@ class SortRun(ShuffleRun[int, CutRun]):
         try:
             file: BinaryIO = self._read_from_disk((partition_id,))  # type: ignore[assignment]
             return file
-        except DataUnavailable:  # no chunk has sent a record
+        except DataUnavailable:  # no chunk sent a record
             return None
 
     def read(self, path: Path) -> tuple[BinaryIO, int]:
-        """Open a group's file. It stays readable if the exchange is closed, and its files removed, meanwhile."""
+        """Open a group's file. It stays readable if the exchange is closed and its files are removed."""
         return path.open("rb", buffering=READ_BYTES), path.stat().st_size
 
     def deserialize(self, buffer: Any) -> Any:
-        """Leave a shard in memory as it is (only used without disk)."""
+        """Return a shard unchanged (used only without disk)."""
         return buffer
 
     def validate_data(self, data: Any) -> None:
-        """Refuse what is not a run of NumPy arrays."""
+        """Refuse anything but runs of NumPy arrays."""
         if not isinstance(data, CutRun) or not all(isinstance(array, np.ndarray) for array in data.run.arrays):
             raise TypeError(
                 "the P2P exchange carries runs of NumPy arrays only: for CuPy arrays choose exchange='tasks'"
@@ -212,19 +212,19 @@ def neighbours(groups: Iterable[int]) -> list[range]:
 
 
 def send_run(shuffle_id: ShuffleId, chunk: int, run: CutRun) -> int:
-    """Hand a sorted chunk to the engine on this worker; gives the number of the attempt, for the barrier."""
+    """Pass a sorted chunk to the engine on this worker; returns the number of the attempt, for the barrier."""
     with handle_transfer_errors(shuffle_id):
         return get_worker_plugin().add_partition(run, partition_id=chunk, id=shuffle_id)
 
 
 def receive_group(shuffle_id: ShuffleId, group: int, run_id: int) -> BinaryIO | None:
-    """Open the file of a group, or have the task moved to the worker that has it (the engine raises for that)."""
+    """Open the file of a group; if another worker has it, the engine raises and moves the task there."""
     with handle_unpack_errors(shuffle_id):
         file: BinaryIO | None = get_worker_plugin().get_output_partition(shuffle_id, run_id, group)
         return file
 
 
-#: The methods that are called or overridden here, with the parameters that are used.
+#: Methods called or overridden here, with the parameters used.
 NEEDED: tuple[tuple[type, str, set[str]], ...] = (
     (ShuffleRun, "__init__", {"id", "run_id", "span_id", "local_address", "directory", "executor", "rpc", "loop"}),
     (ShuffleRun, "__init__", {"digest_metric", "scheduler", "memory_limiter_disk", "memory_limiter_comms", "disk"}),
@@ -253,7 +253,7 @@ NEEDED: tuple[tuple[type, str, set[str]], ...] = (
 
 
 def mismatch() -> str | None:
-    """Compare the engine with what this file needs of it; gives the first difference, or None."""
+    """The first difference between the engine and what this file needs of it, or None."""
     for owner, name, parameters in NEEDED:
         method = getattr(owner, name, None)
         if method is None:

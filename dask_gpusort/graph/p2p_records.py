@@ -1,22 +1,22 @@
-"""Records: how pieces of runs look on the wire and on disk.
+"""Records: the form of pieces in messages and on disk.
 
-A piece is what one chunk has for one group. It is written once, by the task that cuts the run, and the same bytes
-travel and lie on disk; the workers between only copy them::
+A piece is what one chunk has for one group. The task that cuts the run writes it once; the workers in between copy the
+same bytes::
 
-    run c, cut at offsets[c]          slab of (c, worker)                   file of group g on its worker
+    run c, cut at offsets[c]          batch of (c, worker)                  file of group g on its worker
     |g0 |g1   |g2|g3    |      ->     [record c,g2][record c,g3]     ->     [record c,g3][record 7,g3][record 2,g3]...
                                       sizes of both, first group            in order of arrival
 
     record = head | layout | keys | values[0] | ... | pickle
-             head    chunk, its start in the input, keys in the piece, bytes of layout, bytes of the arrays of fixed
-                     width, bytes of pickle: 6 x int64
+             head    chunk, its start in the input, keys in the piece, bytes of layout, bytes of the fixed-width arrays,
+                     bytes of pickle: 6 x int64
              layout  dtypes and row shapes, pickled once a chunk
-             keys, values   the arrays of fixed width, as they lie in memory
+             keys, values   the fixed-width arrays, as in memory
              pickle  the arrays of Python objects and of variable-width strings, empty if there are none
 
-A group's file is read twice, the heads alone first. They say how long each piece is, so that the group is read into one
-array for its keys and one for each of its values, every piece at its place in chunk order, and joining the pieces
-afterwards needs no copy (`Run.concat` with ``copy=None``).
+A group's file is read twice, first the heads alone. They give the length of each piece, so that the group is read into
+one array for its keys and one for each of its values, every piece at its offset in chunk order, and concatenating the
+pieces afterwards copies nothing (`Run.concat` with ``copy=None``).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _REMEDY = (
 )
 
 
-class Slab(NamedTuple):
-    """All records of one chunk for neighbouring groups. Bare numbers are Python ints, as distributed requires."""
+class RecordBatch(NamedTuple):
+    """All records of one chunk for neighbouring groups. Plain numbers are Python ints, as distributed requires."""
 
     #: Group of the first record.
     first_group: int
@@ -76,7 +76,7 @@ class RunPacker:
         self._fixed = _fixed_bytes(run)
         self._objects = [array for array in run.arrays if not is_fixed_width(array.dtype)]
 
-    def slab(self, groups: range) -> Slab | None:
+    def batch(self, groups: range) -> RecordBatch | None:
         """Pack the pieces for neighbouring groups.
 
         Parameters
@@ -86,9 +86,9 @@ class RunPacker:
 
         Returns
         -------
-        Slab or None
-            None if the chunk has no record for any of the groups. Chunk 0 has one for every group, empty or not, so
-            that each group knows the dtypes.
+        RecordBatch or None
+            None if the chunk has no record for these groups. Chunk 0 has a record for every group, so that each group
+            receives the dtypes.
         """
         frames: list[bytes | memoryview] = []
         sizes = []
@@ -101,7 +101,7 @@ class RunPacker:
             frames += record
         if not frames:
             return None
-        return Slab(groups.start, np.array(sizes, np.int64).tobytes(), b"".join(frames))
+        return RecordBatch(groups.start, np.array(sizes, np.int64).tobytes(), b"".join(frames))
 
     def _record(self, start: int, stop: int) -> list[bytes | memoryview]:
         objects = pickle.dumps([array[start:stop] for array in self._objects], protocol=5) if self._objects else b""
@@ -112,9 +112,9 @@ class RunPacker:
         return [head, self._layout, *fixed, objects]
 
 
-def split_slab(slab: Slab) -> Iterator[tuple[int, memoryview]]:
-    """Yield the group and the record of every piece in a slab (which may have travelled as a plain tuple)."""
-    first_group, sizes, records = slab
+def split_batch(batch: RecordBatch) -> Iterator[tuple[int, memoryview]]:
+    """Yield the group and the record of every piece in a batch (which arrives as a plain tuple)."""
+    first_group, sizes, records = batch
     ends = accumulate(np.frombuffer(sizes, np.int64).tolist(), initial=0)
     data = memoryview(records)
     for group, (start, end) in enumerate(pairwise(ends), first_group):
@@ -123,7 +123,7 @@ def split_slab(slab: Slab) -> Iterator[tuple[int, memoryview]]:
 
 
 class _Head(NamedTuple):
-    """Head of a record, and where in the file the record goes on."""
+    """Head of a record, and the file offset behind the head."""
 
     chunk: int
     start: int
@@ -131,7 +131,7 @@ class _Head(NamedTuple):
     layout: int
     fixed: int
     pickled: int
-    place: int
+    offset: int
 
 
 def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
@@ -140,7 +140,7 @@ def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
     Parameters
     ----------
     file : binary file or None
-        Records in any order; None if no record has come.
+        Records in any order; None if no record arrived.
     group : int
         Number of the group, for the messages.
     expected : int
@@ -149,13 +149,13 @@ def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
     Returns
     -------
     list of Piece
-        Those that have keys, in chunk order, views that lie end to end in memory; if none has, one empty run of the
+        Non-empty pieces in chunk order, views that are end to end in memory; if there are none, one empty run of the
         right dtypes.
 
     Raises
     ------
     RuntimeError
-        If a piece is lost, or came twice.
+        If a piece is lost, or arrived twice.
     """
     name = f"group {group} of the exchange"
     reader = None if file is None else _GroupReader(file, name)
@@ -167,13 +167,13 @@ def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
 
 
 class _GroupReader:
-    """Reads the records of one group into memory for the whole of it."""
+    """Reads the records of one group into one array a column."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
 
     def heads(self) -> list[_Head]:
-        """Heads of all records, as they lie in the file."""
+        """Heads of all records, in file order."""
         found: dict[int, _Head] = {}
         while packed := self._file.read(_HEAD.size):
             self._check_read(len(packed), _HEAD.size)
@@ -185,69 +185,69 @@ class _GroupReader:
         return list(found.values())
 
     def pieces(self, heads: Sequence[_Head]) -> list[Piece]:
-        """Read the records, each to its place in chunk order."""
+        """Read the records, each to its offset in chunk order."""
         ordered = sorted(heads)
         ends = accumulate((head.keys for head in ordered), initial=0)
-        rooms = {head: slice(*end) for head, end in zip(ordered, pairwise(ends), strict=True)}
-        layout = self._read(heads[0].place, heads[0].layout)
+        rows_of = {head: slice(*end) for head, end in zip(ordered, pairwise(ends), strict=True)}
+        layout = self._read(heads[0].offset, heads[0].layout)
         whole = _empty_run(layout, sum(head.keys for head in heads))
         columns = _fixed_bytes(whole)
         runs: dict[_Head, Run] = {}
-        # In the order of the file, which is then read from its beginning to its end.
+        # In file order, so that the file is read sequentially.
         for head in heads:
-            room = rooms[head]
-            own = self._read(head.place, head.layout)
+            rows = rows_of[head]
+            own = self._read(head.offset, head.layout)
             if own == layout and not head.pickled:
-                self._fill(columns, room)
-                runs[head] = whole[room]
+                self._fill(columns, rows)
+                runs[head] = whole[rows]
             else:
-                runs[head] = self._read_apart(own, head)
+                runs[head] = self._read_separately(own, head)
         return [(head.start, runs[head]) for head in ordered if head.keys] or [(0, whole)]
 
-    def _read_apart(self, layout: bytes, head: _Head) -> Run:
-        """A piece that cannot lie with the others: a pickled one, or that of a chunk with strings of another width."""
-        room = _empty_run(layout, head.keys)
-        self._fill(_fixed_bytes(room), slice(0, head.keys))
-        objects = self._read(head.place + head.layout + head.fixed, head.pickled)
-        return _with_objects(room, objects) if objects else room
+    def _read_separately(self, layout: bytes, head: _Head) -> Run:
+        """A piece in its own arrays: a pickled one, or one with strings of another width."""
+        run = _empty_run(layout, head.keys)
+        self._fill(_fixed_bytes(run), slice(0, head.keys))
+        objects = self._read(head.offset + head.layout + head.fixed, head.pickled)
+        return _with_objects(run, objects) if objects else run
 
-    def _read(self, place: int, size: int) -> bytes:
-        self._file.seek(place)
+    def _read(self, offset: int, size: int) -> bytes:
+        self._file.seek(offset)
         data = self._file.read(size)
         self._check_read(len(data), size)
         return data
 
     def _fill(self, columns: list[tuple[memoryview, int]], rows: slice) -> None:
         for data, width in columns:
-            room = data[rows.start * width : rows.stop * width]
-            self._check_read(self._file.readinto(room), len(room))  # type: ignore[attr-defined]
+            target = data[rows.start * width : rows.stop * width]
+            self._check_read(self._file.readinto(target), len(target))  # type: ignore[attr-defined]
 
     def _check_read(self, got: int, wanted: int) -> None:
         if got != wanted:
             raise RuntimeError(f"a file of {self._name} ends inside a record. {_REMEDY}")
 
 
-def _with_objects(room: Run, pickled: bytes) -> Run:
-    """Put the arrays that were pickled into the places of a run that are theirs."""
+def _with_objects(run: Run, pickled: bytes) -> Run:
+    """A run with its arrays of variable width taken from the pickle."""
     objects = iter(pickle.loads(pickled))
-    keys, *values = (array if is_fixed_width(array.dtype) else next(objects) for array in room.arrays)
+    keys, *values = (array if is_fixed_width(array.dtype) else next(objects) for array in run.arrays)
     return Run(keys, tuple(values))
 
 
-@lru_cache(maxsize=64)  # all chunks of an exchange share one layout, save strings of several widths
+@lru_cache(maxsize=64)  # chunks share a layout, unless strings differ in width
 def _columns(layout: bytes) -> tuple[Column, ...]:
     columns: tuple[Column, ...] = pickle.loads(layout)
     return columns
 
 
 def _empty_run(layout: bytes, keys: int) -> Run:
-    """Memory for a number of keys."""
+    """A run of uninitialised arrays."""
     first, *others = (np.empty((keys, *shape), dtype) for dtype, shape in _columns(layout))
     return Run(first, tuple(others))
 
 
 def _fixed_bytes(run: Run) -> list[tuple[memoryview, int]]:
-    """Give the bytes, and the bytes of a row, of each array of fixed width."""
+    """Bytes, and bytes of a row, of each fixed-width array."""
     return [
         (byte_view(array).data, array.dtype.itemsize * prod(array.shape[1:]))
         for array in run.arrays

@@ -1,4 +1,4 @@
-"""What the tasks of one sort are made from, whichever of Dask's array classes holds them."""
+"""The recipe of one sort: all that its tasks are made from, for either of Dask's array classes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from dask.typing import Key
 
 from ..plan import Plan
 from .cuts import find_cuts
-from .device_exchange import exchange_slabs, finish_chunks
+from .device_exchange import direct_outputs, exchange_on_devices
 from .exchange import exchange
 from .finish import Finish, output_chunks
-from .local_sort import local_sorts, sorted_chunks, source_places
+from .local_sort import chunk_origins, local_sorts, sorted_chunks
 
 Chunks = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the tasks of one sort are made from.
+    """All that the tasks of one sort are made from.
 
     Attributes
     ----------
     plan : Plan
     with_keys, with_positions : bool
-        What the finished groups hold, beside the companions.
+        Whether the finished groups hold keys, and positions, besides the companions.
     names : tuple of str
-        The input arrays, keys first; all chunked alike along their first dimension, and not along others.
+        Names of the input arrays, keys first; all with the same chunks along the first dimension, and one along others.
     extra_dims : tuple of int
-        Dimensions of each input behind the first.
+        Dimensions of each input after the first.
     presorted : tuple of (number, chunks)
-        If the chunks are sorted already, the user's arrays that they come from; else empty.
+        For presorted chunks, how many come from each of the user's arrays; else empty.
     """
 
     plan: Plan
@@ -51,12 +51,12 @@ class Recipe:
 
     @property
     def finish(self) -> Finish:
-        """What finishes a group."""
+        """The function that finishes a group."""
         return Finish(self.plan.order, self.with_keys, self.with_positions)
 
     @property
     def direct(self) -> dict[int, int]:
-        """Groups that are an output chunk of the only output, and which."""
+        """Groups that are one chunk of the only output, and the number of that chunk."""
         return self.plan.whole_chunks if len(self.names) == 1 else {}
 
     def stages(self) -> dict[Key, Task]:
@@ -67,8 +67,8 @@ class Recipe:
             for chunk in range(len(plan.sizes))
         ]
         if plan.exchange == "device":
-            places = source_places(self.presorted)
-            return exchange_slabs(token, plan, sources, self.finish, self.direct, places)
+            origins = chunk_origins(self.presorted)
+            return exchange_on_devices(token, plan, sources, self.finish, self.direct, origins)
         if self.presorted:
             sorts = sorted_chunks(token, plan.order, sources, self.presorted)
         else:
@@ -83,17 +83,17 @@ class Recipe:
         cuts = (f"sort-scan-{self.token}", self.plan.rounds)
         tasks = output_chunks(name, self.plan, groups, cuts, which, extra_dims)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
-        return {**tasks, **finish_chunks(keys, self.token, self.plan, self.finish)}
+        return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 
 
 @dataclass(frozen=True)
 class Output:
-    """One output array: an empty array of its type and dtype, and its chunks behind the sorted dimension."""
+    """One output array: an empty array of its type and dtype, and its chunks in the dimensions after the sorted one."""
 
     meta: Any
     trailing: Chunks = ()
 
 
 def rename(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """The same recipe for inputs of other names, as the optimiser of query planning gives them."""
+    """The same recipe for renamed inputs: the optimiser of query planning renames them."""
     return replace(recipe, names=tuple(names))

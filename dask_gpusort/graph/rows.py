@@ -1,10 +1,10 @@
 """Sorts along one axis of arrays of several dimensions: many sorts of rows.
 
-Chosen by where a row lies::
+The strategy depends on the chunks of a row::
 
-    in one chunk                    sort the rows of each chunk                              no exchange
-    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back       Dask's rechunk
-    in several, too long for one    one global sort a row                                    the sort's own exchange
+    "whole"      in one chunk                    sort the rows of each chunk                          no exchange
+    "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
+    "global"     in several, too long for one    one global sort a row                                our exchange
 """
 
 from __future__ import annotations
@@ -13,24 +13,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
-from dask.utils import parse_bytes
 
 from ..chunk import complete, ops_for
 from ..order import Order
 from .composite_keys import Keys
 from .global_sort import Request, global_sort
 from .input_checks import checked_chunk, wrong_size
-
-#: As a threshold of Dask's rechunk: how much larger than its chunks' number a graph may be without steps in between.
-ONE_STEP = 1 << 40
+from .rechunk import chunk_limit, rechunk, rechunk_checked
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
-    """Refuse a chunk whose rows are not as long as the array says, where it says so."""
+    """Refuse a chunk whose rows differ from the array's length, if that is known."""
     if block.shape[axis] != length and not math.isnan(length):
         raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
 
@@ -50,13 +46,13 @@ def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
 
 
 def take_block(block: Any, indices: Any, axis: int) -> Any:
-    """Task: rows of one chunk in the order of indices."""
+    """Task: rows of one chunk, reordered by indices."""
     checked_chunk(block, None)
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
-def way_of(keys: Keys, axis: int) -> str:
-    """How an axis is sorted: "whole", "rechunk" or "global" (see the module's drawing)."""
+def row_strategy(keys: Keys, axis: int) -> str:
+    """The strategy for an axis: "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
     if array.numblocks[axis] == 1:
         return "whole"
@@ -64,17 +60,10 @@ def way_of(keys: Keys, axis: int) -> str:
     if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
         if math.isnan(length):
             raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
-        # Rows that nobody has counted cannot be sorted one by one.
+        # An unknown number of rows cannot be sorted one by one.
         return "rechunk"
     row_bytes = length * keys.order.transit_dtype.itemsize
     return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
-
-
-def chunk_limit(keys: Any) -> float:
-    """Bytes that a chunk of whole rows may have: what Dask aims at, or what the largest chunk has already."""
-    aimed = parse_bytes(dask.config.get("array.chunk-size"))
-    largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
-    return aimed if math.isnan(largest) else max(aimed, largest)
 
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
@@ -89,19 +78,19 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     axis : int
         Not negative.
     chunks : tuple of tuples
-        Of the outputs.
+        Chunks of the outputs.
 
     Returns
     -------
     tuple of dask arrays
         As `global_sort`.
     """
-    way = way_of(keys, axis)
+    strategy = row_strategy(keys, axis)
     array = keys.array
-    if way == "global":
+    if strategy == "global":
         found = _row_by_row(request, array, values, axis)
     else:
-        if way == "rechunk":
+        if strategy == "rechunk":
             whole = _whole_rows(keys, values, axis)
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
@@ -109,37 +98,18 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
 
 
 def _same(chunks: Any, others: Any) -> bool:
-    # An unknown size is nan, which is not equal to itself.
+    # Unknown sizes are nan, which differs from itself.
     return len(chunks) == len(others) and all(
         np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
     )
 
 
-def rechunk(array: Any, chunks: Any) -> Any:
-    """Rechunk what the user gave, once its chunks are found to be what it says: joined, they no longer tell."""
-    asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
-    if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
-        return array
-    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks)
-
-
-def rechunk_checked(array: Any, chunks: Any) -> Any:
-    """Rechunk what is what it says; in one step if there are empty chunks, from which Dask cannot plan several."""
-    if array.dtype.itemsize == 0:
-        # Dask plans by the bytes of an item, and divides by them: say one, and take it back.
-        said = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))
-        return rechunk_checked(said, chunks).map_blocks(checked_chunk, None, meta=array._meta)
-    new = chunks.values() if isinstance(chunks, dict) else chunks
-    empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
-    return array.rechunk(chunks, threshold=ONE_STEP if empty else None)
-
-
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
-    """Chunks, for `rechunk`, in which an axis is whole and others are cut to keep chunks within the limit."""
+    """Chunks, for `rechunk`, with a whole axis and others divided to keep chunks within the limit."""
     array = keys.template
     if array.size == 0 or any(map(math.isnan, array.shape)):
         return {axis: -1}
-    # Dask does not choose chunks of objects, whose size it cannot know: their references stand for them.
+    # Dask cannot choose chunks of objects, whose size it does not know: the size of their references is used.
     item = max(1, keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values))
     spec = tuple(-1 if dim == axis else "auto" for dim in range(array.ndim))
     limit = int(chunk_limit(keys.array))
@@ -175,12 +145,12 @@ def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -
 
 
 def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Sort along the last axis: row by row for one dimension, else for each index of the first."""
+    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
     keys, *values = arrays
     if keys.ndim == 1 + bool(request.order.words):
         return global_sort(request, keys, values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
-    # Dask stacks arrays of a swapped byte order, or of padded records, into the native or packed dtype.
+    # Stacking makes swapped byte orders native and padded records packed.
     return tuple(
         da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
         for column in zip(*parts, strict=True)

@@ -1,4 +1,4 @@
-"""Who will run the graph: the scheduler in use, its threads and their memory."""
+"""The scheduler in use, its threads and their memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Kind = Literal["threads", "processes", "distributed"]
 
 
 def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
-    """Kind of the scheduler that would compute an array now, and the distributed client if that is it."""
+    """Kind of the scheduler that would compute an array now, and its client if it is distributed."""
     try:
         get = get_scheduler(collections=[array])
     except RuntimeError:
-        # Dask refuses to compute with an asynchronous client, which computes what is given to it all the same.
+        # Dask refuses to compute with an asynchronous client, which can still compute graphs passed to it.
         client = _asynchronous_client()
         if client is None:
             raise
@@ -46,13 +46,13 @@ def _asynchronous_client() -> Any:
 
 
 def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
-    """Threads of the scheduler in use and memory for each, or its GPUs."""
+    """Threads of the scheduler in use, or its GPUs, and the memory of each."""
     devices = library == "cupy"
     if kind != "distributed":
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT, devices=devices)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
     if devices:
-        # What the workers report through NVML; where that does not work, GPUs are taken to be like those seen here.
+        # Workers report this through NVML. If they do not, their GPUs are assumed to be like those of this process.
         sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
         memory = min(sizes, default=0) or own_device_memory()
         return Workers(threads=len(workers) or CPU_COUNT, memory=memory, devices=True)
@@ -61,27 +61,27 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
 
 
-@functools.cache  # the driver takes milliseconds to tell
+@functools.cache  # a call to the driver takes milliseconds
 def own_device_memory() -> int | None:
-    """Bytes of the smallest GPU that this process sees; None where it sees none."""
+    """Bytes of the smallest GPU visible to this process; None without a GPU."""
     try:
         runtime = import_module("cupy").cuda.runtime
         return min(runtime.getDeviceProperties(i)["totalGlobalMem"] for i in range(runtime.getDeviceCount()))
-    except Exception:  # whatever CuPy says of a missing driver or library
+    except Exception:  # CuPy raises various errors for a missing driver or library
         return None
 
 
-def places_of(client: Any, array: Any) -> list[str | None]:
-    """The worker that holds each chunk of an array along its first dimension; empty where none is computed.
+def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
+    """The worker that holds each chunk of an array along its first dimension; empty if no chunk is computed yet.
 
-    Asks the scheduler, which computes nothing.
+    Queries the scheduler without computing anything.
     """
     if client is None or client.asynchronous or array.numblocks[0] < 2:
         return []
     keys = [(array.name, chunk) + (0,) * (array.ndim - 1) for chunk in range(array.numblocks[0])]
     held = client.sync(client.scheduler.who_has, keys=keys)
-    places = [next(iter(held.get(key) or ()), None) for key in keys]
-    return places if any(places) else []
+    workers = [next(iter(held.get(key) or ()), None) for key in keys]
+    return workers if any(workers) else []
 
 
 def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
@@ -96,7 +96,7 @@ def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
     Raises
     ------
     ValueError
-        If the engine is asked for where it cannot run.
+        If "p2p" is asked for and the engine cannot run.
     """
     if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
         reason = _p2p_unavailable(kind, library)
@@ -119,7 +119,7 @@ def _p2p_unavailable(kind: Kind, library: str) -> str | None:
         return "moves NumPy chunks alone"
     if importlib.util.find_spec("distributed") is None:
         return "needs the distributed package"
-    # distributed is only imported by those who use it.
+    # Imported here, because it imports distributed.
     from .p2p import unavailable
 
     reason = unavailable()

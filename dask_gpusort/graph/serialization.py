@@ -1,11 +1,11 @@
-"""How runs of CuPy arrays travel between workers: as device frames, never pickled through the host.
+"""Serialisation of runs of CuPy arrays between workers, as device frames instead of pickles on the host.
 
 Distributed picks a serialiser by the type of a task's result. Over UCX it tries "cuda" first, whose frames are device
-buffers that go from GPU to GPU; over TCP, and for a spill to host memory, "dask", whose frames are host buffers; then
-pickle. Runs of NumPy arrays decline both and are pickled, out of band and without a copy (see `chunk.run`).
+buffers that travel from GPU to GPU; over TCP, and for spills to host memory, "dask", whose frames are host buffers;
+then pickle. Runs of NumPy arrays decline both and are pickled, out of band and without a copy (see `chunk.run`).
 
-Registering needs distributed, which those who sort on threads do without. So it is done as soon as both are there: in
-a worker before the first run can arrive, since the task that asks for it is unpickled first and imports this package.
+Registration needs distributed, which sorts on threads do not. It happens as soon as both are imported. A worker
+registers before its first run can arrive: the task that needs the run is unpickled first, and imports this package.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import numpy as np
 from ..chunk import library_of
 from ..chunk.run import Run
 
-#: Header and frames, as distributed has them.
+#: Header and frames, as in distributed.
 Message = tuple[dict[str, Any], list[Any]]
 
 
 class Travelling(NamedTuple):
-    """How objects of one class are taken apart into arrays and put together again.
+    """How objects of one class are split into arrays and rebuilt.
 
     Attributes
     ----------
     take_apart : callable(object)
-        What pickle keeps, and the arrays.
-    put_together : callable(what pickle kept, arrays)
-        The object.
+        Gives the pickled part and the arrays.
+    put_together : callable(pickled part, arrays)
+        Gives the object.
     """
 
     take_apart: Callable[[Any], tuple[Any, Sequence[Any]]]
@@ -45,13 +45,13 @@ _known_to_distributed: set[type] = set()
 
 
 def travels(cls: type, take_apart: Callable[[Any], Any], put_together: Callable[[Any, Sequence[Any]], Any]) -> None:
-    """Make a class known, to distributed too if it is there."""
+    """Add a class, and register it with distributed if that is imported."""
     _CLASSES[cls] = Travelling(take_apart, put_together)
     register()
 
 
 def register() -> None:
-    """Tell distributed, and dask-cuda, about the classes, if they are imported. Cheap when there is nothing to do."""
+    """Register the classes with distributed and dask-cuda, if imported. Cheap if there is nothing to do."""
     if "distributed" not in sys.modules or len(_known_to_distributed) == len(_CLASSES):
         return
     cuda = import_module("distributed.protocol.cuda")
@@ -62,39 +62,39 @@ def register() -> None:
         host.dask_serialize.register(cls)(to_host_frames)
         host.dask_deserialize.register(cls)(_Loader(cls))
         if "dask_cuda" in sys.modules:
-            # Without it results of these classes would never be spilled from the device.
-            import_module("dask_cuda.is_device_object").is_device_object.register(cls)(lies_on_device)
+            # Otherwise dask-cuda never spills results of these classes from the device.
+            import_module("dask_cuda.is_device_object").is_device_object.register(cls)(is_on_device)
         _known_to_distributed.add(cls)
 
 
-def lies_on_device(value: Any) -> bool:
+def is_on_device(value: Any) -> bool:
     """Whether an object of one of the classes holds CuPy arrays."""
     _, arrays = _CLASSES[type(value)].take_apart(value)
     return any(library_of(array) == "cupy" for array in arrays)
 
 
 def to_device_frames(value: Any) -> Message:
-    """Serialise an object of one of the classes: its arrays as they lie on the device."""
+    """Serialise an object of one of the classes, its arrays as device buffers."""
     return _serialize(value, "as_buffer")
 
 
 def to_host_frames(value: Any) -> Message:
-    """Serialise an object of one of the classes: its arrays copied from the device."""
+    """Serialise an object of one of the classes, its arrays copied to the host."""
     return _serialize(value, "as_host_buffer")
 
 
 def _serialize(value: Any, convert: str) -> Message:
     kept, arrays = _CLASSES[type(value)].take_apart(value)
     if not arrays or any(library_of(array) != "cupy" for array in arrays):
-        raise NotImplementedError(f"arrays of {type(value).__name__} lie on the host: the next serialiser takes them")
+        raise NotImplementedError(f"arrays of {type(value).__name__} are on the host: the next serialiser takes them")
     layout = tuple((array.dtype.str, tuple(map(int, array.shape))) for array in arrays)
     to_frame = getattr(_buffers(), convert)
-    # An empty frame would need a buffer that no device gives.
+    # Empty arrays have no frame: a device has no empty buffer.
     return {"kept": pickle.dumps(kept), "layout": layout}, [to_frame(array) for array in arrays if array.nbytes]
 
 
 class _Loader:
-    """Puts objects of one class together from a header and frames of the device or the host."""
+    """Rebuilds objects of one class from a header and frames of the device or the host."""
 
     def __init__(self, cls: type):
         self.cls = cls
@@ -110,7 +110,7 @@ class _Loader:
 
 
 def _buffers() -> Any:
-    # CuPy is only there where its arrays are.
+    # Imported here, because it imports CuPy.
     return import_module("dask_gpusort.chunk.cupy_buffers")
 
 

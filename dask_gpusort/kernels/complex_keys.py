@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import DeviceKey, device_key
-from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.array_checks import check_array, check_indexable, check_side, prepare_out
 from .launch.launch import Launch
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
@@ -24,7 +24,7 @@ from .wide.columns import (
     word_dtype,
 )
 from .wide.tie_groups import TieResolver, break_ties
-from .wide.word_sort import argsort_columns, check_side
+from .wide.word_sort import argsort_columns
 
 SOURCE = "wide/complex_keys.cu"
 COMPLEX_WORDS = 2

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import DeviceKey, device_key
-from .keys.elements import WIDTHS, Arrays, tied_elements
+from .keys.elements import Arrays, tied_elements
 from .keys.transform import decode, encode, gather, tie_ranges, value_type
 from .launch.array_checks import INDEX_LIMIT, check_algorithm, check_array, prepare_out
+from .launch.cxx_types import bytes_of_type
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .merging import merge_runs
@@ -174,7 +175,7 @@ def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, An
 
 def takes_values(key: DeviceKey, n: int, type_name: str, skewed: bool) -> bool:
     """Whether stable passes that move the values themselves take less time than to gather them by position."""
-    if key.has_ties or (key.itemsize, WIDTHS[type_name]) not in tuning.LSD:
+    if key.has_ties or (key.itemsize, bytes_of_type(type_name)) not in tuning.LSD:
         return False
     return skewed or (key.itemsize <= NARROW_BYTES and n >= tuning.LSD_PAIRS)
 

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from .buckets.histogram import count_fine
-from .keys.dtypes import RAW_TYPES, DeviceKey, device_key
+from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
 from .keys.transform import decode, encode, gather, tie_ranges
 from .launch.array_checks import ALGORITHMS, check_algorithm, check_array, prepare_out
+from .launch.cxx_types import type_of_bytes
 from .launch.launch import Launch
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .msd import msd
 from .pairs import argsort
-from .papers import count_scan_reorder, four_step, pair_arrays, split
+from .papers import count_scan_reorder, four_step, split
+from .papers.passes import KeyValueArrays
 from .policy import tuning
 from .policy.limits import count_bytes, needs_spare, shared_limit
 
@@ -75,7 +77,7 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
 @functools.cache
 def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
     """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
-    code_type, order = RAW_TYPES[key.itemsize], device_key(key.code_dtype).order if as_codes else key.order
+    code_type, order = type_of_bytes(key.itemsize), device_key(key.code_dtype).order if as_codes else key.order
     narrow = None
     if key.itemsize == WIDE_CODE and not key.has_ties:
         narrow = Elements(f"Narrowed<{key.order}>", f"Narrowed<{order}>", "u32")
@@ -117,7 +119,7 @@ def sort_keys(
         restore_ties(source, key, out, descending)
         return out
     if algorithm in PAPER_SORTS:
-        codes = pair_arrays.Columns(encode(keys, descending))
+        codes = KeyValueArrays(encode(keys, descending))
         PAPER_SORTS[algorithm](codes, codes)
         out[...] = decode(codes.keys, keys.dtype, descending)
     else:

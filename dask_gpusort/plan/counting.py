@@ -1,4 +1,4 @@
-"""How the cuts are counted: by what path, in how many rounds, with how many samples, up what tree."""
+"""How the cuts are counted: the path, the rounds, the samples in each, and the tree that adds summaries up."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from ..keys import code_dtype
 from ..order import Order
 from .terms import Path, Size
 
-#: Bytes of the table that one task of the counting may receive. The tree of counting is as deep as that needs.
+#: Most bytes of the table that one counting task may receive. This decides the depth of the counting tree.
 TABLE_BYTES = 64 << 20
-#: Bytes of an entry of the table beside its key: its bracket, two counts, and half of a digit's, of which there are
-#: fewer than half as many.
+#: Bytes of a table entry without its key: its bracket, two counts, and half a digit count, since there are fewer than
+#: half as many digits as entries.
 ENTRY_BYTES = 28
-#: Bytes of one cut of one chunk: where a group may begin and where the one before it may end.
+#: Bytes of one cut of one chunk: the first possible start of a group and the last possible end of the previous one.
 CUT_BYTES = 16
-#: Entries that an answer has beside its samples, for each group at most: the first and the last one of a bracket, and
-#: for about as many bytes where it begins and ends.
+#: Most entries of a summary beyond its samples, for each group: the first and the last of a bracket, and its start and
+#: stop, which take about as many bytes as one entry.
 ENDS_PER_GROUP = 3
-#: Answers that one task of the counting adds up. Wide enough that such tasks are few beside the chunks, narrow enough
-#: that each answer can be large: the fewer keys it leaves in question, the fewer rounds and the less is sent twice.
+#: Summaries that one counting task adds up. A large fan-in needs few such tasks; a small one allows large summaries,
+#: which leave fewer keys unresolved, so fewer rounds are needed and fewer keys are sent twice.
 FAN_IN = 32
-#: Samples for each group that an answer has at least: of the keys, no more than a quarter is then left in question by
-#: the chunks' samples, and another by what the tree drops.
+#: Fewest samples for each group in a summary: the chunks' samples then leave at most a quarter of the keys unresolved,
+#: and the entries that the tree drops another quarter.
 LEAST_SAMPLES_PER_GROUP = 8
-#: Of the keys, what may be left in question and is sent to two groups. Less would take a round more, which costs a task
-#: for each chunk.
-MOST_IN_QUESTION = 1 / 3
-#: Keys of a chunk whose size is not known, for a guess at how many of them to ask for.
+#: Most unresolved keys, as a share of all: they are sent to two groups. A smaller limit would need another round, which
+#: costs a task for each chunk.
+MOST_UNRESOLVED = 1 / 3
+#: Assumed keys of a chunk of unknown size, to choose the number of samples.
 GUESSED_KEYS = 1 << 20
-#: Samples for each group and run in the device exchange: what the boundaries leave in question, and is sent twice, is
-#: then about a hundredth of the keys.
+#: Samples for each group and run in the device exchange: about a hundredth of the keys is then unresolved and sent
+#: twice.
 SAMPLES_PER_GROUP = 256
-#: Samples of all runs in the device exchange. More would take the host longer than the GPUs take for the keys.
+#: Most samples of all runs together in the device exchange. With more, the host would take longer than the GPUs.
 DEVICE_SAMPLES = 1 << 17
 
 
 def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """For each level the ranges of chunks, then of tasks of the level before, that a task adds up.
+    """For each level, the range of chunks, or of tasks one level below, that each task adds up.
 
     The last level is one task.
     """
@@ -51,7 +51,13 @@ def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], 
 
 
 def choose_path(order: Order, method: str) -> Path:
-    """The path for a dtype: digits where a key is an unsigned integer of up to 64 bits, else ranks of samples."""
+    """The path for an order: digits if keys have codes of up to 64 bits, else ranks of samples.
+
+    Raises
+    ------
+    TypeError
+        If ``method="radix"`` is asked for keys without codes.
+    """
     if method == "merge" or (method == "auto" and not order.coded):
         return "merge"
     if not order.coded:
@@ -64,7 +70,7 @@ def choose_path(order: Order, method: str) -> Path:
 
 
 def choose_radix_bits(order: Order, path: Path, samples: int) -> int:
-    """Width of the digits counted in each chunk, of which there are fewer than samples; 0 on the merge path."""
+    """Bits of the digits counted in each chunk, so that digits are fewer than samples; 0 on the merge path."""
     code = code_dtype(order.dtype)
     if path == "merge" or code is None:
         return 0
@@ -72,10 +78,11 @@ def choose_radix_bits(order: Order, path: Path, samples: int) -> int:
 
 
 def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) -> int:
-    """Keys that a chunk answers with in one round.
+    """Samples in a chunk's summary in one round.
 
-    With s samples in each of P chunks, at most 2 G N / s of N keys are left in question (see `left_in_question`) and
-    sent twice. A sample is about four times the bytes of a key: both together are least where ``4 P s == 2 G N / s``.
+    With s samples in each of P chunks and G groups, at most 2 G N / s of N keys stay unresolved (see
+    `unresolved_share`) and are sent twice. A sample has about four times the bytes of a key, so the total is least
+    where ``4 P s == 2 G N / s``.
     """
     if num_groups == 1:
         return 1
@@ -85,36 +92,36 @@ def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) ->
 
 
 def choose_kept_samples(order: Order, num_chunks: int, num_groups: int, dropped: int) -> int:
-    """Entries that are kept of several chunks' answers: as many as the table has room for, beside the chunks' sizes.
+    """Entries that are kept when summaries are added up: as many as fit the table together with the chunks' sizes.
 
-    Of very many groups more are kept, or the rounds would not come to an end: for 64-bit keys in 100,000 chunks from
-    some 2,100 groups on.
+    For very many groups more are kept, because otherwise the rounds would not end: for 64-bit keys in 100,000 chunks
+    from about 2,100 groups on.
     """
-    room = (TABLE_BYTES - 8 * num_chunks) // FAN_IN // (order.transit_dtype.itemsize + ENTRY_BYTES)
-    return max(room - ENDS_PER_GROUP * num_groups, LEAST_SAMPLES_PER_GROUP * num_groups * max(dropped, 1))
+    capacity = (TABLE_BYTES - 8 * num_chunks) // FAN_IN // (order.transit_dtype.itemsize + ENTRY_BYTES)
+    return max(capacity - ENDS_PER_GROUP * num_groups, LEAST_SAMPLES_PER_GROUP * num_groups * max(dropped, 1))
 
 
-def left_in_question(num_groups: int, samples: int, kept_samples: int, dropped: int) -> float:
-    """Of the keys that a round asks about, how many it leaves in question at most, whatever the distribution.
+def unresolved_share(num_groups: int, samples: int, kept_samples: int, dropped: int) -> float:
+    """Largest share of the keys inside the brackets that one round leaves unresolved, for every distribution.
 
     Regular samples at distance d bound a rank to within d keys of each chunk on either side, so s of them leave 2 / s
-    of the keys in question at each boundary. Each of the levels of the tree that drop entries adds as much.
+    of the keys unresolved at each boundary. Each tree level that drops entries adds as much.
     """
     return 2 * num_groups * (1 / samples + dropped / kept_samples)
 
 
 def choose_device_samples(num_runs: int, num_groups: int) -> int:
-    """Keys that a run answers with in the device exchange."""
+    """Samples in a run's summary in the device exchange."""
     return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_runs))
 
 
-def choose_rounds(in_question: float) -> int:
-    """Rounds that bracket the cuts, until few keys are left in question.
+def choose_rounds(unresolved: float) -> int:
+    """Rounds that bracket the cuts, until few keys are unresolved.
 
-    Each leaves the same share of what it asks about. Keys that tie with an end of a bracket are asked about again, so
-    where they are most of the keys a further round may leave more.
+    Each round leaves the same share of the keys that it counts. Keys equal to an end of a bracket are counted again, so
+    if they are most of the keys a further round may leave more.
     """
     rounds = 1
-    while in_question**rounds > MOST_IN_QUESTION:
+    while unresolved**rounds > MOST_UNRESOLVED:
         rounds += 1
     return rounds

@@ -7,44 +7,54 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..plan import counting
-from .terms import Exchange, Size, Workers
+from .terms import Exchange, InputChunks, Size, Workers
 
-#: One group's keys on threads: large enough for a vectorised sort, small enough to stay near the cache.
+#: Bytes of one group's keys on threads: large enough for a vectorised sort, small enough for the cache.
 THREADS_GROUP_BYTES = 8 << 20
-#: One group's keys on a GPU: small arrays do not fill the device, and every task costs launches.
+#: Bytes of one group's keys on a GPU: smaller arrays do not fill the device, and every task costs kernel launches.
 DEVICE_GROUP_BYTES = 1 << 30
-#: Below this a group costs more in shards than it saves in memory.
+#: Smaller groups cost more in shards than they save in memory.
 SMALLEST_GROUP_BYTES = 4 << 20
-#: More groups than this only add slices; memory alone is a reason for more.
+#: More groups only add slices; only memory is a reason for more.
 MOST_GROUPS = 128
-#: Groups a thread, so that no thread waits long for the last group. 16, 32 and 64 groups on two threads of a cluster
-#: take the same time for 1,024 chunks, 128 take half as long again.
+#: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
+#: chunks, 16, 32 and 64 groups take the same time, 128 groups half as long again.
 GROUPS_PER_THREAD = 8
-#: Of a worker's memory, what one group's keys and values may take. While a group is finished, it is held up to three
-#: times (shards as read, joined, output chunks), by each thread of the worker, beside the shuffle's buffers.
+#: Share of a worker's memory that one group's keys and values may take. While each thread of the worker finishes a
+#: group, it holds the group up to three times (shards as read, concatenated, output chunks), besides shuffle buffers.
 GROUP_MEMORY_FRACTION = 1 / 10
-#: A GPU's keys above this are exchanged in two groups: the first is finished while the second arrives, and less memory
-#: is held twice. Below it the tasks cost more than is gained.
+#: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
+#: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
-#: Of a GPU's memory, what one group may take: it is held four times while it is finished (slabs, joined, sorted and the
-#: sort's scratch), beside slabs that wait and groups that are done.
+#: Share of a GPU's memory that one group may take: it is held four times while it is finished (shards, concatenated,
+#: sorted, and the sort's scratch), beside waiting shards and finished groups.
 DEVICE_GROUP_FRACTION = 1 / 16
-#: Of a GPU's memory, what the chunks may take that one task sorts. Larger ones hide the cost of a task.
+#: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
 DEVICE_BUNDLE_FRACTION = 1 / 32
-#: The same where the GPU's memory is not known.
+#: The same in bytes, if the GPU's memory is unknown.
 DEVICE_BUNDLE_BYTES = 4 << 30
-#: Of a GPU's memory, its share of the keys above which sorted chunks and finished groups are not held together: beside
-#: an input that is kept, three shares would be more than results may take before they are spilled.
-LEAST_APART_FRACTION = 1 / 5
-#: Above this they have to be: what cut chunks leave free are fragments, too small for a finished group, so that two
-#: shares and the last group must fit the pool. Counted with a best fit, 60 GB of 151 did, 65 did not.
-MOST_APART_FRACTION = 3 / 8
-#: Keys that are sorted as one run: with positions the kernels sort fewer than 2**32.
+#: A GPU's share of the keys, as a fraction of its memory, above which sorted chunks and finished groups do not coexist:
+#: with an input that is kept, three shares would exceed the limit above which results are spilled.
+LEAST_CUT_FIRST_FRACTION = 1 / 5
+#: Above this share both must coexist: freed chunks leave fragments too small for a group, so the pool must hold two
+#: shares and the last group (best-fit model, 151 GB: 60 GB fits, 65 GB does not).
+MOST_CUT_FIRST_FRACTION = 3 / 8
+#: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
+#: part, and their positions take 64 bits.
 MOST_RUN_KEYS = 1 << 31
 
 
 def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, workers: Workers) -> int:
-    """How many groups the keys are exchanged between."""
+    """Number of groups for an amount of keys.
+
+    Parameters
+    ----------
+    exchange : {"gather", "p2p", "tasks", "device"}
+    total_bytes : float
+        Bytes of all keys and companions.
+    num_chunks : int
+    workers : Workers
+    """
     if exchange == "device":
         share = total_bytes / workers.threads
         by_memory = total_bytes / (workers.memory * DEVICE_GROUP_FRACTION) if workers.memory else 1
@@ -54,7 +64,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, worker
     if exchange == "gather":
         wanted = total_bytes / THREADS_GROUP_BYTES
         least = GROUPS_PER_THREAD * workers.threads
-        # One task lists where all chunks are cut.
+        # One task holds the cuts of all chunks.
         most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_chunks) - 1)
         return int(max(1, min(max(wanted, least), most, total_bytes // SMALLEST_GROUP_BYTES)))
     by_memory = 1.0
@@ -64,33 +74,30 @@ def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, worker
     return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
 
 
-def bundle_chunks(
-    sizes: Sequence[Size], row_bytes: int, workers: Workers, places: Sequence[str | None]
-) -> tuple[tuple[int, ...], ...]:
-    """Input chunks that one task sorts together: those of one worker where that is known, else neighbours.
+def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> tuple[tuple[int, ...], ...]:
+    """Input chunks that one task sorts together: those of one worker if known, else neighbours.
 
     Parameters
     ----------
-    sizes : sequence of int
-        Keys in each input chunk, nan where unknown.
+    given : InputChunks
     row_bytes : int
+        Bytes of one key and its companions.
     workers : Workers
-    places : sequence of str or None
-        The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
 
     Returns
     -------
     tuple of tuples of int
         Every chunk once.
     """
+    sizes = given.sizes
     most = workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
     if any(map(math.isnan, sizes)):
         return tuple((chunk,) for chunk in range(len(sizes)))
-    if places and None not in places:
-        held: dict[str | None, list[int]] = {}
-        for chunk, place in enumerate(places):
-            held.setdefault(place, []).append(chunk)
-        return tuple(bundle for chunks in held.values() for bundle in _split(chunks, sizes, most / row_bytes))
+    if given.workers and None not in given.workers:
+        chunks_of: dict[str | None, list[int]] = {}
+        for chunk, worker in enumerate(given.workers):
+            chunks_of.setdefault(worker, []).append(chunk)
+        return tuple(bundle for chunks in chunks_of.values() for bundle in _split(chunks, sizes, most / row_bytes))
     total = sum(sizes)
     wanted = max(min(workers.threads, len(sizes)), math.ceil(total * row_bytes / most))
     bundles: dict[int, tuple[int, ...]] = {}
@@ -101,41 +108,41 @@ def bundle_chunks(
 
 
 def _split(chunks: Sequence[int], sizes: Sequence[Size], most: float) -> list[tuple[int, ...]]:
-    """Consecutive chunks of at most so many keys together, or one that has more."""
-    bundles: list[tuple[int, ...]] = []
+    """Chunk ranges of at most `most` keys; a larger chunk is a range alone."""
+    ranges: list[tuple[int, ...]] = []
     held = 0.0
     for chunk in chunks:
-        if bundles and held + sizes[chunk] <= most:
-            bundles[-1] += (chunk,)
+        if ranges and held + sizes[chunk] <= most:
+            ranges[-1] += (chunk,)
             held += sizes[chunk]
         else:
-            bundles.append((chunk,))
+            ranges.append((chunk,))
             held = sizes[chunk]
-    return bundles
+    return ranges
 
 
-def holds_apart(total_bytes: float, workers: Workers) -> bool:
-    """Whether all sorted chunks are cut up, and so are free, before the first group is finished on any GPU."""
+def needs_cut_first(total_bytes: float, workers: Workers) -> bool:
+    """Whether all sorted chunks must be cut, and so freed, before any group is finished."""
     if workers.memory is None:
         return False
     share = total_bytes / workers.threads / workers.memory
-    return LEAST_APART_FRACTION < share <= MOST_APART_FRACTION
+    return LEAST_CUT_FIRST_FRACTION < share <= MOST_CUT_FIRST_FRACTION
 
 
 def join_chunks(
-    bundles: Sequence[Sequence[int]], sizes: Sequence[Size], alike: bool
+    bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """Input chunks that are sorted as one run, which costs a copy and saves sorts, answers and pieces to merge.
+    """Chunk ranges that are sorted as one run: a copy more, and fewer sorts, summaries and pieces to merge.
 
     Parameters
     ----------
     bundles : sequence of sequences of int
-        Chunks that one task sorts, ascending in each.
+        The chunks of each sort task, ascending.
     sizes : sequence of int
         Keys in each chunk.
-    alike : bool
-        Whether nobody can tell equal keys apart, so that any chunks can be joined; else neighbours alone, in which
-        equal keys keep their order and positions count on.
+    interchangeable : bool
+        Whether equal keys are indistinguishable, so that any chunks can be joined. Otherwise only neighbours are
+        joined, so that equal keys keep their order and positions are consecutive.
 
     Returns
     -------
@@ -144,24 +151,24 @@ def join_chunks(
     sources : tuple of tuples of int
         The runs of each bundle.
     """
-    joined = [_stretches(bundle, sizes, alike) for bundle in bundles]
+    joined = [_chunk_ranges(bundle, sizes, interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
-    number = {run: place for place, run in enumerate(runs)}
+    number = {run: index for index, run in enumerate(runs)}
     return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)
 
 
-def _stretches(bundle: Sequence[int], sizes: Sequence[Size], alike: bool) -> list[tuple[int, ...]]:
-    stretches: list[tuple[int, ...]] = []
+def _chunk_ranges(bundle: Sequence[int], sizes: Sequence[Size], interchangeable: bool) -> list[tuple[int, ...]]:
+    ranges: list[tuple[int, ...]] = []
     held = 0.0
     for chunk in bundle:
-        follows = bool(stretches) and (alike or stretches[-1][-1] + 1 == chunk)
+        follows = bool(ranges) and (interchangeable or ranges[-1][-1] + 1 == chunk)
         if follows and held + sizes[chunk] <= MOST_RUN_KEYS:
-            stretches[-1] += (chunk,)
+            ranges[-1] += (chunk,)
             held += sizes[chunk]
         else:
-            stretches.append((chunk,))
+            ranges.append((chunk,))
             held = sizes[chunk]
-    return stretches
+    return ranges
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
@@ -170,9 +177,9 @@ def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int,
     Parameters
     ----------
     chunks : sequence of int
-        Output chunk sizes; where any is nan they count as equal.
+        Output chunk sizes; if any is nan, all count as equal.
     wanted : int
-        About how many groups.
+        Approximate number of groups.
 
     Returns
     -------

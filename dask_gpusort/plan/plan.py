@@ -1,4 +1,4 @@
-"""The plan of a sort: everything decided before anything runs, from shapes, dtypes and the scheduler in use alone."""
+"""The plan of a sort: all decisions, made before anything runs, from shapes, dtypes and the scheduler in use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dask.utils import format_bytes
 
 from ..order import Order
 from ..plan import counting
-from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, holds_apart, join_chunks, lay_out_groups
-from .terms import Exchange, Path, Size, Workers
+from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, join_chunks, lay_out_groups, needs_cut_first
+from .terms import Exchange, InputChunks, Path, Size, Workers
 
-#: Runs up to which each task of the device exchange finds the cuts itself, which saves a step from task to task.
+#: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
-#: Sorted chunks that one task of the "tasks" exchange joins, or counts on threads. A task costs about 0.3 ms. Whole
-#: bundles are added up together, so it divides `counting.FAN_IN`.
+#: Sorted chunks that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It
+#: divides `counting.FAN_IN`, because whole bundles are added up together.
 BUNDLE_CHUNKS = 16
 
 
@@ -28,30 +28,30 @@ class Plan:
     ----------
     order : Order
     path : {"radix", "merge"}
-        Whether the first brackets come from digit histograms or from ranks of samples alone.
+        Whether digit histograms or ranks of samples alone give the first brackets.
     exchange : {"gather", "p2p", "tasks", "device"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.
     chunks : tuple of int
         Keys in each output chunk, nan where unknown.
     groups : tuple of (first output chunk, last + 1, part, parts)
-        What each group holds: some output chunks, or one of several equal parts of one.
+        Contents of each group: some output chunks, or one of several equal parts of one.
     radix_bits : int
-        Digits counted in each chunk, 0 on the merge path.
+        Bits of the digits counted in each chunk, 0 on the merge path.
     samples, kept_samples : int
-        Keys with which a chunk, or a run of several, answers in a round, and those that are kept of several answers.
+        Keys in the summary of a chunk, or of a run of several, in one round; and keys kept when summaries are added up.
     fan_in : int
-        Answers that one task of the counting adds up.
+        Summaries that one counting task adds up.
     rounds : int
-        Rounds that bracket the cuts, before the one that counts between which ends of the brackets they fall.
+        Rounds that bracket the cuts, before the one that counts the keys up to the ends of the brackets.
     row_bytes : int
         Bytes of one key in transit and its companions.
     runs : tuple of tuples of int
         Input chunks that are sorted as one, for the device exchange (see `groups.join_chunks`); else empty.
     sources : tuple of tuples of int
         Runs that one task sorts, for the device exchange; else empty.
-    apart : bool
-        Whether the device exchange cuts all runs up before it finishes any group (see `groups.holds_apart`).
+    cut_first : bool
+        Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     """
 
     order: Order
@@ -68,7 +68,7 @@ class Plan:
     row_bytes: int
     runs: tuple[tuple[int, ...], ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
-    apart: bool = False
+    cut_first: bool = False
 
     @property
     def known(self) -> bool:
@@ -77,29 +77,29 @@ class Plan:
 
     @property
     def bundles(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of input chunks that one task may hold together."""
+        """Chunk ranges that one task may hold together."""
         count, width = len(self.sizes), min(BUNDLE_CHUNKS, self.fan_in)
         return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of input chunks that one task counts: several where none has to move for it."""
+        """Chunk ranges that one task counts: of several chunks only if that moves none of them."""
         return self.bundles if self.exchange == "gather" else tuple((a, a + 1) for a in range(len(self.sizes)))
 
     @property
     def tree(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """How answers are added up (see `counting_tree`)."""
+        """How summaries are added up (see `counting_tree`)."""
         return counting.counting_tree(len(self.sizes), self.fan_in)
 
     @property
-    def in_question(self) -> float:
-        """Of the keys, how many at most are sent to two groups."""
+    def unresolved(self) -> float:
+        """Largest share of the keys that is sent to two groups."""
         if len(self.groups) == 1:
             return 0.0
         if self.exchange == "device":
-            return counting.left_in_question(len(self.groups), self.samples, 1, 0)
+            return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
         dropped = len(self.tree) - 1
-        return counting.left_in_question(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
+        return counting.unresolved_share(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
 
     @property
     def table_bytes(self) -> int:
@@ -108,20 +108,20 @@ class Plan:
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "device":
             return len(self.runs) * self.samples * entry
-        answers = min(chunks, self.fan_in)
+        summaries = min(chunks, self.fan_in)
         samples = self.samples if chunks <= self.fan_in else max(self.samples, self.kept_samples)
-        told = answers * (samples + counting.ENDS_PER_GROUP * groups) * entry
+        received = summaries * (samples + counting.ENDS_PER_GROUP * groups) * entry
         listed = chunks * counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else 0
-        return max(told + 8 * chunks, listed)
+        return max(received + 8 * chunks, listed)
 
     @property
     def scans(self) -> bool:
-        """Whether the device exchange has a task that finds the cuts for all others."""
+        """Whether one task of the device exchange finds the cuts for all others."""
         return not self.known or len(self.runs) > SELF_SCANNED_RUNS
 
     @property
     def whole_chunks(self) -> dict[int, int]:
-        """Groups that are one output chunk each, and which, in the device exchange."""
+        """In the device exchange, each group that is exactly one output chunk, and the number of that chunk."""
         if self.exchange != "device":
             return {}
         groups = enumerate(self.groups)
@@ -129,11 +129,11 @@ class Plan:
 
     @property
     def num_tasks(self) -> int:
-        """Tasks of one sorted array that is alone, without those that make the input."""
+        """Tasks of a sort with one output array, without those that make the input."""
         chunks, groups = len(self.sizes), len(self.groups)
         if self.exchange == "device":
             merges = groups - len(self.whole_chunks)
-            return len(self.sources) * (2 + groups + self.apart) + self.scans + merges + len(self.chunks)
+            return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": chunks + 1 + groups,
@@ -150,101 +150,114 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes that one thread holds: three times a group with what it cuts off, or a run and its copy."""
+        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run."""
         runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
         longest = max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
-        return max(3 * (1 + self.in_question) * self.group_bytes, 2 * longest * self.row_bytes)
+        return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * longest * self.row_bytes)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """What `Plan` says of the counting, under the same names."""
+
+    path: Path
+    radix_bits: int
+    samples: int
+    kept_samples: int
+    rounds: int
 
 
 def make_plan(
     order: Order,
-    sizes: Sequence[Size],
+    given: InputChunks,
     chunks: Sequence[Size],
     *,
     method: str,
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
-    companion_bytes: int,
-    places: Sequence[str | None] = (),
-    presorted: bool = False,
 ) -> Plan:
     """Decide how an array is sorted.
 
     Parameters
     ----------
     order : Order
-    sizes, chunks : sequence of int
-        Keys in each input and each output chunk, nan where unknown.
+    given : InputChunks
+    chunks : sequence of int
+        Keys in each output chunk, nan where unknown.
     method : {"auto", "radix", "merge"}
     exchange : {"gather", "p2p", "tasks", "device"}
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
-    companion_bytes : int
-        Bytes that travel with each key.
-    places : sequence of str or None
-        The worker that holds each input chunk, where that is known.
-    presorted : bool
-        Whether the chunks are sorted already.
 
     Returns
     -------
     Plan
     """
     path = counting.choose_path(order, method)
-    row_bytes = order.transit_dtype.itemsize + companion_bytes
-    total = sum(sizes) * row_bytes
+    row_bytes = order.transit_dtype.itemsize + given.companion_bytes
+    total = sum(given.sizes) * row_bytes
     device = exchange == "device"
-    if groups is None and math.isnan(total):
-        groups = min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
-    elif groups is None:
-        groups = count_groups(exchange, total, len(sizes), workers)
-        if device:
-            # An output chunk in parts is moved once more, which only GPUs without a group are worth.
-            groups = min(groups, max(len(chunks), workers.threads))
+    if groups is None:
+        groups = _choose_groups(exchange, total, given, chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
-    rounds = 0
     runs: tuple[tuple[int, ...], ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
     if device:
-        sources = bundle_chunks(sizes, row_bytes, workers, places)
-        runs, sources = _runs_of(sources, sizes, order, companion_bytes, presorted)
-        # One round of ranks: what it leaves in question is settled where a group is finished.
-        path, samples, kept, radix_bits = "merge", counting.choose_device_samples(len(runs), len(laid_out)), 0, 0
+        runs, sources = _runs_and_sources(order, given, bundle_chunks(given, row_bytes, workers))
+        # One round of ranks: each group resolves the remaining keys when it is finished.
+        counts = _Counting("merge", 0, counting.choose_device_samples(len(runs), len(laid_out)), 0, 0)
     else:
-        dropped = len(counting.counting_tree(len(sizes), counting.FAN_IN)) - 1
-        kept = counting.choose_kept_samples(order, len(sizes), len(laid_out), dropped)
-        samples = counting.choose_samples(sizes, len(laid_out), kept)
-        radix_bits = counting.choose_radix_bits(order, path, samples)
-        if len(laid_out) > 1:
-            rounds = counting.choose_rounds(counting.left_in_question(len(laid_out), samples, kept, dropped))
+        counts = _choose_counting(order, path, given.sizes, len(laid_out))
     return Plan(
         order=order,
-        path=path,
+        path=counts.path,
         exchange=exchange,
-        sizes=tuple(sizes),
+        sizes=tuple(given.sizes),
         chunks=tuple(chunks),
         groups=laid_out,
-        radix_bits=radix_bits,
-        samples=samples,
-        kept_samples=kept,
+        radix_bits=counts.radix_bits,
+        samples=counts.samples,
+        kept_samples=counts.kept_samples,
         fan_in=counting.FAN_IN,
-        rounds=rounds,
+        rounds=counts.rounds,
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
-        apart=device and holds_apart(total, workers),
+        cut_first=device and needs_cut_first(total, workers),
     )
 
 
-def _runs_of(
-    bundles: Sequence[Sequence[int]], sizes: Sequence[Size], order: Order, companion_bytes: int, presorted: bool
+def _choose_groups(
+    exchange: Exchange, total_bytes: float, given: InputChunks, chunks: Sequence[Size], workers: Workers
+) -> int:
+    device = exchange == "device"
+    if math.isnan(total_bytes):
+        return min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
+    groups = count_groups(exchange, total_bytes, len(given.sizes), workers)
+    # The parts of an output chunk are copied once more, which pays only if a GPU would have no group otherwise.
+    return min(groups, max(len(chunks), workers.threads)) if device else groups
+
+
+def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:
+    dropped = len(counting.counting_tree(len(sizes), counting.FAN_IN)) - 1
+    kept = counting.choose_kept_samples(order, len(sizes), num_groups, dropped)
+    samples = counting.choose_samples(sizes, num_groups, kept)
+    rounds = 0
+    if num_groups > 1:
+        rounds = counting.choose_rounds(counting.unresolved_share(num_groups, samples, kept, dropped))
+    return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, kept, rounds)
+
+
+def _runs_and_sources(
+    order: Order, given: InputChunks, bundles: Sequence[Sequence[int]]
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """What is sorted as one run, and the runs of each bundle; chunks that are sorted already are runs."""
-    if presorted:
-        return tuple((chunk,) for chunk in range(len(sizes))), tuple(map(tuple, bundles))
-    return join_chunks(bundles, sizes, alike=order.coded and not order.has_ties and not companion_bytes)
+    """`Plan.runs` and `Plan.sources`; each presorted chunk is a run."""
+    if given.presorted:
+        return tuple((chunk,) for chunk in range(len(given.sizes))), tuple(map(tuple, bundles))
+    interchangeable = order.coded and not order.has_ties and not given.companion_bytes
+    return join_chunks(bundles, given.sizes, interchangeable)
 
 
 def describe(plan: Plan) -> str:
@@ -262,7 +275,7 @@ def describe(plan: Plan) -> str:
         "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
         "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a chunk in each",
-        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.in_question:.1%} of the keys in question",
+        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
         "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
         "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
@@ -273,7 +286,7 @@ def describe(plan: Plan) -> str:
 
 
 def _bundles_of(plan: Plan) -> str:
-    first = ", all cut up before a group is finished" if plan.apart else ""
+    first = ", all cut before a group is finished" if plan.cut_first else ""
     return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}"
 
 

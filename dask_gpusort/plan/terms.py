@@ -1,29 +1,52 @@
-"""What a plan is made from."""
+"""Inputs of the plan."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Path = Literal["radix", "merge"]
 Exchange = Literal["gather", "p2p", "tasks", "device"]
-Size = float  # a chunk size is an int, or nan where it is unknown
+Size = float  # a chunk size is an int, or nan if unknown
 
 
 @dataclass(frozen=True)
 class Workers:
-    """What the plan knows of those who will run it.
+    """The workers that will run the plan.
 
     Attributes
     ----------
     threads : int
-        In all. Where the chunks lie on GPUs, the GPUs.
+        Threads of all workers together; with CuPy chunks, the number of GPUs.
     memory : int or None
-        Bytes for one thread, or of one GPU, None if there is no limit that we know of.
+        Bytes for each thread or GPU, None if there is no known limit.
     devices : bool
-        Whether the chunks lie on GPUs, one for each worker.
+        Whether the chunks are on GPUs, one GPU for each worker.
     """
 
     threads: int
     memory: int | None = None
     devices: bool = False
+
+
+@dataclass(frozen=True)
+class InputChunks:
+    """The chunks to sort.
+
+    Attributes
+    ----------
+    sizes : sequence of int
+        Keys in each chunk, nan where unknown.
+    companion_bytes : int
+        Bytes that travel with each key.
+    workers : sequence of str or None
+        The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
+    presorted : bool
+        Whether each chunk is sorted already.
+    """
+
+    sizes: Sequence[Size]
+    companion_bytes: int = 0
+    workers: Sequence[str | None] = ()
+    presorted: bool = False

@@ -1,20 +1,20 @@
-"""The table of all chunks' counts, and the cuts that follow from it; it knows neither Dask nor what a key is.
+"""The table of all chunks' counts, and the cuts that follow from it; independent of Dask and of the meaning of keys.
 
-===========  =======================================================================
-`scan`       exclusive scans, and ties shared out in chunk order
-`digits`     the paper's column-major table of digit counts
-`entries`    ranks of samples: what a chunk tells, and what many tell together
-`brackets`   between which keys a boundary lies
-`cuts`       where each chunk is cut
-`key_order`  how the table compares keys
-===========  =======================================================================
+==============  ====================================================================
+`scan`          exclusive scans, and ties distributed in chunk order
+`digits`        the paper's column-major table of digit counts
+`rank_summary`  sampled keys of chunks with their ranks, alone and added up
+`brackets`      key intervals that hold the keys at the boundaries
+`cuts`          the cuts of each chunk
+`key_order`     how the table compares keys
+==============  ====================================================================
 """
 
 from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
 from .digits import Digits, digit_brackets
 from .key_order import KeyOrder, Side
-from .rank_summary import Entries, summarise
+from .rank_summary import RankSummary, combine_summaries
 from .scan import IntArray, exclusive_scan
 
 __all__ = [
@@ -23,11 +23,12 @@ __all__ = [
     "Counts",
     "Cuts",
     "Digits",
-    "Entries",
     "IntArray",
     "KeyOrder",
+    "RankSummary",
     "Side",
     "add_counts",
+    "combine_summaries",
     "cut",
     "digit_brackets",
     "disjoint",
@@ -38,5 +39,4 @@ __all__ = [
     "restrict_all",
     "share_ties",
     "still_fits",
-    "summarise",
 ]

@@ -1,18 +1,18 @@
 """Cuts: where every sorted chunk is cut between groups, once the keys at the boundaries are bracketed.
 
-Each chunk counts its keys up to both ends of each bracket. The sums over all chunks say in which of three steps the
+Each chunk counts its keys up to both ends of each bracket. The sums over all chunks give the step in which the
 boundary's rank falls::
 
     keys           ... | = low |   between the ends   | = high | ...
     counts             0       1                      2        3
     boundary            tied            open             tied
 
-*Tied*: the boundary's key is an end of the bracket. How many of the keys equal to it come before the boundary is known,
-and they are shared out in chunk order, down the tree of chunks: the cut of each chunk is exact, however many keys tie.
+*Tied*: the boundary's key is an end of the bracket. The number of equal keys before the boundary is known, and they are
+distributed in chunk order, down the tree of chunks: the cut of each chunk is exact, however many keys tie.
 
-*Open*: the keys between the ends are few, as many as the plan allows. They go to both groups, and each group, once it
-is sorted, cuts its end off: what comes before them is counted, so the rank of the first key that a group receives is
-known. So every group is exact, and no task ever sees the keys in question of all chunks.
+*Open*: few keys are between the ends, no more than the plan allows. They go to both groups, and each group trims its
+end once it is sorted: the keys before them are counted, so the rank of the first key that a group receives is known.
+Every group is therefore exact, and no task receives the unresolved keys of all chunks.
 
 References
 ----------
@@ -33,14 +33,14 @@ from .scan import IntArray, exclusive_scan, share_out
 
 @dataclass(frozen=True)
 class Counts:
-    """Keys up to the ends of the brackets, in a sorted chunk or in several together.
+    """Numbers of keys up to the ends of the brackets, in a sorted chunk or in several together.
 
     Attributes
     ----------
     sizes : int64 array, shape (chunks,)
         Keys in each chunk.
     ends : int64 array, shape (4, brackets)
-        Keys less than the low end, up to it, less than the high end (no fewer), and up to it.
+        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
     """
 
     sizes: IntArray
@@ -54,18 +54,18 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 @dataclass(frozen=True)
 class Boundaries:
-    """What all chunks together say about the cuts.
+    """The boundaries, from the counts of all chunks.
 
     Attributes
     ----------
     brackets : Brackets
     step : int64 array, shape (boundaries,)
-        Between which of the four ends each searched boundary's rank falls: 1 is open, 0 and 2 are tied.
+        The step in which each searched boundary's rank falls: 1 is open, 0 and 2 are tied.
     ties : int64 array, shape (boundaries,)
-        How many keys equal to a tied boundary's come before it.
+        Keys equal to a tied boundary's key that come before the boundary.
     ranks, first, last : int64 array, shape (groups + 1,)
-        Global rank at which each group begins; of the first key that it receives; and behind the last one that the
-        group before it receives. The number of keys at the end.
+        Global rank at which each group begins; rank of the first key that it receives; and rank behind the last key
+        that the previous group receives. The number of keys at the end.
     starts : int64 array, shape (chunks + 1,)
         Global position of each chunk's first key in the input.
     """
@@ -83,7 +83,7 @@ class Boundaries:
         return int(self.last[group + 1] - self.first[group])
 
     def kept(self, group: int) -> slice:
-        """What a group keeps of the keys that it received, once they are sorted."""
+        """The range that a group keeps of its received keys after sorting."""
         start = int(self.ranks[group] - self.first[group])
         return slice(start, start + int(self.ranks[group + 1] - self.ranks[group]))
 
@@ -95,11 +95,11 @@ class Cuts:
     Attributes
     ----------
     chunk : int
-        Number of the first of them.
+        Number of the first chunk.
     starts : int64 array, shape (chunks + 1,)
-        Global position of each one's first key in the input.
+        Global position of each chunk's first key in the input.
     first, last : int64 array, shape (chunks, groups + 1)
-        Group g receives keys ``first[c, g]`` to ``last[c, g + 1]`` of the c-th of them.
+        Group g receives keys ``first[c, g]`` to ``last[c, g + 1]`` of the c-th chunk.
     """
 
     chunk: int
@@ -109,12 +109,12 @@ class Cuts:
 
 
 def find_boundaries(brackets: Brackets, counts: Counts) -> Boundaries:
-    """Between which keys the boundaries lie, from the counts of all chunks.
+    """The boundaries, from the counts of all chunks.
 
     Raises
     ------
     ValueError
-        If the counts contradict the brackets, which no true order makes them do.
+        If the counts contradict the brackets: the order is no strict weak order.
     """
     ranks, bracket = brackets.ranks, brackets.bracket
     searched = np.flatnonzero(bracket >= 0)
@@ -143,20 +143,20 @@ def _check_order(fits: bool) -> None:
 
 
 def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) -> IntArray:
-    """Share out the ties of some chunks between the parts that they are in.
+    """Distribute the ties of some chunks between parts of them, first parts first.
 
     Parameters
     ----------
     boundaries : Boundaries
     ties : int64 array, shape (boundaries,)
-        How many of the chunks' keys that equal a tied boundary's come before it.
+        Keys of the chunks that equal a tied boundary's key and come before the boundary.
     parts : sequence of Counts
-        Of the parts, in the order of the chunks.
+        Counts of the parts, in the order of the chunks.
 
     Returns
     -------
     int64 array, shape (parts, boundaries)
-        The same of each part.
+        The same for each part.
     """
     tied = np.flatnonzero((boundaries.step != 1) & (boundaries.brackets.bracket >= 0))
     bracket, step = boundaries.brackets.bracket[tied], boundaries.step[tied]
@@ -175,13 +175,13 @@ def cut(boundaries: Boundaries, ties: IntArray, chunk: int, chunks: Sequence[Cou
     ties : int64 array, shape (boundaries,)
         As for `share_ties`, of these chunks.
     chunk : int
-        Number of the first of them.
+        Number of the first chunk.
     chunks : sequence of Counts, one a chunk
 
     Raises
     ------
     ValueError
-        If the cuts contradict each other, which no true order makes them do.
+        If the cuts contradict each other: the order is no strict weak order.
     """
     bracket, step, ranks = boundaries.brackets.bracket, boundaries.step, boundaries.brackets.ranks
     sizes = np.concatenate([counts.sizes for counts in chunks])
@@ -202,14 +202,14 @@ def cut(boundaries: Boundaries, ties: IntArray, chunk: int, chunks: Sequence[Cou
 
 
 def still_fits(counts: Counts, number: int, cuts: Cuts, boundaries: Boundaries) -> bool:
-    """Whether a chunk that is counted again is cut where its cuts say.
+    """Whether the cuts still fit a chunk that is counted again.
 
     Parameters
     ----------
     counts : Counts
-        Of the chunk.
+        New counts of the chunk.
     number : int
-        Its number among those of the cuts.
+        Number of the chunk within the cuts.
     cuts : Cuts
     boundaries : Boundaries
     """

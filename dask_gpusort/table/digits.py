@@ -1,4 +1,4 @@
-"""Digit histograms of sorted chunks, the table that they make, and what it says about ranks.
+"""Digit histograms of sorted chunks, their common table, and the digits in which ranks fall.
 
 References
 ----------
@@ -27,8 +27,8 @@ class Digits:
 def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, int, IntArray]:
     """Bring histograms onto one grid.
 
-    Every histogram counts ``code >> shift`` with a shift of its chunk's own; a finer grid coarsens exactly onto a
-    coarser one, because both are aligned to powers of two.
+    Each chunk's histogram counts ``code >> shift`` with its own shift. A finer grid coarsens exactly onto a coarser
+    one, because both are aligned to powers of two.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, 
     for column, histogram in enumerate(digits):
         if histogram is not None:
             finer = shift - histogram.shift
-            # The chunk's first digit may stand in the middle of a common one.
+            # The chunk's first digit may be in the middle of a common one.
             lead = histogram.first & ((1 << finer) - 1)
             rows = (np.arange(len(histogram.counts)) + lead) >> finer
             np.add.at(counts[:, column], rows + ((histogram.first >> finer) - first), histogram.counts)
@@ -61,7 +61,7 @@ def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, 
 
 
 def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | None:
-    """One histogram of all chunks' keys, None if there is none."""
+    """The sum of histograms on the common grid, None if there is none."""
     if all(histogram is None for histogram in digits):
         return None
     shift, first, counts = digit_table(digits, radix_bits)
@@ -72,7 +72,7 @@ def digit_brackets(digits: Sequence[Digits | None], ranks: IntArray, radix_bits:
     """First and last code of the digit in which each rank falls."""
     shift, first, counts = digit_table(digits, radix_bits)
     row_starts = scan_table(counts)[:, 0]
-    # The last of several equal starts is the digit that is not empty.
+    # Of several equal starts, only the last digit is not empty.
     rows = np.searchsorted(row_starts, ranks, side="right") - 1
     low = [(first + int(row)) << shift for row in rows]
     return low, [code + (1 << shift) - 1 for code in low]

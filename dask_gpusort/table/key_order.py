@@ -1,4 +1,4 @@
-"""How keys are compared, which the table itself does not understand."""
+"""How the table compares keys, whose meaning it does not know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Side = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class KeyOrder:
-    """How the table compares keys, which it does not understand.
+    """The comparisons of keys that the table needs.
 
     Attributes
     ----------

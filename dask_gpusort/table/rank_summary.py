@@ -1,14 +1,15 @@
-"""Entries: what sorted chunks tell about their keys in some brackets, and the same of many chunks together.
+"""Rank summaries: sampled keys of sorted chunks with their ranks, for one chunk or many together.
 
-A chunk answers a round of counting with keys of its own, and how many of its keys are less than (``left``) and at most
-(``right``) each. Between two entries its counts are known only as bounds, so they are two step functions::
+In a round of counting, a chunk is summarized by some of its keys and, for each, how many of its keys are less than
+(``left``) and at most (``right``) that key. Between two such entries its counts are known as bounds only: two step
+functions::
 
     count(<= x), at least   ____________/~~~~     rises at an entry, to its ``right``
-    count(<  x), at most    ______/~~~~~~~~~~     rises behind an entry, to the next one's ``left``
+    count(<  x), at most    ______/~~~~~~~~~~     rises after an entry, to the next one's ``left``
 
-Their sums over several chunks are step functions too, so what several chunks tell has the same form, and a tree of
-tasks can add them up. Of the sum, entries at regular distances are kept, as a chunk keeps regular samples of its keys:
-whoever adds up reads a bounded number of entries and hands on no more, whatever the number of chunks.
+Their sums over several chunks are step functions too, so the summary of several chunks has the same form, and a tree of
+tasks can add summaries up. Of the sum, entries at regular distances are kept, as a chunk keeps regular samples of its
+keys: a task reads a bounded number of entries and hands on no more, whatever the number of chunks.
 
 References
 ----------
@@ -29,22 +30,22 @@ from .scan import IntArray, exclusive_scan
 
 
 @dataclass(frozen=True)
-class Entries:
-    """What a sorted chunk, or several together, tell about some brackets.
+class RankSummary:
+    """Sampled keys with ranks inside some brackets, of a sorted chunk or of several together.
 
     Attributes
     ----------
     sizes : int64 array, shape (chunks,)
         Keys in each chunk.
     keys : array, shape (entries,)
-        Keys of the chunks inside the brackets, ascending and distinct.
+        Keys inside the brackets, ascending and distinct.
     bracket : int64 array, shape (entries,)
         The bracket of each entry.
     left, right : int64 array, shape (entries,)
-        Keys of the chunks that are less than, and up to, each entry: of one chunk exactly, of several at most and at
-        least.
+        Number of keys less than each entry, and number of keys up to it. Exact for one chunk; for several, an upper
+        and a lower bound.
     start, stop : int64 array, shape (brackets,)
-        Keys of the chunks below each bracket, at least, and not above it, at most.
+        Lower bound of the number of keys below each bracket, and upper bound of the number of keys up to its end.
     digits : Digits or None
         Histogram of all keys, in the first round of the radix path.
     """
@@ -63,8 +64,8 @@ class Entries:
         """Keys in all chunks."""
         return int(self.sizes.sum())
 
-    def take(self, kept: IntArray) -> Entries:
-        """Some of the entries, which still bound the counts."""
+    def take(self, kept: IntArray) -> RankSummary:
+        """A summary of some of the entries, which still bound the counts."""
         return replace(
             self,
             keys=self.keys[kept],
@@ -74,83 +75,83 @@ class Entries:
         )
 
 
-def restrict(entries: Entries, wider: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> Entries:
-    """Entries inside narrower brackets; those just outside bound the counts there.
+def restrict(summary: RankSummary, wider: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> RankSummary:
+    """The entries inside narrower brackets; the entries just outside bound the counts there.
 
     Parameters
     ----------
-    entries : Entries
+    summary : RankSummary
     wider : int64 array, shape (brackets,)
-        The bracket that each of the narrower ones lies in.
+        The old bracket that contains each narrower one.
     low, high : array, shape (brackets,)
-        Ends of the narrower ones.
+        Ends of the narrower brackets.
     order : KeyOrder
     """
-    first = order.search(entries.keys, low, "left")
-    last = order.search(entries.keys, high, "right")
-    left, right = np.append(entries.left, entries.size), np.append(entries.right, 0)
-    start = np.maximum(entries.start[wider], right[first - 1])
-    stop = np.minimum(entries.stop[wider], left[last])
+    first = order.search(summary.keys, low, "left")
+    last = order.search(summary.keys, high, "right")
+    left, right = np.append(summary.left, summary.size), np.append(summary.right, 0)
+    start = np.maximum(summary.start[wider], right[first - 1])
+    stop = np.minimum(summary.stop[wider], left[last])
     length = last - first
     bracket = np.repeat(np.arange(len(first)), length)
     kept = np.arange(len(bracket)) + (first - np.cumsum(length) + length)[bracket]
-    return Entries(entries.sizes, entries.keys[kept], bracket, entries.left[kept], entries.right[kept], start, stop)
+    return RankSummary(summary.sizes, summary.keys[kept], bracket, summary.left[kept], summary.right[kept], start, stop)
 
 
-def thin(entries: Entries, stride: int) -> Entries:
+def thin(summary: RankSummary, stride: int) -> RankSummary:
     """Every ``stride``-th entry, with the first and the last."""
-    kept = np.unique(np.append(np.arange(0, len(entries.keys), stride), max(len(entries.keys) - 1, 0)))
-    return entries.take(kept[: len(entries.keys)])
+    kept = np.unique(np.append(np.arange(0, len(summary.keys), stride), max(len(summary.keys) - 1, 0)))
+    return summary.take(kept[: len(summary.keys)])
 
 
-def add_up(answers: Sequence[Entries], order: KeyOrder) -> Entries:
-    """What several answers tell together: every distinct key of theirs, and the sums of their step functions.
+def add_summaries(summaries: Sequence[RankSummary], order: KeyOrder) -> RankSummary:
+    """The sum of several summaries: every distinct key, and the sums of the step functions.
 
     Parameters
     ----------
-    answers : sequence of Entries
-        About the same brackets.
+    summaries : sequence of RankSummary
+        Of the same brackets.
     order : KeyOrder
     """
-    sizes = np.concatenate([a.sizes for a in answers])
-    keys = np.concatenate([a.keys for a in answers])
-    less_start, start = (sum(column) for column in zip(*(_starts(a) for a in answers), strict=True))
-    stop = np.sum([a.stop for a in answers], axis=0)
+    sizes = np.concatenate([a.sizes for a in summaries])
+    keys = np.concatenate([a.keys for a in summaries])
+    less_start, start = (sum(column) for column in zip(*(_starts(a) for a in summaries), strict=True))
+    stop = np.sum([a.stop for a in summaries], axis=0)
     if not len(keys):
         none = np.empty(0, np.int64)
-        return Entries(sizes, keys, none, none, none, start, stop)
+        return RankSummary(sizes, keys, none, none, none, start, stop)
     permutation = order.argsort(keys)
     keys = keys[permutation]
-    bracket = np.concatenate([a.bracket for a in answers])[permutation]
-    less, upto = np.concatenate([_rises(a) for a in answers], axis=1)[:, permutation]
+    bracket = np.concatenate([a.bracket for a in summaries])[permutation]
+    less, upto = np.concatenate([_rises(a) for a in summaries], axis=1)[:, permutation]
     cell = np.flatnonzero(np.concatenate([np.ones(1, bool), order.changes(keys)]))
-    # Sums before each cell, and up to its end; each bracket starts anew.
+    # Sums before each cell, and up to its end; they restart at each bracket.
     less_before, upto_before = exclusive_scan(less)[cell], exclusive_scan(upto)
     upto_after = upto_before[np.append(cell[1:], len(keys))]
     bracket = bracket[cell]
     opening = np.searchsorted(bracket, bracket)
     left = less_start[bracket] + less_before - less_before[opening]
     right = start[bracket] + upto_after - upto_before[cell][opening]
-    return Entries(sizes, keys[cell], bracket, left, right, start, stop)
+    return RankSummary(sizes, keys[cell], bracket, left, right, start, stop)
 
 
-def _starts(entries: Entries) -> tuple[IntArray, IntArray]:
-    """Where the two step functions start, shape (brackets,) each."""
-    first = _first_of_brackets(entries.bracket)
-    less = entries.stop.copy()
-    less[entries.bracket[first]] = entries.left[first]
-    return less, entries.start
+def _starts(summary: RankSummary) -> tuple[IntArray, IntArray]:
+    """Initial values of the two step functions, shape (brackets,) each."""
+    first = _first_of_brackets(summary.bracket)
+    less = summary.stop.copy()
+    less[summary.bracket[first]] = summary.left[first]
+    return less, summary.start
 
 
-def _rises(entries: Entries) -> IntArray:
-    """By how much the two step functions rise behind, and at, each entry: shape (2, entries)."""
-    first = _first_of_brackets(entries.bracket)
+def _rises(summary: RankSummary) -> IntArray:
+    """Steps of the two step functions, after and at each entry: shape (2, entries)."""
+    first = _first_of_brackets(summary.bracket)
     last = np.ones(len(first), bool)
     last[:-1] = first[1:]
-    following, previous = np.roll(entries.left, -1), np.roll(entries.right, 1)
-    following[last] = entries.stop[entries.bracket[last]]
-    previous[first] = entries.start[entries.bracket[first]]
-    return np.stack([following - entries.left, entries.right - previous])
+    following, previous = np.roll(summary.left, -1), np.roll(summary.right, 1)
+    following[last] = summary.stop[summary.bracket[last]]
+    previous[first] = summary.start[summary.bracket[first]]
+    return np.stack([following - summary.left, summary.right - previous])
 
 
 def _first_of_brackets(bracket: IntArray) -> np.ndarray:
@@ -159,27 +160,27 @@ def _first_of_brackets(bracket: IntArray) -> np.ndarray:
     return first
 
 
-def summarise(answers: Sequence[Entries], samples: int, radix_bits: int, order: KeyOrder) -> Entries:
-    """What several answers tell together, in a bounded number of entries.
+def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits: int, order: KeyOrder) -> RankSummary:
+    """The sum of several summaries, in a bounded number of entries.
 
     Parameters
     ----------
-    answers : sequence of Entries
-        About the same brackets.
+    summaries : sequence of RankSummary
+        Of the same brackets.
     samples : int
-        About how many entries are kept. Between two of them the counts are known to one ``samples``-th of the keys in
-        the brackets less well than the answers know them.
+        Approximate number of entries to keep. Between two of them the bounds of the counts widen by at most one
+        ``samples``-th of the keys in the brackets.
     radix_bits : int
-        Width of the digits in the answers, 0 if there are none.
+        Bits of the digits in the summaries, 0 if there are none.
     order : KeyOrder
     """
-    whole = add_up(answers, order)
-    digits = sum_digits([a.digits for a in answers], radix_bits) if radix_bits else None
+    whole = add_summaries(summaries, order)
+    digits = sum_digits([a.digits for a in summaries], radix_bits) if radix_bits else None
     if len(whole.keys) > samples:
         distance = -(-int((whole.stop - whole.start).sum()) // samples)
         cell = (whole.left - whole.start[whole.bracket]) // distance
-        # From the last entry of a cell to that of the next, all is known but what the next cell holds inside. The first
-        # of a bracket says where its keys begin.
+        # The last entries of neighbouring cells leave only the order inside a cell unknown. The first entry of a
+        # bracket bounds the start of its keys.
         first = _first_of_brackets(whole.bracket)
         last = np.ones(len(first), bool)
         last[:-1] = first[1:] | (cell[1:] != cell[:-1])

@@ -1,4 +1,4 @@
-"""Scans: where everything that stands before something ends.
+"""Exclusive scans, and ties distributed in order.
 
 References
 ----------
@@ -40,18 +40,18 @@ def scan_table(counts: IntArray) -> IntArray:
 
 
 def share_out(wanted: IntArray, available: IntArray) -> IntArray:
-    """Take so many of the equal keys that some parts have, from the first parts first.
+    """Distribute a number of equal keys between parts, first parts first.
 
     Parameters
     ----------
     wanted : int64 array, shape (boundaries,)
-        How many of the keys that equal a boundary's key come before the boundary.
+        Keys that equal a boundary's key and come before the boundary.
     available : int64 array, shape (parts, boundaries)
-        How many of them each part has: chunks, or nodes of the tree of chunks, in their order.
+        Keys that equal the boundary's key in each part: chunks, or nodes of the tree of chunks, in order.
 
     Returns
     -------
     int64 array, shape (parts, boundaries)
-        How many of each part's come before the boundary.
+        Those of each part that come before the boundary.
     """
     return np.clip(wanted - (np.cumsum(available, axis=0) - available), 0, available)

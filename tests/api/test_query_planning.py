@@ -20,7 +20,7 @@ from support.sorting import computed, groups
 import dask_gpusort
 
 PLANNING = da.array_expr_enabled()
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 
 planned = pytest.mark.skipif(not PLANNING, reason="runs in the process that is started for it")
 

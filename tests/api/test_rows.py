@@ -16,7 +16,8 @@ from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.graph.composite_keys import Keys, pack_keys
-from dask_gpusort.graph.rows import _whole_rows, chunk_limit, way_of
+from dask_gpusort.graph.rechunk import chunk_limit
+from dask_gpusort.graph.rows import _whole_rows, row_strategy
 from dask_gpusort.order import Order
 
 
@@ -35,16 +36,16 @@ def keys_of(darr):
 )
 def test_way(shape, chunks, axis, way):
     x = da.zeros(shape, chunks=chunks)
-    assert way_of(keys_of(x), axis) == way
-    assert way_of(pack_keys([x, x], (False, True)), axis) == way
+    assert row_strategy(keys_of(x), axis) == way
+    assert row_strategy(pack_keys([x, x], (False, True)), axis) == way
 
 
 def test_a_row_may_be_as_long_as_the_chunks_that_are_there():
     x = da.zeros((4, 100), chunks=(4, 50))
     with dask.config.set({"array.chunk-size": "8B"}):
         assert chunk_limit(x) == 4 * 50 * 8
-        assert way_of(keys_of(x), 1) == "rechunk"
-        assert way_of(keys_of(x.rechunk((1, 50))), 1) == "global"
+        assert row_strategy(keys_of(x), 1) == "rechunk"
+        assert row_strategy(keys_of(x.rechunk((1, 50))), 1) == "global"
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 40))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_gpusort.chunk import dictionary
-from dask_gpusort.chunk.dictionary import MOST_VALUES, ranks_of_few
+from dask_gpusort.chunk.dictionary import MOST_VALUES, dictionary_encode
 
 
 def column_of(seed, num_values, size, dtype):
@@ -29,7 +29,7 @@ def column_of(seed, num_values, size, dtype):
 )
 def test_ranks_are_those_among_the_distinct_values(seed, num_values, dtype, stride):
     column = column_of(seed, num_values, 5000, dtype)[::stride]
-    found = ranks_of_few(column)
+    found = dictionary_encode(column)
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, np.unique(column, return_inverse=True)[1])
 
@@ -41,7 +41,7 @@ def test_values_that_a_sample_misses_count_too(extra):
     column[1 : 1 + 2 * (MOST_VALUES - 1 + extra) : 2] = np.arange(MOST_VALUES - 1 + extra) << 40 | 7
     column[0 :: (1 << 16) // (1 << 10) + 1] = 0
     distinct, ranks = np.unique(column, return_inverse=True)
-    found = ranks_of_few(column)
+    found = dictionary_encode(column)
     if len(distinct) > MOST_VALUES:
         assert found is None
     else:
@@ -50,13 +50,13 @@ def test_values_that_a_sample_misses_count_too(extra):
 
 def test_many_values_are_left_alone(monkeypatch):
     column = np.random.default_rng(1).integers(0, 1 << 62, 5000, dtype=np.uint64)
-    assert ranks_of_few(column) is None
+    assert dictionary_encode(column) is None
     # Random keys cost a look at a sample alone.
     monkeypatch.setattr(np, "sort", lambda array: pytest.fail("the column was sorted"))
-    assert ranks_of_few(column) is None
+    assert dictionary_encode(column) is None
 
 
 def test_values_that_no_multiplier_keeps_apart_are_left_alone(monkeypatch):
     column = column_of(1, 10, 5000, "u8")
     monkeypatch.setattr(dictionary, "_MULTIPLIERS", np.zeros(3, np.uint64))
-    assert ranks_of_few(column) is None
+    assert dictionary_encode(column) is None

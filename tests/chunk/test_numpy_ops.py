@@ -101,7 +101,7 @@ def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
     merged = numpy_ops.merge(runs, order)
     np.testing.assert_array_equal(merged.keys, together[wanted])
     np.testing.assert_array_equal(merged.values[0], wanted)
-    assert all(numpy_ops.first_fall(run.keys, order) is None for run in runs)
+    assert all(numpy_ops.first_descent(run.keys, order) is None for run in runs)
 
 
 def test_local_sort_leaves_the_chunk_alone(backend):
@@ -140,7 +140,7 @@ def definition_of_counts(array, needle, order, side):
 def test_probe_of_the_whole_chunk(backend, draw_keys, data, samples):
     array, order = draw_keys(data, dtypes=[d for d in ours.EVERY if d.kind != "O"], sizes=st.integers(0, 40))
     run = local_sort(backend, array, order)
-    entries = backend.ops.probe(run, None, order, samples=samples)
+    entries = backend.ops.summarize_run(run, None, order, samples=samples)
     assert isinstance(entries.keys, np.ndarray)
     assert entries.size == len(array)
     assert (entries.start.tolist(), entries.stop.tolist()) == ([0], [len(array)])
@@ -171,14 +171,14 @@ def test_probe_in_brackets(backend, draw_keys, data, samples):
     array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
     order = Order(order.dtype, order.descending, True)
     run = local_sort(backend, array, order)
-    whole = backend.ops.probe(run, None, order, samples=None)
+    whole = backend.ops.summarize_run(run, None, order, samples=None)
     places = sorted(set(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=1, max_size=6))))
     pairs = list(zip(places[::2], places[1::2] if len(places) > 1 else places, strict=False)) or [
         (places[0], places[0])
     ]
     low, high = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
     brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[low], whole.keys[high])
-    entries = backend.ops.probe(run, brackets, order, samples=samples)
+    entries = backend.ops.summarize_run(run, brackets, order, samples=samples)
     np.testing.assert_array_equal(entries.start, whole.left[low])
     np.testing.assert_array_equal(entries.stop, whole.right[high])
     for number, (first, last) in enumerate(pairs):
@@ -200,7 +200,7 @@ def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
     array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
     order = Order(order.dtype, order.descending, True)
     run = local_sort(backend, array, order)
-    whole = backend.ops.probe(run, None, order, samples=None)
+    whole = backend.ops.summarize_run(run, None, order, samples=None)
     places = sorted(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=2, max_size=2)))
     low, high = places
     keys = backend.ops.sorted_keys(run, order)

@@ -71,7 +71,7 @@ def test_messages_are_sent_at_once():
 
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster:
-        clusters.make_prompt(cluster)
+        clusters.install_plugins(cluster)
         # Also to workers that come later.
         cluster.scale(2)
         cluster.sync(cluster._correct_state)
@@ -93,7 +93,7 @@ def test_groups_stay_where_they_are_finished(workers):
         distributed.LocalCluster(**options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        clusters.make_prompt(cluster)
+        clusters.install_plugins(cluster)
         x = da.from_array(array, chunks=1_000).persist()
         distributed.wait(x)
         with dask.config.set({"gpusort.groups": workers}), distributed.get_task_stream(client=client) as stream:

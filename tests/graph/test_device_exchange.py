@@ -24,7 +24,7 @@ from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import groups as plan_groups
 from dask_gpusort.plan.counting import DEVICE_SAMPLES
 from dask_gpusort.plan.groups import bundle_chunks, join_chunks
@@ -45,7 +45,7 @@ def test_cuts_lie_between_their_bounds(data, array, samples, descending):
     (sizes,) = data.draw(ours.chunkings(array.shape))
     order = Order(array.dtype, descending, True)
     runs = sorted_blocks(array, sizes, order)
-    answers = [numpy_ops.probe(run, None, order, samples=samples) for run in runs]
+    answers = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in runs]
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
     bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
@@ -60,24 +60,24 @@ def test_cuts_lie_between_their_bounds(data, array, samples, descending):
 
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
 @pytest.mark.parametrize("chunks", [2, 5, 16])
-def test_little_is_in_question_whatever_the_distribution(distribution, chunks):
+def test_little_is_unresolved_whatever_the_distribution(distribution, chunks):
     array = ours.make("u4", 40_000, distribution, seed=chunks)
     order, samples = Order(array.dtype), 500
     sizes = [len(part) for part in np.array_split(array, chunks)]
-    answers = [numpy_ops.probe(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)]
+    answers = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)]
     ranks = np.arange(1, 4) * len(array) // 4
     bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
     # Twice a sample's distance in every chunk, for each boundary.
     assert (bounds.last - bounds.first).sum() <= len(ranks) * 2 * (len(array) / samples + chunks)
 
 
-def test_two_heavy_keys_side_by_side_leave_little_in_question():
+def test_two_heavy_keys_side_by_side_leave_little_unresolved():
     # The boundary lies within a few keys of where one key ends and the next begins; not every chunk has both.
     order = Order(np.dtype("u4"))
     blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
     blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
     runs = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
-    answers = [numpy_ops.probe(run, None, order, samples=20) for run in runs]
+    answers = [numpy_ops.summarize_run(run, None, order, samples=20) for run in runs]
     for rank in (29_985, 29_990, 29_995):
         bounds = bound_cuts(answers, np.array([rank]), numpy_ops.key_order(order))
         assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
@@ -87,7 +87,9 @@ def test_a_fingerprint_is_of_the_content():
     order = Order(np.dtype("i8"))
 
     def answer(keys):
-        return numpy_ops.probe(numpy_ops.local_sort(np.array(keys), (), order, positions=False), None, order, samples=9)
+        return numpy_ops.summarize_run(
+            numpy_ops.local_sort(np.array(keys), (), order, positions=False), None, order, samples=9
+        )
 
     assert fingerprint(answer([3, 1, 2])) == fingerprint(answer([1, 2, 3]))
     assert len({fingerprint(answer(keys)) for keys in ([1, 2, 3], [1, 2, 4], [1, 2], [1, 1, 3])}) == 4
@@ -105,13 +107,12 @@ def test_tasks_on_four_gpus(chunks, tasks):
     # What the module says.
     plan = make_plan(
         Order(np.dtype("u4")),
-        (GIB // 4 // chunks,) * chunks,
+        InputChunks((GIB // 4 // chunks,) * chunks),
         (GIB // 4 // chunks,) * chunks,
         method="auto",
         exchange="device",
         workers=Workers(4, 140 * GIB, devices=True),
         groups=None,
-        companion_bytes=0,
     )
     assert plan.num_tasks == tasks
     assert plan.rounds == 0
@@ -121,14 +122,14 @@ def test_tasks_on_four_gpus(chunks, tasks):
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())
 def test_bundles_hold_each_chunk_once(sizes, workers, data):
-    places = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    holders = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
     memory = data.draw(st.none() | st.integers(32 * 8, 32 * 8 * 300))
-    bundles = bundle_chunks(sizes, 8, Workers(workers, memory, True), places)
+    bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(workers, memory, True))
     assert sorted(chunk for bundle in bundles for chunk in bundle) == list(range(len(sizes)))
     assert all(list(bundle) == sorted(bundle) and bundle for bundle in bundles)
     for bundle in bundles:
-        if places:
-            assert len({places[chunk] for chunk in bundle}) == 1
+        if holders:
+            assert len({holders[chunk] for chunk in bundle}) == 1
             assert len(bundle) == 1 or memory is None or sum(sizes[chunk] for chunk in bundle) * 8 <= memory / 32
 
 
@@ -138,8 +139,8 @@ def test_bundles_of_unknown_sizes_are_single_chunks():
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
 def test_runs_are_of_chunks_that_may_be_joined(sizes, alike, data):
-    places = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
-    bundles = bundle_chunks(sizes, 8, Workers(3, 32 * 8 * 200, True), places)
+    holders = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(3, 32 * 8 * 200, True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_groups, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
         runs, sources = join_chunks(bundles, sizes, alike)
@@ -163,22 +164,21 @@ def test_runs_are_of_chunks_that_may_be_joined(sizes, alike, data):
     ],
 )
 def test_chunks_that_go_round_the_workers_are_joined_where_nobody_can_tell(order, companion_bytes, presorted, runs):
-    options = {"method": "auto", "exchange": "device", "groups": None, "places": list("abab")}
-    options |= {"companion_bytes": companion_bytes, "presorted": presorted, "workers": Workers(2, GIB, True)}
-    assert make_plan(order, (10,) * 4, (10,) * 4, **options).runs == runs
+    options = {"method": "auto", "exchange": "device", "groups": None, "workers": Workers(2, GIB, True)}
+    given = InputChunks((10,) * 4, companion_bytes, tuple("abab"), presorted)
+    assert make_plan(order, given, (10,) * 4, **options).runs == runs
 
 
 @pytest.mark.parametrize("chunks", [10, 5000])
 def test_samples_are_bounded(chunks):
     plan = make_plan(
         Order(np.dtype("u8")),
-        (1 << 20,) * chunks,
+        InputChunks((1 << 20,) * chunks, 8),
         (1 << 20,) * chunks,
         method="auto",
         exchange="device",
         workers=Workers(8, 64 * GIB, devices=True),
         groups=None,
-        companion_bytes=8,
     )
     assert 1 <= plan.samples * len(plan.runs) <= max(DEVICE_SAMPLES, chunks)
     assert plan.group_bytes <= 64 * GIB / 8
@@ -187,8 +187,10 @@ def test_samples_are_bounded(chunks):
 @pytest.mark.parametrize(("chunks", "groups"), [(2, 4), (4, 4), (6, 6), (8, 8), (64, 8)])
 def test_chunks_are_only_cut_for_gpus_that_have_none(chunks, groups):
     sizes = (4 * GIB // chunks,) * chunks
-    options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
-    plan = make_plan(Order(np.dtype("u4")), sizes, sizes, workers=Workers(4, 140 * GIB, devices=True), **options)
+    options = {"method": "auto", "exchange": "device", "groups": None}
+    plan = make_plan(
+        Order(np.dtype("u4")), InputChunks(sizes), sizes, workers=Workers(4, 140 * GIB, devices=True), **options
+    )
     assert len(plan.groups) == groups
 
 
@@ -196,13 +198,12 @@ def test_groups_of_large_data_fit_a_device():
     sizes = (1 << 30,) * 36
     plan = make_plan(
         Order(np.dtype("u8")),
-        sizes,
+        InputChunks(sizes),
         sizes,
         method="auto",
         exchange="device",
         workers=Workers(4, 140 * GIB, devices=True),
         groups=None,
-        companion_bytes=0,
     )
     # 72 GiB on each of four devices: three groups beside the keys still fit.
     assert plan.group_bytes * 4 + 72 * GIB <= 140 * GIB
@@ -256,10 +257,10 @@ def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
     x = da.from_array(array, chunks=6_000 // chunks)
     with groups(3):
         plain = dask_gpusort.sort(x, stable=True, exchange="device")
-        monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: True)
+        monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: True)
         found = dask_gpusort.sort(x, stable=True, exchange="device")
         told = dask_gpusort.explain(x, exchange="device", stable=True)
-    assert "all cut up before a group is finished" in told
+    assert "all cut before a group is finished" in told
     freed = [key for key in own_tasks(found) if key[0].startswith("sort-freed")]
     assert len(own_tasks(found)) - len(own_tasks(plain)) == len(freed) > 0
     number = dask.order.order(dict(found.__dask_graph__()))
@@ -272,9 +273,9 @@ def test_data_are_large_that_a_gpu_does_not_hold_twice():
     sizes = (1 << 28,) * 16
     # Of 16 GiB on each; in too little memory fragments leave no room.
     for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
-        options = {"method": "auto", "exchange": "device", "groups": None, "companion_bytes": 0}
-        plan = make_plan(Order(np.dtype("u8")), sizes, sizes, workers=Workers(2, memory, True), **options)
-        assert plan.apart == apart
+        options = {"method": "auto", "exchange": "device", "groups": None}
+        plan = make_plan(Order(np.dtype("u8")), InputChunks(sizes), sizes, workers=Workers(2, memory, True), **options)
+        assert plan.cut_first == apart
 
 
 def made_bundles(array, sizes, plan):
@@ -288,45 +289,45 @@ def made_bundles(array, sizes, plan):
 
 
 def small_plan(array, sizes, count=3):
-    options = {"method": "auto", "exchange": "device", "workers": Workers(2), "groups": count, "companion_bytes": 0}
-    return make_plan(Order(array.dtype), sizes, sizes, **options)
+    options = {"method": "auto", "exchange": "device", "workers": Workers(2), "groups": count}
+    return make_plan(Order(array.dtype), InputChunks(sizes), sizes, **options)
 
 
-def test_slabs_have_memory_of_their_own():
+def test_shards_have_memory_of_their_own():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
-    told = [device_exchange.take_answers(bundle) for bundle in bundles]
+    told = [device_exchange.take_summaries(bundle) for bundle in bundles]
     before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
     for group in range(3):
-        mine = [device_exchange.cut_slab(bundle, told, group, plan) for bundle in bundles]
-        for slab in mine:
-            assert not any(np.shares_memory(slab.keys, run.keys) for bundle in bundles for run in bundle.runs)
-        copies = [slab.keys.copy() for slab in mine]
-        device_exchange.merge_slabs(mine, told, group, plan, Finish(plan.order, True, False))
-        # Distributed may have the slab for another task that is computed again.
-        assert all((slab.keys == copy).all() for slab, copy in zip(mine, copies, strict=True))
+        mine = [device_exchange.cut_shard(bundle, told, group, plan) for bundle in bundles]
+        for shard in mine:
+            assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
+        copies = [shard.keys.copy() for shard in mine]
+        device_exchange.finish_group(mine, told, group, plan, Finish(plan.order, True, False))
+        # Distributed may have the shard for another task that is computed again.
+        assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
     assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
 
 
 def test_a_chunk_that_changed_is_refused():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
         bundle = made_bundles(changed, sizes, plan)[0]
         with pytest.raises(RuntimeError, match="persist"):
-            device_exchange.cut_slab(bundle, told, 0, plan)
+            device_exchange.cut_shard(bundle, told, 0, plan)
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
     with pytest.raises(RuntimeError, match="received 1 keys where"):
-        device_exchange.merge_slabs(short, told, 0, plan, Finish(plan.order, True, False))
+        device_exchange.finish_group(short, told, 0, plan, Finish(plan.order, True, False))
 
 
 def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
     array = ours.make("i8", 300)
     plan = small_plan(array, (100, 100, 100))
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
+    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
     with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
         device_exchange.bounds_of(told, plan)
 
@@ -334,10 +335,10 @@ def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
 def test_the_scan_is_done_once_a_process_and_again_for_other_answers():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    told = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     first = device_exchange.bounds_of(told, plan)
     assert device_exchange.bounds_of(list(told), plan) is first
-    others = [device_exchange.take_answers(bundle) for bundle in made_bundles(array, sizes, plan)]
+    others = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     assert device_exchange.bounds_of(others, plan) is not first
     assert (device_exchange.bounds_of(others, plan).first == first.first).all()
 
@@ -387,7 +388,9 @@ def test_bundles_on_a_device_travel_as_frames(pretended_device):
         assert len(frames) == len(bundle.runs)
         back = protocol.deserialize(header, frames)
         assert back.numbers == bundle.numbers
-        assert [fingerprint(answer) for answer in back.answers] == [fingerprint(answer) for answer in bundle.answers]
+        assert [fingerprint(answer) for answer in back.summaries] == [
+            fingerprint(answer) for answer in bundle.summaries
+        ]
         for one, other in zip(back.runs, bundle.runs, strict=True):
             oracle.assert_same_bits(one.keys, other.keys)
 

@@ -305,7 +305,7 @@ STAGES = {
         "sort-merge",
         "output",
     ],
-    "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-slab", "sort-merge", "output"],
+    "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-shard", "sort-merge", "output"],
     "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
 }
 
@@ -318,7 +318,7 @@ STAGES = {
 def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
     # Of the device exchange: as for more runs, and for more data.
     monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
-    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: stage == "sort-freed")
+    monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: stage == "sort-freed")
     client = processes
     client.wait_for_workers(2, timeout=60)
     flag = tmp_path / "killed"

@@ -27,10 +27,10 @@ from dask_gpusort.graph import exchange as exchange_stage
 from dask_gpusort.graph.cut_runs import cut_run
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, counting, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 
 EXCHANGES = ("gather", "tasks", "device")
-#: Those that get exact cuts; for the other see `test_slabs`.
+#: Those that get exact cuts; for the other see `test_device_exchange`.
 CUT_EXACTLY = ("gather", "tasks")
 
 
@@ -109,7 +109,7 @@ def test_tasks_grow_with_the_chunks_and_not_with_their_square(exchange, find):
         with groups(64):
             counts[chunks] = len(own_tasks(find(da.zeros(chunks * 10, chunks=10), exchange=exchange)))
     assert counts[10_000] <= 10.5 * counts[1000]
-    # A task or two a stage for each chunk; with exchange by tasks, one slab a bundle of 16 chunks and group.
+    # A task or two a stage for each chunk; with exchange by tasks, one shard a bundle of 16 chunks and group.
     assert counts[10_000] <= (6 if exchange == "gather" else 6 + 64 / 16 + 1) * 10_000
 
 
@@ -257,13 +257,12 @@ def test_a_part_needs_only_its_group():
 def plan_of(array, chunks, exchange="gather", method="auto", out=None, count=3, stable=True, descending=False):
     return make_plan(
         Order(array.dtype, descending, stable),
-        chunks,
+        InputChunks(chunks),
         chunks if out is None else out,
         method=method,
         exchange=exchange,
         workers=Workers(2),
         groups=count,
-        companion_bytes=0,
     )
 
 
@@ -345,12 +344,12 @@ def test_further_rounds_narrow_the_cuts(data, size, rounds):
     array = ours.make("i4", 8 * size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=size)
     made = plan_of(array, (size,) * 8, count=4)
     runs = sorted_runs(array, (size,) * 8, made.order)
-    in_question = []
+    unresolved = []
     for number in (rounds, rounds + 1):
         plan = dataclasses.replace(made, rounds=number, samples=3, kept_samples=8, radix_bits=0)
         _, first, last = found_cuts(plan, runs)
-        in_question.append((last - first).sum())
-    assert in_question[1] <= in_question[0]
+        unresolved.append((last - first).sum())
+    assert unresolved[1] <= unresolved[0]
 
 
 def test_a_group_of_the_wrong_length_is_refused():
@@ -364,9 +363,9 @@ def test_a_group_of_the_wrong_length_is_refused():
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
             cut_run(Run(np.array(changed, "u8")), 0, cuts, boundaries, order)
-    slab = Run(np.arange(1, dtype="u8")), (0,), (1,)
+    shard = Run(np.arange(1, dtype="u8")), (0,), (1,)
     with pytest.raises(RuntimeError, match="received 1 keys where the cuts say 2"):
-        exchange_stage.merge_slabs([slab], boundaries, 1, Finish(order, True, False))
+        exchange_stage.merge_shards([shard], boundaries, 1, Finish(order, True, False))
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

@@ -22,9 +22,9 @@ from dask._task_spec import Task
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.cut_runs import CutRun
 from dask_gpusort.graph.cuts import CutKeys, find_cuts
-from dask_gpusort.graph.p2p_records import RunPacker, read_group, split_slab
+from dask_gpusort.graph.p2p_records import RunPacker, read_group, split_batch
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 
 distributed = pytest.importorskip("distributed")
 p2p = pytest.importorskip("dask_gpusort.graph.p2p")
@@ -44,9 +44,9 @@ def files_of(runs, offsets):
     files: dict[int, bytes] = {}
     for chunk in reversed(range(len(runs))):
         packer = RunPacker(chunk, cut_at(runs[chunk], offsets[chunk], 100 * chunk))
-        slabs = [packer.slab(groups) for groups in (range(2), range(2, offsets.shape[1] - 1))]
-        for slab in filter(None, slabs):
-            for group, record in split_slab(tuple(slab)):
+        batches = [packer.batch(groups) for groups in (range(2), range(2, offsets.shape[1] - 1))]
+        for batch in filter(None, batches):
+            for group, record in split_batch(tuple(batch)):
                 files[group] = files.get(group, b"") + bytes(record)
     return files
 
@@ -90,8 +90,8 @@ def test_records_come_back_in_chunk_order(make):
 def test_chunks_of_other_string_widths_fit_together():
     runs = [Run(np.array(["b", "c"])), Run(np.array(["a", "long one"]))]
     offsets = np.array([[0, 1, 2], [0, 1, 2]])
-    records = [RunPacker(chunk, cut_at(run, offsets[chunk])).slab(range(2)) for chunk, run in enumerate(runs)]
-    file = b"".join(bytes(record) for slab in records for group, record in split_slab(slab) if group == 1)
+    records = [RunPacker(chunk, cut_at(run, offsets[chunk])).batch(range(2)) for chunk, run in enumerate(runs)]
+    file = b"".join(bytes(record) for batch in records for group, record in split_batch(batch) if group == 1)
     joined = Run.concat([run for _, run in read_group(io.BytesIO(file), 1, keys_of(offsets, 1))], copy=None)
     assert joined.keys.tolist() == ["c", "long one"]
 
@@ -107,8 +107,8 @@ def test_pieces_of_a_group_join_without_a_copy_and_are_writable():
 def group_zero(chunks, offsets=OFFSETS):
     """The file of group 0 if these chunks have sent to it."""
     runs = runs_of(lambda i: Run(i, (i.astype(str).astype(object),)))
-    slabs = [RunPacker(chunk, cut_at(runs[chunk], offsets[chunk])).slab(range(1)) for chunk in chunks]
-    return b"".join(slab.records for slab in slabs if slab)
+    batches = [RunPacker(chunk, cut_at(runs[chunk], offsets[chunk])).batch(range(1)) for chunk in chunks]
+    return b"".join(batch.records for batch in batches if batch)
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_groups_are_spread_evenly_and_contiguously(groups, workers):
     assert max(shares) - min(shares) <= 1
 
 
-def test_a_slab_has_bare_ints_only():
+def test_a_batch_has_bare_ints_only():
     # The engine measures shards by memoryview, bare ints aside: NumPy's would count as buffers.
-    slab = RunPacker(3, cut_at(Run(np.arange(4)), [0, 1, 2, 4])).slab(range(1, 3))
-    assert [type(part) for part in slab] == [int, bytes, bytes]
-    assert RunPacker(3, cut_at(Run(np.arange(4)), [0, 4, 4])).slab(range(1, 2)) is None
+    batch = RunPacker(3, cut_at(Run(np.arange(4)), [0, 1, 2, 4])).batch(range(1, 3))
+    assert [type(part) for part in batch] == [int, bytes, bytes]
+    assert RunPacker(3, cut_at(Run(np.arange(4)), [0, 4, 4])).batch(range(1, 2)) is None
 
 
-def test_keys_in_question_are_in_the_records_of_both_groups():
+def test_keys_unresolved_are_in_the_records_of_both_groups():
     cut = CutRun(Run(np.arange(5)), 7, np.array([0, 2, 5]), np.array([0, 3, 5]))
-    slab = RunPacker(0, cut).slab(range(2))
-    pieces = [read_group(io.BytesIO(bytes(record)), group, 3)[0] for group, record in split_slab(slab)]
+    batch = RunPacker(0, cut).batch(range(2))
+    pieces = [read_group(io.BytesIO(bytes(record)), group, 3)[0] for group, record in split_batch(batch)]
     assert [(start, run.keys.tolist()) for start, run in pieces] == [(7, [0, 1, 2]), (7, [2, 3, 4])]
 
 
@@ -255,8 +255,8 @@ def plan_of(sizes, groups):
     out = [share] * (groups - 1) + [share + rest]
     if groups > 2:
         out[1:3] = [0, out[1] + out[2]]
-    given = {"method": "auto", "exchange": "p2p", "workers": Workers(2), "groups": groups, "companion_bytes": 8}
-    made = make_plan(ORDER, sizes, out, **given)
+    given = {"method": "auto", "exchange": "p2p", "workers": Workers(2), "groups": groups}
+    made = make_plan(ORDER, InputChunks(sizes, 8), out, **given)
     return replace(made, groups=tuple((group, group + 1, 0, 1) for group in range(groups)))
 
 
@@ -314,12 +314,12 @@ def test_group_can_be_read_again(cluster_client):
 
 
 def test_lost_shard_raises_and_names_the_group(cluster_client, monkeypatch):
-    def forget_chunk_two(slab):
-        for group, record in split_slab(slab):
+    def forget_chunk_two(batch):
+        for group, record in split_batch(batch):
             if bytes(record[:8]) != (2).to_bytes(8, sys.byteorder):
                 yield group, record
 
-    monkeypatch.setattr(p2p_engine, "split_slab", forget_chunk_two)
+    monkeypatch.setattr(p2p_engine, "split_batch", forget_chunk_two)
     graph, outputs = sort_graph("lost")
     with pytest.raises(RuntimeError, match=r"group \d of the exchange got \d+ keys of 5 chunks, where .*persist"):
         cluster_client.get(graph, outputs)
@@ -434,7 +434,7 @@ def processes():
 
 def test_exchange_between_processes(processes):
     client = processes[1]
-    graph, outputs = sort_graph("large", keys=60_000)  # slabs of 480 kB travel as frames, small ones in one pickle
+    graph, outputs = sort_graph("large", keys=60_000)  # batches of 480 kB travel as frames, small ones in one pickle
     assert_sorted(client.get(graph, outputs), keys=60_000)
 
 

@@ -15,10 +15,10 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.chunk.summarize import count_ends
 from dask_gpusort.order import Order
-from dask_gpusort.plan.counting import left_in_question
+from dask_gpusort.plan.counting import unresolved_share
 from dask_gpusort.table import brackets as bracket_steps
 from dask_gpusort.table.digits import digit_table, sum_digits
-from dask_gpusort.table.rank_summary import add_up, thin
+from dask_gpusort.table.rank_summary import add_summaries, thin
 from dask_gpusort.table.scan import scan_table, share_out
 
 ORDER = Order(np.dtype("u2"))
@@ -33,7 +33,7 @@ def runs_of(lists):
 
 
 def probe(runs, brackets, samples):
-    return [numpy_ops.probe(run, brackets, ORDER, samples=samples) for run in runs]
+    return [numpy_ops.summarize_run(run, brackets, ORDER, samples=samples) for run in runs]
 
 
 def all_ranks(runs):
@@ -117,7 +117,7 @@ def added_up(answers, fan_in, add):
 
 
 def summed(answers, fan_in, kept):
-    return added_up(answers, fan_in, lambda some: table.summarise(some, kept, 0, KEY_ORDER))
+    return added_up(answers, fan_in, lambda some: table.combine_summaries(some, kept, 0, KEY_ORDER))
 
 
 def first_brackets(runs, ranks, samples, fan_in=1 << 30, kept=1 << 30):
@@ -224,7 +224,7 @@ def test_sums_bound_the_counts_of_all_chunks_at_every_key(lists, samples, tree):
     runs = runs_of(lists)
     whole = np.sort(np.concatenate([run.keys for run in runs]))
     answers = [*summed(probe(runs, None, samples), *tree), *probe(runs_of([[]]), None, samples)]
-    top = table.summarise(answers, tree[1], 0, KEY_ORDER)
+    top = table.combine_summaries(answers, tree[1], 0, KEY_ORDER)
     assert top.sizes.tolist() == [*map(len, lists), 0]
     for key in range(32):
         upto, less = bounds_of(top, 0, key)
@@ -236,7 +236,7 @@ def test_sums_bound_the_counts_of_all_chunks_at_every_key(lists, samples, tree):
 def test_sums_of_complete_answers_are_exact(lists):
     runs = runs_of(lists)
     keys, counts = np.unique(np.concatenate([run.keys for run in runs]), return_counts=True)
-    found = add_up(probe(runs, None, None), KEY_ORDER)
+    found = add_summaries(probe(runs, None, None), KEY_ORDER)
     np.testing.assert_array_equal(found.keys, keys)
     np.testing.assert_array_equal(found.left, np.cumsum(counts) - counts)
     np.testing.assert_array_equal(found.right, np.cumsum(counts))
@@ -246,11 +246,11 @@ def test_sums_of_complete_answers_are_exact(lists):
 def test_a_sum_keeps_few_entries_and_loses_no_more_than_their_distance(kept, seed, num_brackets):
     rng = np.random.default_rng(seed)
     runs = runs_of([np.sort(rng.integers(0, 1000, rng.integers(1, 300))) for _ in range(5)])
-    whole = add_up(probe(runs, None, None), KEY_ORDER)
+    whole = add_summaries(probe(runs, None, None), KEY_ORDER)
     ends = np.sort(rng.choice(whole.keys, 2 * num_brackets, replace=False)).reshape(-1, 2)
     brackets = table.Brackets(size_of(runs), np.array([]), np.array([]), ends[:, 0], ends[:, 1])
     answers = probe(runs, brackets, 20)
-    whole, found = add_up(answers, KEY_ORDER), table.summarise(answers, kept, 0, KEY_ORDER)
+    whole, found = add_summaries(answers, KEY_ORDER), table.combine_summaries(answers, kept, 0, KEY_ORDER)
     asked = (found.stop - found.start).sum()
     assert len(found.keys) <= max(kept, 1) + 2 * num_brackets
     if len(whole.keys) <= kept:
@@ -352,7 +352,7 @@ def test_few_keys_are_in_question_whatever_the_distribution(distribution):
     for kept, dropped in ((samples, 1), (1 << 30, 0)):
         boundaries, _ = cut_all(runs, first_brackets(runs, ranks, samples, 8, kept), 8)
         in_question = int((boundaries.last - boundaries.first).sum())
-        assert in_question <= left_in_question(groups, samples, kept, dropped) * chunks * size
+        assert in_question <= unresolved_share(groups, samples, kept, dropped) * chunks * size
         if distribution in ("equal", "few"):
             assert in_question == 0
 

@@ -10,7 +10,7 @@ import pytest
 from dask_gpusort.cost import Rates, cost_of, describe, predict
 from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES
 
 MIB = 1 << 20
@@ -27,11 +27,11 @@ RATES = Rates(
 )
 
 
-def plan(chunks, size, exchange="gather", dtype="i8", **options):
-    given = {"method": "auto", "workers": Workers(2), "groups": None, "companion_bytes": 0}
-    return make_plan(
-        Order(np.dtype(dtype)), (size,) * chunks, (size,) * chunks, exchange=exchange, **{**given, **options}
-    )
+def plan(chunks, size, exchange="gather", dtype="i8", companion_bytes=0, **options):
+    given = {"method": "auto", "workers": Workers(2), "groups": None}
+    sizes = (size,) * chunks
+    inputs = InputChunks(sizes, companion_bytes)
+    return make_plan(Order(np.dtype(dtype)), inputs, sizes, exchange=exchange, **{**given, **options})
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,16 @@ from support import strategies as ours
 import dask_gpusort
 from dask_gpusort.graph.scheduler import choose_exchange
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, counting, describe, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, describe, make_plan
 from dask_gpusort.plan.groups import lay_out_groups
 
 MIB = 1 << 20
 
 
-def plan(sizes, chunks=None, dtype="i8", **options):
-    given = {"method": "auto", "exchange": "gather", "workers": Workers(2), "groups": None, "companion_bytes": 0}
-    return make_plan(Order(np.dtype(dtype)), sizes, sizes if chunks is None else chunks, **{**given, **options})
+def plan(sizes, chunks=None, dtype="i8", companion_bytes=0, **options):
+    given = {"method": "auto", "exchange": "gather", "workers": Workers(2), "groups": None}
+    chunks = sizes if chunks is None else chunks
+    return make_plan(Order(np.dtype(dtype)), InputChunks(sizes, companion_bytes), chunks, **{**given, **options})
 
 
 @pytest.mark.parametrize("dtype", [*ours.CODED, *ours.SWAPPED], ids=str)
@@ -87,7 +88,7 @@ def test_what_one_task_receives_is_bounded(chunks, dtype, exchange, size):
     assert made.table_bytes <= max(64 * MIB, 44_000 * len(made.groups))
     assert len(made.groups) > 2000 or made.table_bytes <= 64 * MIB
     assert 0 <= made.rounds <= 2
-    assert made.in_question <= 1 / 3
+    assert made.unresolved <= 1 / 3
     # Never chunks x chunks.
     assert len(made.groups) <= max(2048, chunks * size * made.row_bytes // (400 * MIB))
 
@@ -105,9 +106,9 @@ def test_the_tree_adds_up_every_chunk_once(chunks):
     assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in plan((1,) * chunks).bundles)
 
 
-def test_more_samples_leave_less_in_question_and_more_levels_more():
-    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 50, 1000, 1)
-    assert counting.left_in_question(8, 100, 1000, 1) < counting.left_in_question(8, 100, 1000, 2)
+def test_more_samples_leave_less_unresolved_and_more_levels_more():
+    assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 50, 1000, 1)
+    assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 100, 1000, 2)
     assert counting.choose_rounds(0.3) == 1
     assert counting.choose_rounds(0.5) == 2
     assert counting.choose_rounds(0.6) == 3

@@ -48,7 +48,7 @@ KERNEL_ROOMS = [
     "launch",
 ]
 #: These import nothing of ours but themselves.
-LEAVES = {"keys", "table", "network", "errors", "config"}
+LEAVES = {"keys", "table", "network", "config"}
 
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 KERNEL_FILES = [path for path in FILES if path.parts[0] == "kernels"]

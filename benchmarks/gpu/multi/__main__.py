@@ -28,7 +28,7 @@ import dask
 import distributed
 
 import dask_gpusort
-from dask_gpusort.gpu_cluster import make_prompt
+from dask_gpusort.gpu_cluster import install_plugins
 
 from ...harness.command import parse, parser_of
 from ...harness.machine import RESULTS, ROOT, describe_machine, version_of
@@ -64,7 +64,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
     """A client of a warm cluster."""
     if library == "numpy":
         cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
-        make_prompt(cluster)
+        install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
     # The default for CuPy chunks.

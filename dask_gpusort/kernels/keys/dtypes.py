@@ -1,6 +1,6 @@
-"""How a NumPy dtype is named on the device: its raw unsigned type, its kind of order, and its code.
+"""Key dtypes on the device: their unsigned type, their order and their codes.
 
-The transform itself is `order.cuh`, which equals `dask_gpusort.keys` bit by bit.
+``order.cuh`` holds the transform itself; it gives the same codes as `dask_gpusort.keys`, bit by bit.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from typing import Any
 
 import numpy as np
 
-FLOAT_BYTES = 4  # narrower ones have so few codes that every one may be a bucket
-RAW_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+from ..launch.cxx_types import type_of_bytes
+
+FLOAT_BYTES = 4  # narrower floats have so few codes that each code can be a bucket
+CODE_BYTES = (1, 2, 4, 8)
 KINDS = {"b": "kBool", "u": "kUnsigned", "i": "kSigned", "f": "kFloat", "m": "kTime", "M": "kTime", "c": "kComplex"}
 
 
 @dataclass(frozen=True)
 class DeviceKey:
-    """A key dtype as the kernels see it.
+    """The C++ types of a key dtype.
 
     Attributes
     ----------
     itemsize : int
         Bytes of a key, and of its code.
     order : str
-        The C++ type `KeyOrder<...>`.
+        The type ``KeyOrder<...>``, which encodes and decodes keys.
     has_ties : bool
         Whether keys of different bits can compare equal (signed zeros, NaNs).
     floats : str
-        C++ arguments of the order of floats of 32 or 64 bits; empty of other keys.
+        Template arguments of ``FloatOrder`` for floats of 32 or 64 bits; empty for other keys.
     """
 
     itemsize: int
@@ -39,31 +41,45 @@ class DeviceKey:
 
     @property
     def code_dtype(self) -> Any:
-        """Unsigned dtype of the codes."""
+        """NumPy dtype of the codes, unsigned."""
         return np.dtype(f"u{self.itemsize}")
 
     def domain(self, code_type: str, drop_bits: int = 0) -> str:
-        """C++ name of where codes stand whose bits from `drop_bits` on are these keys' (see domain.cuh)."""
+        """Name the domain in which digits of these codes are cut (``domain.cuh``).
+
+        Parameters
+        ----------
+        code_type : str
+            C++ type of the codes.
+        drop_bits : int
+            Low bits of a code that hold no part of the key, such as a position.
+        """
         return f"ValueDomain<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeDomain<{code_type}>"
 
 
 @functools.cache
 def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
-    """How keys of `dtype` are sorted on the device.
+    """Describe keys of a dtype to the kernels.
+
+    Parameters
+    ----------
+    dtype : dtype
+    descending : bool
+        Codes ascend as the keys descend; NaN and NaT stay last.
 
     Raises
     ------
     TypeError
-        The dtype is not sorted by radix kernels.
+        The radix kernels do not sort this dtype.
     """
     dtype = np.dtype(dtype)
     supported = dtype.kind in KINDS and dtype.isnative and (dtype.kind != "c" or dtype.itemsize == 8)
-    if not supported or dtype.itemsize not in RAW_TYPES:
+    if not supported or dtype.itemsize not in CODE_BYTES:
         raise TypeError(
             f"The radix kernels do not sort {dtype}; they sort native bool, integers, float16/32/64, datetime64, "
             "timedelta64 and complex64. Convert the keys, or use the comparison path."
         )
-    raw, kind = RAW_TYPES[dtype.itemsize], KINDS[dtype.kind]
+    raw, kind = type_of_bytes(dtype.itemsize), KINDS[dtype.kind]
     reverse = str(bool(descending)).lower()
     floats = f"{raw}, {reverse}" if dtype.kind == "f" and dtype.itemsize >= FLOAT_BYTES else ""
     return DeviceKey(dtype.itemsize, f"KeyOrder<{raw}, Kind::{kind}, {reverse}>", dtype.kind in "fc", floats)

@@ -1,34 +1,30 @@
-// What an element of a sort is: how it enters the first pass, and how it leaves the last.
+// Elements of a sort: sources encode a key before the first pass, sinks decode it after the last one.
 //
-//   Keys       key            -> code                     -> key                  keys alone
-//   Narrowed   key of 64 bits -> code - base, 32 bits     -> key                  keys whose codes lie so close
-//   Widened    key            -> code, 32 bits            -> key                  rows of 8- and 16-bit keys
-//   Packed     key, position  -> code << 32 | position    -> position (and key)   argsort and pairs, keys to 32 bits
-//   TiedKeys   key            -> canonical code           -> key                  64-bit keys; positions are values
-//   PackedNarrowed          as Packed, of a code less the base                    64-bit keys whose codes lie so close
-//   Gathered                     a place                  -> key, value           pairs whose values lie in order of places
-//   Codes      code           -> code                                             between the passes
+//   Keys            key           -> code                          -> key                   keys alone
+//   Narrowed        64-bit key    -> code - base (32 bits)         -> key                   codes within 2^32
+//   Widened         key           -> code (32 bits)                -> key                   rows of 8- and 16-bit keys
+//   Packed          key, position -> code << 32 | position         -> position (and key)    argsort, keys to 32 bits
+//   PackedNarrowed  key, position -> code - base << 32 | position  -> position (and key)    argsort, codes within 2^32
+//   TiedKeys        key           -> canonical code                -> key                   positions travel as values
+//   Gathered                         code, position                -> key, value            early values, gathered last
+//   Codes           code          -> code                                                   between the passes
 //
-// A source has `Raw`, `Code`, `encode(key, position, base)` and `load(keys, i, origin, base)`; positions count from
-// `origin`, narrow codes from `base`. A sink has `store(keys_out, positions_out, i, code, value, base)`; a null array is
-// not written.
+// A source has `Raw`, `Code`, `encode(key, position, base)` and `load(keys, i, origin, base)`: positions count from
+// `origin`, narrow codes from `base`. A sink has `store(keys_out, positions_out, i, code, value, base)`; it does not
+// write to null arrays.
+//
+// Codes are normalized keys: Graefe, "Implementing Sorting in Database Systems" (ACM Computing Surveys 38, 2006).
 #pragma once
 #include "keys/order.cuh"
-#include "primitives/scan.cuh"
 
 namespace gpusort {
 
-// Stands for the type of the values when keys travel alone.
-struct NoValue {};
-
 template <class Value>
-constexpr bool kHasPayload = true;
-template <>
-constexpr bool kHasPayload<NoValue> = false;
+constexpr bool kHasPayload = kHasValues<Value>;
 
 constexpr int kPositionBits = 32;
 
-// A value of 16 bytes, which one access moves.
+// A value of 16 bytes, which one memory access moves.
 struct alignas(16) u128 {
     u64 words[2];
 };
@@ -48,7 +44,7 @@ struct Keys {
     }
 };
 
-// The base is at most the least code, and no code lies 2^32 or more above it.
+// The base is at most the least code, and every code is less than base + 2^32.
 template <class Order>
 struct Narrowed {
     using Code = u32;
@@ -77,7 +73,7 @@ struct PackedNarrowed {
     }
 };
 
-// 8- and 16-bit keys as 32-bit codes: rows of them are sorted by the kernels of wider keys.
+// 8- and 16-bit keys as 32-bit codes, so that the kernels for 32-bit keys sort their rows.
 template <class Order>
 struct Widened {
     using Code = u32;
@@ -93,7 +89,7 @@ struct Widened {
     }
 };
 
-// Distinct composites: the position breaks ties, so no pass needs to be stable.
+// The position breaks ties: all codes are distinct, and no pass needs to be stable.
 template <class Order, class Position>
 struct Packed {
     using Code = u64;
@@ -132,36 +128,37 @@ struct TiedKeys {
     }
 };
 
-// Addresses of values in the order of places, and of where they go.
+// Addresses of the values to gather from, and of the outputs.
 struct Moves {
     u64 from;
     u64 to;
 };
 
-// Keys, and for their places the values that lie there: a sink alone. Codes are packed where no value is beside them.
+// A sink alone: stores a key, and gathers the value at its position. The position travels beside the code, or, without
+// a value beside it, in the code's low word.
 template <class Order, class Value>
 struct Gathered {
     using Raw = typename Order::Raw;
 
-    template <class Code, class Coordinate>
-    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Coordinate beside,
+    template <class Code, class Position>
+    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Position beside,
                                                  u64 = 0) {
         const Moves* moves = static_cast<const Moves*>(moves_in);
         const Value* from = reinterpret_cast<const Value*>(__ldg(&moves->from));
         Value* to = reinterpret_cast<Value*>(__ldg(&moves->to));
-        u32 place;
-        if constexpr (kHasPayload<Coordinate>) {
-            place = beside;
+        u32 position;
+        if constexpr (kHasValues<Position>) {
+            position = beside;
         } else {
-            place = u32(code);
+            position = u32(code);
             code >>= kPositionBits;
         }
         static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code));
-        to[i] = from[place];
+        to[i] = from[position];
     }
 };
 
-// Whether the low word of a code breaks ties of the high one.
+// Whether the low word of a code is a position that breaks ties of the high word.
 template <class Sink>
 constexpr bool kIsPacked = false;
 template <class Order, class Position>
@@ -184,17 +181,17 @@ struct Codes {
     static __device__ __forceinline__ void store(void* codes_out, void* values_out, Offset i, Code code, Value value,
                                                  u64 = 0) {
         static_cast<Code*>(codes_out)[i] = code;
-        if constexpr (kHasPayload<Value>) static_cast<Value*>(values_out)[i] = value;
+        if constexpr (kHasValues<Value>) static_cast<Value*>(values_out)[i] = value;
     }
 };
 
-// The payload of element i: what travels with it, or its position when nothing does yet.
+// The value of element i; its position where `values` is null.
 template <class Value>
 __device__ __forceinline__ Value load_payload(const Value* values, Offset i, Offset origin) {
-    if constexpr (!kHasPayload<Value>) {
+    if constexpr (!kHasValues<Value>) {
         return Value{};
     } else {
-        if constexpr (sizeof(Value) > sizeof(Offset)) return values[i];  // no position is so wide
+        if constexpr (sizeof(Value) > sizeof(Offset)) return values[i];  // never a position: too wide
         else return values ? values[i] : Value(i - origin);
     }
 }

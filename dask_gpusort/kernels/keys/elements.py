@@ -1,40 +1,41 @@
-"""What a sort on the device moves: the C++ names of its elements, and its arrays."""
+"""The elements that a sort moves: their C++ types (``elements.cuh``) and their arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .dtypes import RAW_TYPES, DeviceKey
+from ..launch.constants import cxx_constant
+from ..launch.cxx_types import NO_VALUE, bytes_of_type, type_of_bytes
+from .dtypes import DeviceKey
 
-WIDTHS = {"NoValue": 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
-WIDE_CODE = 8  # bytes; a position fits no code beside such a one
+WIDE_CODE = 8  # bytes: no position can be packed into a word beside such a code
 NARROW_BITS = 32
-POSITION_BITS = 32  # kPositionBits in elements.cuh
+POSITION_BITS = cxx_constant("keys/elements.cuh", "kPositionBits")
 
 
 @dataclass(frozen=True)
 class Elements:
-    """The C++ names of what is sorted (see elements.cuh).
+    """The C++ types of the elements of one sort.
 
     Attributes
     ----------
     source, sink : str
-        How an element is read in the first pass, and written in the last.
+        Types that read an element in the first pass and write it in the last one (``elements.cuh``).
     code_type, payload_type : str
-        What travels in between; ``"NoValue"`` for keys alone.
+        What the passes in between move; the payload of keys alone is ``"NoValue"``.
     domain : str
-        Where codes stand on the line that digits are cut from, for sorts that sample them.
+        Domain in which digits are cut, for sorts that sample their keys.
     narrow : Elements, optional
-        The same by codes of 32 bits, where those of all keys lie within 2^32.
+        The same elements with codes of 32 bits, for keys whose codes all lie within 2^32.
     base : int
-        What narrow codes count from.
+        The code from which narrow codes count.
     """
 
     source: str
     sink: str
     code_type: str
-    payload_type: str = "NoValue"
+    payload_type: str = NO_VALUE
     domain: str = ""
     narrow: Elements | None = None
     base: int = 0
@@ -42,42 +43,42 @@ class Elements:
     @property
     def code_bytes(self) -> int:
         """Bytes of a code."""
-        return WIDTHS[self.code_type]
+        return bytes_of_type(self.code_type)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of what travels beside a code."""
-        return WIDTHS[self.payload_type]
+        """Bytes that travel beside a code."""
+        return bytes_of_type(self.payload_type)
 
     @property
     def codes(self) -> str:
-        """C++ source of the codes between the passes."""
+        """Type that reads and writes codes between the passes."""
         return f"Codes<{self.code_type}>"
 
     @property
     def code_domain(self) -> str:
-        """C++ name of the codes' own places."""
+        """Domain of the codes themselves."""
         return f"CodeDomain<{self.code_type}>"
 
     @property
     def block_sort_domain(self) -> str:
-        """C++ name of the line that bins of uneven codes are cut from."""
+        """Domain in which a block sort cuts the bins of skewed codes."""
         return self.domain or self.code_domain
 
     @property
     def narrow_domain(self) -> str:
-        """C++ name of where narrow codes stand on the line of wide ones: if packed with positions, by the high word."""
+        """Domain of narrow codes: their high word, where a position is packed into the low one."""
         return f"CodeDomain<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Key of the tuning tables."""
+        """Bytes of a code and of its payload: the key of the tuning tables."""
         return self.code_bytes, self.payload_bytes
 
 
 @dataclass
 class Arrays:
-    """Device arrays of one sort: codes and payload, twice, and the outputs (`None`: not wanted)."""
+    """Device arrays of one sort: two of codes, two of payloads, and the outputs (`None`: not wanted)."""
 
     codes: list[Any]
     payloads: list[Any]
@@ -85,17 +86,17 @@ class Arrays:
     positions_out: Any
 
     def narrowed(self, elements: Elements, n: int) -> Arrays:
-        """The same memory, for elements whose codes are as wide and have no payload, or half as wide."""
+        """The same memory, for elements without payload whose codes are as wide or half as wide."""
         codes = self.codes
         if codes[0].itemsize > elements.code_bytes:
-            # Both in the first one: the last pass then reads no output that it writes.
+            # Both arrays share the memory of the first one, so that the last pass never reads the output it writes.
             halves = codes[0].view(f"u{elements.code_bytes}")
             codes = [halves[:n], halves[n : 2 * n]]
         return Arrays(codes, [None, None], self.keys_out, self.positions_out)
 
 
 def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
-    """Keys with their positions: one code up to 32 bits, two words beyond."""
+    """Keys with their positions: packed into one word for keys to 32 bits, in two words for wider keys."""
     if key.itemsize < WIDE_CODE:
         name = f"Packed<{key.order}, {position_type}>"
         return Elements(name, name, "u64", domain=key.domain("u64", POSITION_BITS))
@@ -107,6 +108,6 @@ def indexed_elements(key: DeviceKey, position_type: str) -> Elements:
 
 
 def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Elements:
-    """Keys by their canonical codes, with a value beside each."""
-    name, code_type = f"TiedKeys<{key.order}, {value_type}>", RAW_TYPES[key.itemsize]
+    """Keys by their canonical codes, each with a value."""
+    name, code_type = f"TiedKeys<{key.order}, {value_type}>", type_of_bytes(key.itemsize)
     return Elements(name, name, code_type, payload_type, key.domain(code_type))

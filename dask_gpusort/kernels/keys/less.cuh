@@ -1,8 +1,9 @@
-// What "less" means to the comparison sorts, and the keys they compare.
+// Comparisons that the comparison sorts call as `Less::less(a, b)`, and the keys they compare.
 //
 //   NaturalLess        a < b                          unsigned codes, and keys of several words
-//   CanonicalLess      codes whose keys tie (signed zeros, NaNs) are equal
-//   UserLess, swapped  an expression in `a` and `b`, which the launch puts before this file
+//   CanonicalLess      codes of keys that compare equal (signed zeros, NaNs) are equal
+//   UserLess           an expression in `a` and `b`: the loader defines it in front of the source
+//   Reversed           another comparison with its arguments exchanged
 #pragma once
 #include "keys/elements.cuh"
 
@@ -22,7 +23,7 @@ struct Words {
     }
 };
 
-// A complex key as expressions see it.
+// A complex key, as users' expressions see it.
 template <class Part>
 struct alignas(2 * sizeof(Part)) Complex {
     Part re, im;
@@ -53,7 +54,7 @@ struct Reversed {
     }
 };
 
-// The source and sink of keys that are compared as they are; positions of any width come out beside them.
+// Source and sink of keys that are compared as they are.
 template <class Key, class Position>
 struct Plain {
     using Code = Key;
@@ -66,7 +67,7 @@ struct Plain {
     static __device__ __forceinline__ void store(void* keys_out, void* positions_out, Offset i, const Key& key,
                                                  Value value) {
         if (keys_out) static_cast<Key*>(keys_out)[i] = key;
-        if constexpr (kHasPayload<Value>) {
+        if constexpr (kHasValues<Value>) {
             if (positions_out) static_cast<Position*>(positions_out)[i] = Position(value);
         }
     }

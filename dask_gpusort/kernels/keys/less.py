@@ -1,4 +1,4 @@
-"""What a comparison sort compares: codes in their natural order, or keys by an expression of the user."""
+"""Comparisons (``less.cuh``): NumPy's order of the codes, or an order that the user gives as an expression."""
 
 from __future__ import annotations
 
@@ -7,48 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from ..launch.cxx_types import number_type, type_of_bytes
 from .dtypes import device_key
-
-# Names that an expression sees for the values of a dtype.
-CXX_TYPES = {
-    "?": "bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "l": "long long",
-    "L": "unsigned long long",
-    "q": "long long",
-    "Q": "unsigned long long",
-    "f": "float",
-    "d": "double",
-    "M": "long long",
-    "m": "long long",
-    "F": "Complex<float>",
-    "D": "Complex<double>",
-}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How keys of one dtype are compared on the device.
+    """The C++ types that compare keys of one dtype.
 
     Attributes
     ----------
     source : str
-        C++ type that loads a key as the code the kernels compare.
+        Type that loads a key as a code.
     sink : str
-        C++ type that stores a code as the key it came from; formatted with the type of the positions.
+        Type that stores a code as a key; a format string with the field ``position`` for the type of positions.
     code : str
-        C++ type of the codes.
+        Type of the codes.
     code_bytes : int
         Bytes of a code.
     less : str
-        C++ type whose ``less(a, b)`` compares two codes.
+        Type whose ``less(a, b)`` compares two codes.
     expression : str or None
-        The user's, if there is one.
+        The user's expression, if there is one.
     """
 
     source: str
@@ -60,38 +40,46 @@ class Comparison:
 
 
 def natural(dtype: Any, descending: bool, *, tied: bool) -> Comparison:
-    """NumPy's order of a radix dtype, by codes.
+    """Compare keys of a radix dtype in NumPy's order, by their codes.
 
     Parameters
     ----------
     dtype : dtype
     descending : bool
     tied : bool
-        Whether keys that NumPy calls equal (signed zeros, NaNs) must be equal to the sort too, so that positions break
-        the tie; stored keys are then those of the least code.
+        Whether keys that NumPy calls equal (signed zeros, NaNs) get equal codes, so that positions break the tie. The
+        sort then stores the key of the least such code.
     """
     key = device_key(dtype, descending)
     kind = f"TiedKeys<{key.order}, {{position}}>" if tied else f"Keys<{key.order}>"
-    return Comparison(kind.format(position="u32"), kind, f"u{8 * key.itemsize}", key.itemsize, "NaturalLess")
+    return Comparison(kind.format(position="u32"), kind, type_of_bytes(key.itemsize), key.itemsize, "NaturalLess")
 
 
 def by_expression(dtype: Any, less: str, descending: bool) -> Comparison:
-    """An order of the user.
+    """Compare keys by the user's expression.
+
+    Parameters
+    ----------
+    dtype : dtype
+    less : str
+        CUDA C++ expression in ``a`` and ``b``, true where key ``a`` comes before key ``b``.
+    descending : bool
+        Exchange ``a`` and ``b``.
 
     Raises
     ------
     TypeError
-        The dtype has no C++ type here.
+        The dtype has no C++ type, or `less` is no text.
     """
     dtype = np.dtype(dtype)
-    if dtype.char not in CXX_TYPES or not dtype.isnative:
+    cxx = number_type(dtype)
+    if cxx is None:
         raise TypeError(
             f"`less` does not take keys of {dtype}: give native bool, integers, float32/64, datetime64, timedelta64 or "
             "complex keys (float16 keys: convert them to float32)."
         )
     if not isinstance(less, str) or not less.strip():
         raise TypeError(f"`less` is {less!r}; give a CUDA C++ expression in `a` and `b`, such as 'a < b'.")
-    cxx = CXX_TYPES[dtype.char]
     plain = f"Plain<{cxx}, {{position}}>"
     order = "Reversed<UserLess>" if descending else "UserLess"
     return Comparison(plain.format(position="u32"), plain, cxx, dtype.itemsize, order, less)

@@ -1,18 +1,19 @@
 // The order transform: a key to the unsigned code that sorts as NumPy 2.5 sorts the key, and back.
 //
-// Device code sees codes only, so no float is ever compared (CuPy compiles with -ftz=true). One to one, so that sorting
-// codes and decoding them gives every NaN payload and both zeros back:
+// Device code compares codes, never floats (CuPy compiles with -ftz=true). The transform is one to one: decoding sorted
+// codes restores every NaN payload and both zeros. Codes are normalized keys (Graefe, "Implementing Sorting in Database
+// Systems", 2006):
 //
 //   signed     code = key ^ sign bit
-//   time       the same, minus one modulo 2^64                           NaT (the least integer) goes last
+//   time       the same, minus one modulo 2^64                           NaT (the least integer) sorts last
 //   float      0 ........ z  z+1 ........ N-1 | N ............ 2^bits-1   m = mantissa bits
 //              -inf     -0.0 +0.0        +inf | NaN, both signs           N = 2^bits - 2 (2^m - 1), z = N / 2 - 1
 //   complex    a, b = float codes of the parts; four classes in NumPy's order, M = 2^32 - N NaN codes:
 //              | a, b numbers: N^2 | b NaN: N M | a NaN: N M | both NaN: M^2 |
 //              the rows a = z and a = z + 1 are interleaved: -0.0 and +0.0 are equal, so b decides first
 //
-// descending: the numbers are reversed among themselves, NaN and NaT stay last.
-// canonical: the least code of the keys that compare equal, for sorts in which ties must keep their order.
+// descending: the order of the numbers is reversed; NaN and NaT stay last.
+// canonical: the least code among keys that compare equal, for sorts that keep the order of ties.
 #pragma once
 #include "primitives/types.cuh"
 
@@ -109,7 +110,7 @@ struct KeyOrder {
     using Raw = Raw_;
     using Code = Raw_;
     static constexpr Raw kAllBits =
-        kKind == Kind::kBool ? Raw(1) : Raw(~Raw(0));  // those that `descending` complements
+        kKind == Kind::kBool ? Raw(1) : Raw(~Raw(0));  // the bits that `descending` complements
 
     static __device__ __forceinline__ Code encode(Raw key) {
         constexpr Raw kMax = Raw(~Raw(0));
@@ -140,7 +141,7 @@ struct KeyOrder {
     }
 };
 
-// One-to-one codes in the place of the keys.
+// The order of codes that replace their keys one to one.
 template <class Order>
 struct CodesOf {
     using Raw = typename Order::Code;

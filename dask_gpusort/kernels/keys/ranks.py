@@ -1,4 +1,4 @@
-"""Launch of the ranks of a sorted array's own keys (``ranks.cu``): what a chunk answers to a round of counting."""
+"""Ranks of a sorted array's own keys (``ranks.cu``): the rank summary of a chunk, for one round of counting."""
 
 from __future__ import annotations
 
@@ -7,40 +7,46 @@ from typing import Any
 import numpy as np
 
 from ..launch.array_checks import check_array
+from ..launch.constants import cxx_constant
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from .dtypes import device_key
 
-#: Of a block: few, so that some thousand samples are spread over many multiprocessors, each look waits for memory.
-THREADS = 128
-#: Threads of a sample: one looks for equal keys before it, one behind it.
-THREADS_PER_SAMPLE = 2
+SOURCE = "keys/ranks.cu"
+THREADS = cxx_constant(SOURCE, "kRankThreads")
+THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 
 
 def rank_samples(
     codes: Any, positions: int | np.ndarray, *, ties_of: Any = None, descending: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Some keys of a sorted array, and how many keys are less than, and at most, each.
+    """Read some keys of a sorted array, and count the keys less than each and at most each.
 
-    One launch and one copy to the host.
+    Takes one launch and one copy to the host.
 
     Parameters
     ----------
     codes : cupy.ndarray, shape (n,), unsigned
-        Ascending by the least codes of their tie classes.
+        Sorted; codes of keys that compare equal count as equal.
     positions : int64 array, shape (samples,), or int
-        On the host; a number d stands for every d-th position and the last one.
+        Positions of the samples, on the host. An int d selects every d-th position and the last one.
     ties_of : dtype, optional
-        Codes of this dtype whose keys NumPy calls equal (signed zeros, NaNs) are equal.
+        The keys' dtype: keys that NumPy calls equal (signed zeros, NaNs) then count as equal.
     descending : bool
-        Of the codes of `ties_of`.
+        Whether the codes of `ties_of` are those of a descending sort.
 
     Returns
     -------
     keys : array, shape (samples,), of the dtype of the codes
-        The least code of each sample's tie class.
+        The least code of the keys that compare equal to the sample.
     less, at_most : int64 arrays, shape (samples,)
-        On the host, as the keys.
+        Numbers of keys. All three arrays are on the host.
+
+    Raises
+    ------
+    ValueError
+        The codes are of another dtype than those of `ties_of`.
 
     References
     ----------
@@ -56,15 +62,14 @@ def rank_samples(
         count = count_regular(codes.size, distance)
     else:
         where, distance, count = cupy.asarray(positions), 1, len(positions)
-    answers = cupy.empty((3, count), np.uint64)
-    arguments = (codes, np.uint64(codes.size), where, np.uint64(distance), answers, np.uint64(count))
-    Launch(
-        "keys/ranks.cu", f"rank_samples<{key.order}>", -(-count * THREADS_PER_SAMPLE // THREADS), THREADS, arguments
-    ).run()
-    least, less, at_most = answers.get()
+    summary = cupy.empty((3, count), np.uint64)
+    arguments = (codes, np.uint64(codes.size), where, np.uint64(distance), summary, np.uint64(count))
+    blocks = blocks_for(count * THREADS_PER_SAMPLE, THREADS)
+    Launch(SOURCE, instance("find_equal_ranges", key.order), blocks, THREADS, arguments).run()
+    least, less, at_most = summary.get()
     return least.astype(codes.dtype), less.view(np.int64), at_most.view(np.int64)
 
 
 def count_regular(n: int, distance: int) -> int:
-    """How many positions stand for every `distance`-th one and the last one, which may be the same."""
-    return -(-n // distance) + 1 if n else 0
+    """Count the samples at every `distance`-th of n positions and at the last one, which may be taken twice."""
+    return blocks_for(n, distance) + 1 if n else 0

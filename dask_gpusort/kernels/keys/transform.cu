@@ -1,11 +1,12 @@
-// The order transform alone, gathers by position, and rank look-ups: one thread an element.
+// Element-wise kernels, one thread per element: encode, decode, gather by position, search by rank.
 #include "keys/elements.cuh"
+#include "primitives/binary_search.cuh"
 
 namespace gpusort {
 
-constexpr int kSectorBytes = 32;  // of device memory, that one access fetches at least
+constexpr int kSectorBytes = 32;  // the least that one access fetches from device memory
 
-// Calls the sector of an address into the second-level cache.
+// Prefetches the sector of an address into the second-level cache.
 __device__ __forceinline__ void prefetch(const void* address) {
 #if __CUDA_ARCH__
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
@@ -26,8 +27,8 @@ __global__ void decode_codes(const typename Order::Code* codes_in, typename Orde
     if (i < n) keys_out[i] = Order::decode(codes_in[i]);
 }
 
-// Where positions stay near their places, the values `ahead` of a place are called in order, before they are wanted in
-// any order: random sectors come at a quarter of the memory's speed. None are where `ahead` is 0.
+// values_out[i] = values_in[positions[i]]. Where positions are close to i, each thread prefetches the values `ahead` of
+// its own, in order: memory delivers random sectors at a quarter of its speed. `ahead` 0 prefetches none.
 template <class Value, class Position>
 __global__ void gather(const Value* values_in, const Position* positions, Value* values_out, Offset n, Offset ahead) {
     constexpr Offset kPerSector = sizeof(Value) < kSectorBytes ? kSectorBytes / sizeof(Value) : 1;
@@ -36,22 +37,18 @@ __global__ void gather(const Value* values_in, const Position* positions, Value*
     if (i < n) values_out[i] = values_in[positions[i]];
 }
 
-// Number of sorted keys whose code is below (kRight: at or below) the needle's; canonical where equal keys differ in
-// bits.
+// Number of sorted keys whose canonical code is below (kRight: at or below) the needle's.
 template <class Order, bool kRight>
 __global__ void search_sorted(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,
                               long long* ranks_out, Offset num_needles) {
     const Offset i = element_of_thread();
     if (i >= num_needles) return;
     const auto needle = Order::canonical(Order::encode(needles[i]));
-    Offset low = 0, high = n;
-    while (low < high) {
-        const Offset middle = (low + high) / 2;
-        const auto code = Order::canonical(Order::encode(keys[middle]));
-        if (code < needle || (kRight && code == needle)) low = middle + 1;
-        else high = middle;
-    }
-    ranks_out[i] = (long long)low;
+    const auto is_before = [&](Offset position) {
+        const auto code = Order::canonical(Order::encode(keys[position]));
+        return code < needle || (kRight && code == needle);
+    };
+    ranks_out[i] = (long long)partition_point(Offset(0), n, is_before);
 }
 
 }  // namespace gpusort

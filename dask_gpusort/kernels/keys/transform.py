@@ -1,4 +1,4 @@
-"""The order transform alone, gathers by position, and rank look-ups: one thread an element."""
+"""Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank."""
 
 from __future__ import annotations
 
@@ -7,70 +7,83 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.array_checks import check_array, prepare_out
+from ..launch.array_checks import check_array, check_side, prepare_out
+from ..launch.cxx_types import is_movable, type_of_bytes
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
-TRANSFORM_THREADS = 256
-VALUE_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "u128"}
-POSITION_TYPES = {4: "u32", 8: "u64"}
+THREADS = 256
 
 
-def transform_blocks(n: int) -> int:
-    """Blocks of a kernel with one thread an element."""
-    return -(-n // TRANSFORM_THREADS)
+def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
+    """Launch a kernel with one thread for each of `n` elements."""
+    Launch(SOURCE, kernel, blocks_for(n, THREADS), THREADS, arguments).run()
 
 
 def encode(keys: Any, descending: bool = False, *, out: Any = None) -> Any:
-    """The unsigned codes of keys, one to one.
+    """Encode keys as unsigned codes, one to one.
 
     Parameters
     ----------
     keys : cupy.ndarray, shape (n,)
         Keys of a radix dtype.
     descending : bool
-        Codes that ascend as the keys descend; NaN and NaT stay last.
+        Codes ascend as the keys descend; NaN and NaT stay last.
     out : cupy.ndarray, optional
-        Receives the result; may be the memory of the keys.
+        Receives the codes; may share the memory of `keys`.
 
     Returns
     -------
     cupy.ndarray, shape (n,), unsigned, of the same itemsize
+
+    References
+    ----------
+    Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38, 2006 (normalized keys).
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
     codes = prepare_out(out, keys.shape, key.code_dtype)
-    Launch(
-        SOURCE,
-        f"encode_keys<{key.order}>",
-        transform_blocks(keys.size),
-        TRANSFORM_THREADS,
-        (keys, codes, np.uint64(keys.size)),
-    ).run()
+    launch_per_element(instance("encode_keys", key.order), keys.size, (keys, codes, np.uint64(keys.size)))
     return codes
 
 
 def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None) -> Any:
-    """The keys of codes: the inverse of `encode`. `out` receives them, and may be the memory of the codes."""
+    """Decode codes to keys: the inverse of `encode`.
+
+    Parameters
+    ----------
+    codes : cupy.ndarray, shape (n,)
+        Unsigned, of the itemsize of `dtype`.
+    dtype : dtype
+        The keys' dtype.
+    descending : bool
+        As given to `encode`.
+    out : cupy.ndarray, optional
+        Receives the keys; may share the memory of `codes`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        The codes are of another dtype than those of `dtype`.
+    """
     check_array(codes, "codes")
     key = device_key(dtype, descending)
     if codes.dtype != key.code_dtype:
         raise ValueError(f"`codes` are {codes.dtype}; the codes of {np.dtype(dtype)} are {key.code_dtype}.")
     keys = prepare_out(out, codes.shape, np.dtype(dtype))
-    Launch(
-        SOURCE,
-        f"decode_codes<{key.order}>",
-        transform_blocks(codes.size),
-        TRANSFORM_THREADS,
-        (codes, keys, np.uint64(codes.size)),
-    ).run()
+    launch_per_element(instance("decode_codes", key.order), codes.size, (codes, keys, np.uint64(codes.size)))
     return keys
 
 
 def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
-    """Ranks of needles among sorted keys, as `numpy.searchsorted`, in the order of the sort.
+    """Rank needles among sorted keys, as `numpy.searchsorted`, in the order of the sort.
 
     Parameters
     ----------
@@ -78,40 +91,50 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
         Sorted by `sort_keys` with the same `descending`.
     needles : cupy.ndarray, shape (k,), the same dtype
     side : {"left", "right"}
-        Number of keys before the needle, or of keys not after it.
+        Count the keys before the needle, or the keys not after it.
 
     Returns
     -------
     cupy.ndarray, shape (k,), int64
+
+    Raises
+    ------
+    ValueError
+        Keys and needles differ in dtype, or `side` is neither.
     """
     check_array(keys, "keys")
     check_array(needles, "needles")
     if keys.dtype != needles.dtype:
         raise ValueError(f"`needles` are {needles.dtype} and `keys` {keys.dtype}; give one dtype.")
-    if side not in ("left", "right"):
-        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
-    order = device_key(keys.dtype, descending).order
+    check_side(side)
+    name = instance("search_sorted", device_key(keys.dtype, descending).order, side == "right")
     ranks = require_cupy().empty(needles.size, np.int64)
-    Launch(
-        SOURCE,
-        f"search_sorted<{order}, {str(side == 'right').lower()}>",
-        transform_blocks(needles.size),
-        TRANSFORM_THREADS,
-        (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size)),
-    ).run()
+    launch_per_element(name, needles.size, (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size)))
     return ranks
 
 
 def value_type(values: Any) -> str | None:
-    """C++ type that holds one value, a row where there are several dimensions; `None` where one access moves none."""
+    """Name the C++ type that holds one value (a row, in several dimensions); `None` if no single access moves it."""
     width = values.itemsize * math.prod(values.shape[1:])
-    if width not in VALUE_TYPES or not values.flags.c_contiguous or values.data.ptr % width:
+    if not is_movable(width) or not values.flags.c_contiguous or values.data.ptr % width:
         return None
-    return VALUE_TYPES[width]
+    return type_of_bytes(width)
 
 
 def gather(values: Any, positions: Any, out: Any = None) -> Any:
-    """`values[positions]` for values of any width; `out` receives them, and may be the memory of the values."""
+    """`values[positions]` for values of any width.
+
+    Parameters
+    ----------
+    values : cupy.ndarray, shape (n, ...)
+    positions : cupy.ndarray, shape (k,), uint32 or int64
+    out : cupy.ndarray, shape (k, ...), optional
+        Receives the result; may share the memory of `values`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k, ...)
+    """
     out = require_cupy().empty((positions.size, *values.shape[1:]), values.dtype) if out is None else out
     if out.data.ptr == values.data.ptr:
         values = values.copy()
@@ -124,15 +147,14 @@ def gather(values: Any, positions: Any, out: Any = None) -> Any:
 
 
 def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int = 0) -> None:
-    """`gather` of values that an access moves; those `ahead` of the output's place are called into the cache."""
+    """`gather` for values that one access moves; prefetches the values `ahead` of the output position (0: none)."""
     n = positions.size
-    name = f"gather<{type_name}, {POSITION_TYPES[positions.itemsize]}>"
-    arguments = (values, positions, out, np.uint64(n), np.uint64(ahead))
-    Launch(SOURCE, name, transform_blocks(n), TRANSFORM_THREADS, arguments).run()
+    name = instance("gather", type_name, type_of_bytes(positions.itemsize))
+    launch_per_element(name, n, (values, positions, out, np.uint64(n), np.uint64(ahead)))
 
 
 def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:
-    """Where sorted real floats hold keys of different bits that compare equal: the zeros, and the NaNs."""
+    """Find the ranges of sorted real floats whose keys differ in bits but compare equal: the zeros and the NaNs."""
     cupy = require_cupy()
     classes = cupy.asarray(np.array([0.0, np.nan], keys.dtype))
     left = search_sorted(keys, classes, "left", descending=descending)

@@ -1,4 +1,4 @@
-"""What every function on CuPy arrays checks first."""
+"""Checks of arguments that the functions on CuPy arrays share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from .loader import require_cupy
 
 ALGORITHMS = ("auto", "msd", "lsd")
-INDEX_LIMIT = 1 << 32  # positions inside the kernels are 32 bits wide below this many keys
+INDEX_LIMIT = 1 << 32  # below this many keys, positions inside the kernels take 32 bits
 
 
 def check_array(array: Any, name: str, ndim: int = 1) -> None:
-    """Raise unless `array` is a contiguous CuPy array of `ndim` dimensions."""
+    """Raise `TypeError` or `ValueError` unless `array` is a contiguous CuPy array of `ndim` dimensions."""
     cupy = require_cupy()
     if not isinstance(array, cupy.ndarray):
         raise TypeError(f"`{name}` is a {type(array).__name__}; give a CuPy array (cupy.asarray copies to the device).")
@@ -26,7 +26,13 @@ def check_array(array: Any, name: str, ndim: int = 1) -> None:
 
 
 def prepare_out(out: Any, shape: tuple[int, ...], dtype: Any, name: str = "out") -> Any:
-    """`out`, checked, or a new array."""
+    """Return `out` if it has this shape and dtype; without one, a new array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `out` is no contiguous CuPy array of this shape and dtype.
+    """
     if out is None:
         return require_cupy().empty(shape, dtype)
     check_array(out, name, len(shape))
@@ -36,14 +42,18 @@ def prepare_out(out: Any, shape: tuple[int, ...], dtype: Any, name: str = "out")
 
 
 def check_algorithm(algorithm: str, allowed: Sequence[str] = ALGORITHMS) -> None:
-    """Raise unless the algorithm is one of those allowed."""
+    """Raise `ValueError` unless the algorithm is one of those allowed."""
     if algorithm not in allowed:
         raise ValueError(f"`algorithm` is {algorithm!r}; give one of {', '.join(map(repr, allowed))}.")
 
 
 def check_indexable(n: int) -> None:
-    """Raise where positions would not fit 32 bits."""
+    """Raise `ValueError` if positions of `n` keys need more than 32 bits."""
     if n >= INDEX_LIMIT:
-        raise ValueError(
-            f"{n} keys are more than 2^32 - 1, the most that are sorted with positions in one chunk; rechunk."
-        )
+        raise ValueError(f"one chunk of {n} keys is sorted with its positions, at most 2^32 - 1; rechunk.")
+
+
+def check_side(side: str) -> None:
+    """Raise `ValueError` unless `side` is one of `numpy.searchsorted`'s."""
+    if side not in ("left", "right"):
+        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.dtypes import RAW_TYPES, DeviceKey
-from ..keys.elements import WIDE_CODE, WIDTHS, Arrays, Elements, indexed_elements, tied_elements
+from ..keys.dtypes import DeviceKey
+from ..keys.elements import WIDE_CODE, Arrays, Elements, indexed_elements, tied_elements
 from ..keys.transform import decode, gather, run_gather, tie_ranges
+from ..launch.cxx_types import bytes_of_type, type_of_bytes
 from ..launch.launch import Readback
 from ..launch.loader import require_cupy
 from ..msd import msd
@@ -32,7 +33,7 @@ def pays(key: DeviceKey, n: int, type_name: str) -> bool:
     least = tuning.EARLY_VALUES_PAIRS.get(key.itemsize)
     if least is None or not least <= n <= tuning.MOST_TWO_LEVELS:
         return False
-    if (key.itemsize, WIDTHS[type_name]) not in tuning.STABLE:
+    if (key.itemsize, bytes_of_type(type_name)) not in tuning.STABLE:
         return False
     return msd.block_sort_shape(indexed_elements(key, "u32"), n)[1] > tuning.SMALL_PARTITIONS[-1].digits
 
@@ -47,7 +48,7 @@ def sort_with_early_values(
     if buckets is None:
         return False
     tile = msd.describe_segments(elements, buckets)
-    codes, moved = cupy.empty(n, key.code_dtype), cupy.empty(n * WIDTHS[type_name], np.uint8)
+    codes, moved = cupy.empty(n, key.code_dtype), cupy.empty(n * bytes_of_type(type_name), np.uint8)
     run_partition_stable(
         key,
         type_name,
@@ -99,7 +100,9 @@ def sort_places(key: DeviceKey, coarse: msd.Coarse, codes: Any) -> None:
     cupy, n = require_cupy(), codes.size
     elements, arrays, digits = coarse.elements, coarse.arrays, coarse.buckets.digits(False)
     shape, _ = msd.block_sort_shape(elements, n)
-    order = f"CodesOf<{key.order}>" if key.has_ties else f"KeyOrder<{RAW_TYPES[key.itemsize]}, Kind::kUnsigned, false>"
+    order = (
+        f"CodesOf<{key.order}>" if key.has_ties else f"KeyOrder<{type_of_bytes(key.itemsize)}, Kind::kUnsigned, false>"
+    )
     if key.itemsize == WIDE_CODE:
         source = f"TiedKeys<{order}, u32>"
         arrays.codes[1], arrays.payloads[1] = arrays.keys_out, cupy.empty(n, np.uint32)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import DeviceKey
-from ..keys.elements import WIDTHS, Elements
+from ..keys.elements import Elements
+from ..launch.cxx_types import bytes_of_type
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import tuning
@@ -83,7 +84,7 @@ def run_partition_stable(
     starts: Any,
 ) -> None:
     """Move every key and its value to the bucket of its digit, as one-to-one codes, in the order of the input."""
-    code_bytes, payload_bytes = key.itemsize, WIDTHS[value_type]
+    code_bytes, payload_bytes = key.itemsize, bytes_of_type(value_type)
     storage = code_bytes, payload_bytes, digits.map_words, True
     tile = fit_stable(tuning.STABLE[code_bytes, payload_bytes], *storage)
     tiles = -(-n // tile.keys)

@@ -1,13 +1,12 @@
-// Count, prefix scan, reorder: the three kernels of one pass over 4 bits.
-//
-// Harada and Howes, "Introduction to GPU radix sort", section 3. The array is cut into as many sections as the GPU
-// runs blocks at once, not into tiles, so that the table stays small and one block scans it:
+// Harada and Howes, "Introduction to GPU radix sort", section 3: count, prefix scan and reorder, the three kernels of
+// one pass over 4 bits. The array is cut into sections, one for each block that the GPU runs at once, so that the table
+// is small enough for one block to scan it:
 //
 //   keys_in   (n)   | section 0: tile, tile, tile | section 1: tile, tile, tile | ...    one block a section
 //   count_sections        table[digit * num_sections + section], column-major, so that
 //   scan_in_one_block     (scan.cu) is equation 1: o = keys of lower digits + equal digits of lower sections
-//   reorder_sections      a tile at a time, sorted in shared memory by twice 2 bits, then written to
-//   keys_out  (n)         d = i - lo + o, equation 2; o moves on by the tile's counts
+//   reorder_sections      tile after tile, sorted in shared memory by 2 bits twice, then written to
+//   keys_out  (n)         d = i - lo + o, equation 2; o grows by the tile's counts
 #include "papers/count_scan_reorder.cuh"
 
 namespace gpusort {
@@ -20,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     __shared__ Counts counts;
     const Offset first = blockIdx.x * section_keys;
     const Offset last = min(first + section_keys, n);
-    Offset total = 0;  // of the digit that is this thread's id
+    Offset total = 0;  // keys with digit threadIdx.x
     for (Offset begin = first; begin < last; begin += kKeysBeforeFlush) {
         counts.clear_mine();
         const Offset end = min(begin + kKeysBeforeFlush, last);
@@ -41,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
     __shared__ typename Packed::SharedStorage shared;
     __shared__ Buckets<kReorderRadixBits> buckets;
     __shared__ Offset ranks[kReorderRadix];  // of a digit's next key
-    const int mine = threadIdx.x;            // the digit this thread looks after
+    const int mine = threadIdx.x;            // the digit whose rank this thread advances
     if (mine < kReorderRadix) ranks[mine] = table[Offset(mine) * gridDim.x + blockIdx.x];
     const Offset last = min((blockIdx.x + 1) * section_keys, n);
     for (Offset first = blockIdx.x * section_keys; first < last; first += Packed::kKeys) {
@@ -54,15 +53,15 @@ __global__ void __launch_bounds__(kThreads)
         Packed::sort(shared, valid, shift + kPackedDigitBits);
         __syncthreads();  // the tile is sorted, and every bucket empty, before the buckets are found
         buckets.template find<kThreads>(shared.tile.keys, valid, shift);
-        __syncthreads();  // the buckets are found, and the ranks moved on, before places are computed
+        __syncthreads();  // the buckets are found and the ranks advanced before keys are scattered
         for (int i = threadIdx.x; i < valid; i += kThreads) {
             const Key key = shared.tile.keys[i];
             const int digit = digit_of<kReorderRadixBits>(key, shift);
-            const Offset place = ranks[digit] + (i - buckets.begin[digit]);
-            keys_out[place] = key;
-            if constexpr (kHasValues<Value>) values_out[place] = shared.tile.values[i];
+            const Offset rank = ranks[digit] + (i - buckets.begin[digit]);
+            keys_out[rank] = key;
+            if constexpr (kHasValues<Value>) values_out[rank] = shared.tile.values[i];
         }
-        __syncthreads();  // every place is computed before ranks and buckets change and the tile is overwritten
+        __syncthreads();  // all keys are scattered before the ranks advance and the tile is overwritten
         if (mine < kReorderRadix) ranks[mine] += buckets.end[mine] - buckets.begin[mine];
     }
 }

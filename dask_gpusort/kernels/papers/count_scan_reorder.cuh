@@ -1,12 +1,11 @@
-// Packed counters: four 8-bit counts in one 32-bit word, so that one scan serves four 2-bit values.
-//
-// Harada and Howes, "Introduction to GPU radix sort", sections 3.1 and 3.3:
+// Harada and Howes, "Introduction to GPU radix sort", sections 3.1 and 3.3: packed counters, four 8-bit counts in one
+// 32-bit word, so that one scan counts all four values of 2 bits.
 //
 //   word   | count of 3 | count of 2 | count of 1 | count of 0 |       8 bits each
 //
-// A count must stay under 256. The paper keeps the tile at 256 keys, where all keys equal give 256 itself; here the
-// words are scanned inside a warp (32 lanes x 4 keys = 128), and the counts of the warps are unpacked before they are
-// added up, so that tiles may hold 256 to 1024 keys.
+// A count must stay below 256. The paper's tile has 256 keys, and 256 equal keys would overflow a counter. Here a word
+// is scanned inside one warp (32 lanes x 4 keys = 128), and the counts of the warps are unpacked before they are added,
+// so that tiles may hold 256 to 1024 keys.
 #pragma once
 #include "papers/split_buckets.cuh"
 #include "papers/split_tile.cuh"
@@ -17,7 +16,7 @@ constexpr int kPackedBits = 8;                           // of one counter
 constexpr int kPackedCounters = 4;                       // in one word
 constexpr int kPackedLimit = (1 << kPackedBits) - 1;     // the most one counter holds
 constexpr int kPackedDigitBits = 2;                      // a digit with kPackedCounters values
-constexpr int kReorderRadixBits = 2 * kPackedDigitBits;  // a pass sorts a tile twice
+constexpr int kReorderRadixBits = 2 * kPackedDigitBits;  // a pass sorts each tile by 2 bits twice
 constexpr int kReorderRadix = 1 << kReorderRadixBits;
 constexpr int kReorderKeysPerThread = 4;
 
@@ -27,11 +26,11 @@ __device__ __forceinline__ int unpack(unsigned word, int counter) {
     return int(word >> kPackedBits * counter) & kPackedLimit;
 }
 
-// Private counters of every thread for the digits of one section of the array, in shared memory: a row of words for
-// each kPackedCounters digits, so that neighbouring threads count in neighbouring banks.
+// Counters of every thread for the digits of one section, in shared memory: one row of words for each kPackedCounters
+// digits, so that neighbouring threads count in neighbouring banks.
 template <int kThreads>
 struct PackedCounts {
-    // Keys a thread may count before a counter could overflow.
+    // Keys that a thread may count before a counter can overflow.
     static constexpr int kKeysBeforeFlush = kPackedLimit;
     unsigned words[kReorderRadix / kPackedCounters][kThreads];
 
@@ -65,7 +64,7 @@ struct PackedTile {
         int warp_begins[kWarpCounts];  // [value * kWarps + warp], column-major as equation 1 wants
     };
 
-    // Exclusive scan of the counts of all warps, by the first warp.
+    // The first warp scans the counts of all warps (exclusive).
     static __device__ __forceinline__ void scan_warp_counts(SharedStorage& shared) {
         if (threadIdx.x >= kWarpThreads) return;
         const int count = threadIdx.x < kWarpCounts ? shared.warp_begins[threadIdx.x] : 0;
@@ -73,8 +72,8 @@ struct PackedTile {
         if (threadIdx.x < kWarpCounts) shared.warp_begins[threadIdx.x] = inclusive - count;
     }
 
-    // Stable sort of the tile by the 2 bits at `shift`. Before: a barrier after the last write of the tile. After: the
-    // caller's barrier.
+    // Sorts the tile by the 2 bits at `shift`, stably. The caller puts a barrier before it, after the last write of the
+    // tile, and one after it.
     static __device__ __forceinline__ void sort(SharedStorage& shared, int valid, int shift) {
         Key keys[kReorderKeysPerThread];
         Value values[kReorderKeysPerThread];
@@ -94,13 +93,14 @@ struct PackedTile {
         __syncthreads();  // all counts are there before they are scanned; every key is in a register
         scan_warp_counts(shared);
         __syncthreads();  // the scan is complete before it is read
-        place(shared, valid, shift, keys, values, inclusive - counts);
+        scatter(shared, valid, shift, keys, values, inclusive - counts);
     }
 
-    // Writes this thread's keys to their places: warp's begin, plus equal digits of lower lanes and earlier keys.
-    static __device__ __forceinline__ void place(SharedStorage& shared, int valid, int shift,
-                                                 const Key (&keys)[kReorderKeysPerThread],
-                                                 const Value (&values)[kReorderKeysPerThread], unsigned before) {
+    // Writes this thread's keys to their ranks: the warp's begin, plus `before`, the equal digits of lower lanes and of
+    // earlier keys.
+    static __device__ __forceinline__ void scatter(SharedStorage& shared, int valid, int shift,
+                                                   const Key (&keys)[kReorderKeysPerThread],
+                                                   const Value (&values)[kReorderKeysPerThread], unsigned before) {
         const int first = threadIdx.x * kReorderKeysPerThread;
         const int warp = threadIdx.x / kWarpThreads;
 #pragma unroll

@@ -1,76 +1,64 @@
-"""Launches of the radix sort of Harada and Howes (``count_scan_reorder.cu``): count, prefix scan, reorder.
+"""Harada and Howes, "Introduction to GPU radix sort": count, prefix scan, reorder (``count_scan_reorder.cu``).
 
-One pass over 4 bits, least significant first::
+One pass per 4 bits, least significant first::
 
     source ── count_sections, scan ──▶ table ── reorder_sections ──▶ scratch ── next digit ──▶ out ...
 
-Memory beyond input and output: one copy of keys and values, and a table of 16 x 8 bytes a section.
+Memory beyond input and output: one copy of keys and values, and a table of 16 x 8 bytes per section.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..launch.constants import cxx_constant
 from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy.limits import multiprocessors
 from ..primitives import scan
-from .pair_arrays import KEYS_PER_THREAD, THREADS, Columns, check_columns
+from .passes import THREADS, KeyValueArrays, sort_by_passes
 
 SOURCE = "papers/count_scan_reorder.cu"
-#: Bits of a pass: twice the 2 bits whose four counters share a word.
-RADIX_BITS = 4
-#: Sections for each multiprocessor. More blocks than run at once only make the table longer (the paper's section 3);
-#: 8 of 256 threads are all that a multiprocessor holds.
+HEADER = "papers/count_scan_reorder.cuh"
+RADIX_BITS = cxx_constant(HEADER, "kReorderRadixBits")
+TILE_KEYS = THREADS * cxx_constant(HEADER, "kReorderKeysPerThread")
+#: More sections than blocks that run at once only make the table longer (the paper's section 3); a multiprocessor holds
+#: at most 8 blocks of 256 threads.
 SECTIONS_PER_MULTIPROCESSOR = 8
-TILE_KEYS = THREADS * KEYS_PER_THREAD
 
 
-def instances(key_name: str, value_name: str) -> tuple[str, str]:
-    """Name the kernels of one pass: count_sections, reorder_sections."""
-    return (
-        instance("count_sections", key_name, THREADS),
-        instance("reorder_sections", key_name, value_name, THREADS),
-    )
+class ReorderPass:
+    """One pass: count the digits of each section, scan the counts, reorder the sections."""
+
+    radix_bits = RADIX_BITS
+
+    def __init__(self, out: KeyValueArrays) -> None:
+        tiles = blocks_for(out.keys.size, TILE_KEYS)
+        section_tiles = blocks_for(tiles, SECTIONS_PER_MULTIPROCESSOR * multiprocessors())
+        sections = blocks_for(tiles, section_tiles)
+        # Every key has an even number of digits: the last pass writes `out`.
+        self.targets = (out.empty_like(), out)
+        self._count_sections = instance("count_sections", out.key_type, THREADS)
+        self._reorder_sections = instance("reorder_sections", out.key_type, out.value_type, THREADS)
+        self._grid = (sections, THREADS)
+        self._lengths = (np.uint64(out.keys.size), np.uint64(section_tiles * TILE_KEYS))
+        self._table = require_cupy().empty(sections << RADIX_BITS, np.uint64)
+
+    def run(self, source: KeyValueArrays, target: KeyValueArrays, shift: np.int32) -> None:
+        """Sort by the digit at bit `shift`."""
+        Launch(SOURCE, self._count_sections, *self._grid, (source.keys, *self._lengths, shift, self._table)).run()
+        scan.scan_in_one_block(self._table)
+        arrays_in, arrays_out = (source.keys, source.values), (target.keys, target.values)
+        arguments = (*arrays_in, *self._lengths, shift, self._table, *arrays_out)
+        Launch(SOURCE, self._reorder_sections, *self._grid, arguments).run()
 
 
-def sort(source: Columns, out: Columns) -> None:
-    """Sort unsigned keys, stably, with their values.
-
-    Parameters
-    ----------
-    source : Columns
-        Read only. Without values, where `out` has them, the keys' positions are sorted along.
-    out : Columns
-        Apart in memory from `source`, or `source` itself.
-
-    Raises
-    ------
-    ValueError
-        If the columns do not fit each other.
+def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
+    """Sort unsigned keys, stably, with their values; parameters and errors as `sort_by_passes`.
 
     References
     ----------
     Harada and Howes, Introduction to GPU radix sort, section 3, equations 1 and 2.
     """
-    check_columns(source, out)
-    n = out.keys.size
-    if n == 0:
-        return
-    count_sections, reorder_sections = instances(out.key_name, out.value_name)
-    tiles = blocks_for(n, TILE_KEYS)
-    section_tiles = blocks_for(tiles, SECTIONS_PER_MULTIPROCESSOR * multiprocessors())
-    sections = blocks_for(tiles, section_tiles)
-    scratch = out.empty_like()
-    table = require_cupy().empty(sections << RADIX_BITS, np.uint64)
-    grid = (sections, THREADS)
-    lengths = (np.uint64(n), np.uint64(section_tiles * TILE_KEYS))
-    for number, first_bit in enumerate(range(0, out.key_bits, RADIX_BITS)):
-        shift = np.int32(first_bit)
-        target = out if number % 2 else scratch  # every key has an even number of digits: the last pass ends in out
-        Launch(SOURCE, count_sections, *grid, (source.keys, *lengths, shift, table)).run()
-        scan.scan_in_one_block(table)
-        arguments = (source.keys, source.values, *lengths, shift, table, target.keys, target.values)
-        Launch(SOURCE, reorder_sections, *grid, arguments).run()
-        source = target
+    sort_by_passes(source, out, ReorderPass)

@@ -1,6 +1,5 @@
-// The four steps of one radix pass, a kernel each.
-//
-// Satish, Harris and Garland, "Designing efficient sorting algorithms for manycore GPUs" (IPDPS 2009), section 4.2:
+// Satish, Harris and Garland, "Designing efficient sorting algorithms for manycore GPUs" (IPDPS 2009), section 4.2: the
+// four steps of one radix pass, one kernel each.
 //
 //   keys_in      (n)      | tile 0     | tile 1     | ...
 //   1 sort_tiles          each tile by one digit, in shared memory, by kRadixBits splits
@@ -10,8 +9,8 @@
 //   4 scatter_tiles       d = table[digit, tile] + i - begin of the digit's bucket in the tile
 //   keys_out     (n)      | 0 0 0 | 1 1 1 | 2 | 3 3 3 |
 //
-// Runs of equal digits are neighbours in the sorted tile and go to neighbouring places: that makes the writes of
-// step 4 coalesced, with at most one discontinuity a bucket. keys_out may be keys_in (step 1 has read all of it).
+// The keys of a bucket are neighbours in the sorted tile and in the output, so that the writes of step 4 are coalesced
+// with at most one discontinuity per bucket. keys_out may be keys_in, which step 1 has read.
 #include "papers/split_buckets.cuh"
 #include "papers/split_tile.cuh"
 
@@ -26,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) sort_tiles(const Key* keys_in, const
     const int valid = Tile::count_valid(n, first);
     Tile::load(keys_in, values_in, first, valid, shared);
     for (int bit = shift; bit < shift + kRadixBits; ++bit) {
-        __syncthreads();  // every key has its place, from the load or the split before, before any is read
+        __syncthreads();  // the load or the previous split is complete before any key is read
         Tile::split(shared, valid, bit);
     }
     __syncthreads();  // the last split is complete before it is read
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
         [&](int digit) { ranks[digit] = table[Offset(digit) * gridDim.x + blockIdx.x]; });
     __syncthreads();  // the tile and the ranks are loaded before they are used
     buckets.template find<kThreads>(shared.keys, valid, shift);
-    __syncthreads();  // every bucket is found before places in it are computed
+    __syncthreads();  // every bucket is found before ranks in it are computed
     for (int i = threadIdx.x; i < valid; i += kThreads) {
         const Key key = shared.keys[i];
         const int digit = digit_of<kRadixBits>(key, shift);

@@ -1,50 +1,51 @@
-// Sorting networks: of the whole array, one launch a layer, and of a tile in shared memory.
+// Batcher, "Sorting networks and their applications" (AFIPS 1968): networks over a whole array, one launch per layer,
+// and over a tile in shared memory.
 //
-//   codes (n), positions (n) or null; a thread works on one comparator of the layer
+//   codes (n), positions (n) or null; one thread per comparator of a layer
 #include "papers/odd_even_merge.cuh"
 
 namespace gpusort {
 
-// One layer of Batcher's odd-even merge sort; threads count the places where the layer may have a comparator.
+// One layer of Batcher's odd-even merge sort; thread i tests whether the layer has comparator i.
 template <class Code, class Value, class Less>
 __global__ void exchange_layer(Code* codes, Value* values, Offset n, Offset p, Offset k) {
-    const Offset low = lower_place(Offset(blockIdx.x) * blockDim.x + threadIdx.x, p, k);
+    const Offset low = lower_position(Offset(blockIdx.x) * blockDim.x + threadIdx.x, p, k);
     if (has_comparator(low, p, k, n)) exchange<Less>(codes, values, low, low + k);
 }
 
-// One layer of odd-even transposition: neighbours from place `first` (0 or 1) on.
+// One layer of odd-even transposition: neighbours from position `first` (0 or 1) on.
 template <class Code, class Value, class Less>
 __global__ void exchange_neighbours(Code* codes, Value* values, Offset n, Offset first) {
     const Offset low = first + 2 * (Offset(blockIdx.x) * blockDim.x + threadIdx.x);
     if (low + 1 < n) exchange<Less>(codes, values, low, low + 1);
 }
 
-// Sorts tiles of kTileKeys keys by the odd-even merge network in shared memory; keys_in (n), keys_out (n).
+// Sorts each tile of kTileKeys keys by the odd-even merge network, in shared memory; keys_in (n), keys_out (n).
 template <class Source, class Sink, class Value, class Less, int kThreads, int kTileKeys>
 __global__ void __launch_bounds__(kThreads)
     sort_tiles_by_network(const void* keys_in, void* keys_out, void* values_out, Offset n) {
     using Code = typename Source::Code;
     __shared__ Code codes[kTileKeys];
-    __shared__ u32 places[kTileKeys];  // in the tile: what makes the network stable
+    __shared__ u32 positions[kTileKeys];  // in the tile: they order equal keys, since networks are not stable
     const Offset first = Offset(blockIdx.x) * kTileKeys;
     const int count = int(min(n - first, Offset(kTileKeys)));
     for (int i = threadIdx.x; i < count; i += kThreads) {
         codes[i] = Source::load(keys_in, first + i, 0);
-        places[i] = u32(i);
+        positions[i] = u32(i);
     }
     __syncthreads();  // the tile is there before its keys are exchanged
     for (int p = 1; p < count; p *= 2) {
         for (int k = p; k > 0; k /= 2) {
             for (int i = threadIdx.x; i < kTileKeys / 2; i += kThreads) {
-                const int low = lower_place(i, p, k);
-                if (has_comparator(low, p, k, count)) exchange<Less>(codes, places, low, low + k);
+                const int low = lower_position(i, p, k);
+                if (has_comparator(low, p, k, count)) exchange<Less>(codes, positions, low, low + k);
             }
             __syncthreads();  // a layer is done before the next one compares its results
         }
     }
     for (int i = threadIdx.x; i < count; i += kThreads) {
         Value value{};
-        if constexpr (kHasPayload<Value>) value = Value(first + places[i]);
+        if constexpr (kHasValues<Value>) value = Value(first + positions[i]);
         Sink::store(keys_out, values_out, first + i, codes[i], value);
     }
 }

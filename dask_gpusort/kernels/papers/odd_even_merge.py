@@ -1,7 +1,7 @@
-"""Launches of the sorting networks (``network.cu``) on a whole array, one launch a layer.
+"""Batcher, "Sorting networks and their applications" (AFIPS 1968): networks over a whole array (``odd_even_merge.cu``).
 
-The form in which networks are usually shown; it moves every key once a layer, so it is there to read and to compare
-with, and `merge_sort` is there to be fast.
+One launch per layer, so that every key is read and written once per layer: these sorts are there to read and to compare
+with. `merge.merge_sort` is the fast comparison sort.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import numpy as np
 
 from ...network import odd_even_merge_steps
 from ..keys.less import Comparison
+from ..launch.cxx_types import NO_VALUE
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 
 SOURCE = "papers/odd_even_merge.cu"
@@ -19,11 +21,11 @@ THREADS = 256
 
 
 def launch_layer(kernel: str, comparison: Comparison, codes: Any, positions: Any, numbers: tuple[int, ...]) -> None:
-    """Launch one layer: a thread a comparator, of which there are at most half as many as keys."""
-    value = "NoValue" if positions is None else "u32"
-    name = f"{kernel}<{comparison.code}, {value}, {comparison.less}>"
+    """Launch one layer: one thread per comparator, of which a layer has at most n / 2."""
+    value = NO_VALUE if positions is None else "u32"
+    name = instance(kernel, comparison.code, value, comparison.less)
     arguments = (codes, positions, np.uint64(codes.size), *(np.uint64(number) for number in numbers))
-    blocks = -(-(codes.size // 2) // THREADS)
+    blocks = blocks_for(codes.size // 2, THREADS)
     Launch(SOURCE, name, blocks, THREADS, arguments, expression=comparison.expression).run()
 
 
@@ -36,7 +38,7 @@ def odd_even_merge(comparison: Comparison, codes: Any, positions: Any) -> None:
     codes : array, shape (n,)
         Any n.
     positions : uint32 array, shape (n,), or None
-        Moved with the codes; ascending, they keep equal codes in their order.
+        Moved with the codes; where they ascend at first, equal codes keep their order.
 
     References
     ----------
@@ -47,6 +49,6 @@ def odd_even_merge(comparison: Comparison, codes: Any, positions: Any) -> None:
 
 
 def odd_even_transposition(comparison: Comparison, codes: Any, positions: Any) -> None:
-    """Sort codes in place by odd-even transposition: n layers, so for few keys; parameters as `odd_even_merge`."""
+    """Sort codes in place by odd-even transposition: n layers, for few keys only; parameters as `odd_even_merge`."""
     for layer in range(codes.size):
         launch_layer("exchange_neighbours", comparison, codes, positions, (layer % 2,))

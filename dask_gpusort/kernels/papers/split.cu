@@ -1,15 +1,14 @@
-// The radix sort of one bit a pass: the split of the whole array.
+// Blelloch's split; Satish, Harris and Garland (IPDPS 2009), section 4.1: a radix sort of one bit per pass, each of
+// which splits the whole array.
 //
-// Blelloch's split; Satish, Harris and Garland (IPDPS 2009), section 4.1; radix_sort_iter of the lecture notes:
+//   rank of a key whose bit is 0:  its position - ones before it
+//                             is 1:  n - all ones + ones before it
 //
-//   place of a key whose bit is 0:  its position - ones before it
-//                              is 1:  n - all ones + ones before it
+// Storing the scan of the n flags would take 8 bytes per key. It is computed in tiles instead:
 //
-// The scan of the n flags is never stored (it would take 8 bytes a key). It is cut at the tiles:
-//
-//   count_ones    tile_ones (num_tiles + 1)     ones in each tile, and a last entry 0
+//   count_ones    tile_ones (num_tiles + 1)     ones in each tile, and a last entry of 0
 //   scan.cu       tile_ones                     ones before each tile; the last entry is the number of all ones
-//   split_keys    in shared memory              ones before each key of the tile, then the write, coalesced
+//   split_keys    in shared memory              ones before each key of the tile, then coalesced writes
 #include "papers/split_tile.cuh"
 
 namespace gpusort {
@@ -45,9 +44,9 @@ __global__ void __launch_bounds__(kThreads)
     const Offset first_zero = first - ones_before;
     const Offset first_one = n - ones_before_tile[gridDim.x] + ones_before;
     for (int i = threadIdx.x; i < valid; i += kThreads) {
-        const Offset place = i < zeros ? first_zero + i : first_one + (i - zeros);
-        keys_out[place] = shared.keys[i];
-        if constexpr (kHasValues<Value>) values_out[place] = shared.values[i];
+        const Offset rank = i < zeros ? first_zero + i : first_one + (i - zeros);
+        keys_out[rank] = shared.keys[i];
+        if constexpr (kHasValues<Value>) values_out[rank] = shared.values[i];
     }
 }
 

@@ -1,10 +1,10 @@
-"""Launches of the radix sort of one bit a pass (``split.cu``): Blelloch's split of the whole array.
+"""Blelloch's split as a radix sort of one bit per pass (``split.cu``); Satish, Harris and Garland, section 4.1.
 
-One pass a bit, least significant first::
+One pass per bit, least significant first::
 
     source ── count_ones, scan ──▶ ones before each tile ── split_keys ──▶ scratch ── next bit ──▶ out ...
 
-Memory beyond input and output: one copy of keys and values, and 8 bytes a tile.
+Memory beyond input and output: one copy of keys and values, and 8 bytes per tile.
 """
 
 from __future__ import annotations
@@ -15,55 +15,40 @@ from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..primitives import scan
-from .pair_arrays import THREADS, Columns, check_columns, keys_per_thread
+from .passes import THREADS, KeyValueArrays, keys_per_thread, sort_by_passes
 
 SOURCE = "papers/split.cu"
 
 
-def instances(key_name: str, value_name: str, key_bytes: int) -> tuple[str, str]:
-    """Name the kernels of one pass: count_ones, split_keys."""
-    sizes = (THREADS, keys_per_thread(key_bytes))
-    return (
-        instance("count_ones", key_name, *sizes),
-        instance("split_keys", key_name, value_name, *sizes),
-    )
+class SplitPass:
+    """One pass: count the ones of each tile, scan the counts, split the keys."""
+
+    radix_bits = 1
+
+    def __init__(self, out: KeyValueArrays) -> None:
+        items = keys_per_thread(out.key_bytes)
+        tiles = blocks_for(out.keys.size, THREADS * items)
+        # Every key has an even number of bits: the last pass writes `out`.
+        self.targets = (out.empty_like(), out)
+        self._count_ones = instance("count_ones", out.key_type, THREADS, items)
+        self._split_keys = instance("split_keys", out.key_type, out.value_type, THREADS, items)
+        self._grid = (tiles, THREADS)
+        self._tile_ones = require_cupy().empty(tiles + 1, np.uint64)  # the scan makes the last entry the sum of all
+
+    def run(self, source: KeyValueArrays, target: KeyValueArrays, shift: np.int32) -> None:
+        """Split by the bit `shift`."""
+        length = np.uint64(target.keys.size)
+        Launch(SOURCE, self._count_ones, *self._grid, (source.keys, length, shift, self._tile_ones)).run()
+        scan.exclusive_scan(self._tile_ones)
+        arguments = (source.keys, source.values, length, shift, self._tile_ones, target.keys, target.values)
+        Launch(SOURCE, self._split_keys, *self._grid, arguments).run()
 
 
-def sort(source: Columns, out: Columns) -> None:
-    """Sort unsigned keys, stably, with their values.
-
-    Parameters
-    ----------
-    source : Columns
-        Read only. Without values, where `out` has them, the keys' positions are sorted along.
-    out : Columns
-        Apart in memory from `source`, or `source` itself.
-
-    Raises
-    ------
-    ValueError
-        If the columns do not fit each other.
+def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
+    """Sort unsigned keys, stably, with their values; parameters and errors as `sort_by_passes`.
 
     References
     ----------
     Satish, Harris, Garland, IPDPS 2009, section 4.1; Dillhoff's notes, ``radix_sort_iter``.
     """
-    check_columns(source, out)
-    n = out.keys.size
-    if n == 0:
-        return
-    key_bytes = out.key_bits // 8
-    count_ones, split_keys = instances(out.key_name, out.value_name, key_bytes)
-    tiles = blocks_for(n, THREADS * keys_per_thread(key_bytes))
-    scratch = out.empty_like()
-    tile_ones = require_cupy().empty(tiles + 1, np.uint64)  # one more entry, which becomes the number of all ones
-    grid = (tiles, THREADS)
-    length = np.uint64(n)
-    for first_bit in range(out.key_bits):
-        bit = np.int32(first_bit)
-        target = out if first_bit % 2 else scratch  # every key has an even number of bits: the last pass ends in out
-        Launch(SOURCE, count_ones, *grid, (source.keys, length, bit, tile_ones)).run()
-        scan.exclusive_scan(tile_ones)
-        arguments = (source.keys, source.values, length, bit, tile_ones, target.keys, target.values)
-        Launch(SOURCE, split_keys, *grid, arguments).run()
-        source = target
+    sort_by_passes(source, out, SplitPass)

@@ -1,9 +1,7 @@
-// The buckets of a tile that is sorted by one digit.
+// Satish, Harris and Garland (IPDPS 2009), section 4.2, step 2: the buckets of a tile that is sorted by one digit. A
+// bucket begins where the digit differs from the one before, and ends where it differs from the one after.
 //
-// Satish, Harris and Garland (IPDPS 2009), section 4.2, step 2: a bucket begins where a digit differs from that of its
-// neighbour before, and ends where it differs from the one after.
-//
-//   digits   0 0 0 2 2 5          begin[2] = 3, end[2] = 5; digits that do not occur keep begin = end = 0
+//   digits   0 0 0 2 2 5          begin[2] = 3, end[2] = 5; digits that do not occur have begin = end = 0
 #pragma once
 
 namespace gpusort {
@@ -19,19 +17,19 @@ struct Buckets {
     int begin[kRadix];
     int end[kRadix];
 
-    // Digit of this thread in a loop over all digits, for blocks with fewer threads than digits too.
+    // Calls visit(digit) for this thread's share of all digits: a block may have fewer threads than digits.
     template <int kThreads, class Visit>
     static __device__ __forceinline__ void for_each_digit(Visit visit) {
         for (int digit = threadIdx.x; digit < kRadix; digit += kThreads) visit(digit);
     }
 
-    // Makes every bucket empty. The caller's barrier comes before `find`.
+    // Makes every bucket empty. The caller puts a barrier between this and `find`.
     template <int kThreads>
     __device__ __forceinline__ void clear() {
         for_each_digit<kThreads>([&](int digit) { begin[digit] = end[digit] = 0; });
     }
 
-    // Finds the buckets of `valid` sorted keys in shared memory. The caller's barrier comes after.
+    // Finds the buckets of `valid` sorted keys in shared memory. The caller puts a barrier after it.
     template <int kThreads, class Key>
     __device__ __forceinline__ void find(const Key* sorted, int valid, int shift) {
         for (int i = threadIdx.x; i < valid; i += kThreads) {

@@ -1,20 +1,39 @@
-// Scans and reductions of one value a thread over a block, with few shared-memory accesses a thread: warp totals are
-// combined by one warp, and the others read one word each.
+// Scans and reductions of one value per thread, over a warp and over a block.
+//
+//   block scan   | t0 t1 t2 ... t31 | t32 ...      | ...     one value per thread
+//                |  shuffles        |  shuffles    |         inclusive scan of each warp, in registers
+//                |  warp total ──▶  |  warp total  |         shared; the first warp scans the totals
+//                |  + sum of lower warps           |         one shared-memory read per thread
+//
+// Satish, Harris and Garland (IPDPS 2009, section 4) build the radix sort on this scan; its work is linear.
 #pragma once
-#include "primitives/scan.cuh"
+#include "primitives/types.cuh"
 
 namespace gpusort {
 
+// Sum of the values of this lane and the lanes below it.
+template <class T>
+__device__ __forceinline__ T scan_warp_inclusive(T value) {
+    const int lane = threadIdx.x % kWarpThreads;
+#pragma unroll
+    for (int distance = 1; distance < kWarpThreads; distance *= 2) {
+        const T lower = __shfl_up_sync(kWholeWarp, value, distance);
+        if (lane >= distance) value += lower;
+    }
+    return value;
+}
+
 template <class T, int kThreads>
-struct LeanScan {
+struct BlockScan {
     static constexpr int kWarps = kThreads / kWarpThreads;
-    static_assert(kWarps <= kWarpThreads, "one warp scans the totals of all");
+    static_assert(kThreads % kWarpThreads == 0, "the shuffles name every lane of a warp");
+    static_assert(kWarps <= kWarpThreads, "one warp scans the totals of all warps");
 
     struct SharedStorage {
-        T before[kWarps + 1];  // totals of the warps, then sums of the lower ones; last: the sum of all
+        T before[kWarps + 1];  // warp totals, then sums of the lower warps; last: the sum of all
     };
 
-    // Sum of the values of the threads with lower ids. Holds two barriers; the caller puts another before the same
+    // Sum of the values of the threads with lower ids. Contains two barriers; the caller puts another before the same
     // storage is used again. shared.before[kWarps] becomes the sum of all.
     static __device__ __forceinline__ T exclusive(T value, SharedStorage& shared) {
         const int warp = threadIdx.x / kWarpThreads, lane = threadIdx.x % kWarpThreads;
@@ -31,10 +50,20 @@ struct LeanScan {
         __syncthreads();  // the sums of the lower warps are there before they are read
         return shared.before[warp] + inclusive - value;
     }
+
+    // The same; `total` becomes the sum of all.
+    static __device__ __forceinline__ T exclusive(T value, SharedStorage& shared, T& total) {
+        const T lower = exclusive(value, shared);
+        total = shared.before[kWarps];
+        return lower;
+    }
 };
 
+template <class T, int kThreads>
+using LeanScan = BlockScan<T, kThreads>;
+
 #if __CUDA_ARCH__ >= 800
-// One instruction a word; wider values by their high words, and among the least of those by their low words.
+// One instruction for 32 bits. Of wider values, the least high word decides, then the least low word beside it.
 template <class T>
 __device__ __forceinline__ T warp_min(T value) {
     if constexpr (sizeof(T) <= sizeof(u32)) {
@@ -43,11 +72,6 @@ __device__ __forceinline__ T warp_min(T value) {
         const u32 high = u32(value >> 32), least = __reduce_min_sync(kWholeWarp, high);
         return T(least) << 32 | __reduce_min_sync(kWholeWarp, high == least ? u32(value) : ~0u);
     }
-}
-
-template <class T>
-__device__ __forceinline__ T warp_max(T value) {
-    return T(~warp_min(T(~value)));
 }
 
 __device__ __forceinline__ u32 warp_sum(u32 value) { return __reduce_add_sync(kWholeWarp, value); }
@@ -62,11 +86,6 @@ __device__ __forceinline__ T warp_min(T value) {
     return value;
 }
 
-template <class T>
-__device__ __forceinline__ T warp_max(T value) {
-    return T(~warp_min(T(~value)));
-}
-
 __device__ __forceinline__ u32 warp_sum(u32 value) {
 #pragma unroll
     for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
@@ -76,7 +95,12 @@ __device__ __forceinline__ u32 warp_sum(u32 value) {
 }
 #endif
 
-// Raises a maximum that many warps share. A stale value only costs an atomic that changes nothing.
+template <class T>
+__device__ __forceinline__ T warp_max(T value) {
+    return T(~warp_min(T(~value)));
+}
+
+// Raises a maximum that many warps share. A stale value costs only an atomic that changes nothing.
 __device__ __forceinline__ void raise_max(u64* greatest, u64 value) {
     if (value > *(volatile u64*)greatest) atomicMax(greatest, value);
 }

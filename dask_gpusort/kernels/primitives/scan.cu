@@ -1,9 +1,9 @@
-// Kernels of the exclusive scan of n 64-bit counts, in place: see scan.cuh. The launches are in scan.py.
+// Kernels of the exclusive scan of n 64-bit counts, in place (scan.cuh). scan.py launches them.
 #include "primitives/scan.cuh"
 
 namespace gpusort {
 
-// One block, tile after tile, carrying the sum along: Harada and Howes, section 3.2 (few counts, one work group).
+// One block scans tile after tile and carries the sum along: Harada and Howes, section 3.2 (few counts).
 template <int kThreads, int kValuesPerThread>
 __global__ void __launch_bounds__(kThreads) scan_in_one_block(Offset* values, Offset n) {
     using Tile = ScanTile<kThreads, kValuesPerThread>;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) sum_tiles(const Offset* values, Offs
     if (threadIdx.x == 0) tile_sums[blockIdx.x] = total;
 }
 
-// Scans each tile from the scanned sum of the tiles before it.
+// Scans each tile from the scanned sum of the earlier tiles.
 template <int kThreads, int kValuesPerThread>
 __global__ void __launch_bounds__(kThreads) scan_tiles(Offset* values, Offset n, const Offset* tile_offsets) {
     using Tile = ScanTile<kThreads, kValuesPerThread>;

@@ -1,4 +1,4 @@
-// Where samples are taken: one in each of equal stretches, at a hashed place in it.
+// Stratified sampling: one sample in each of equal strata, at a hashed position inside it.
 #pragma once
 #include "primitives/types.cuh"
 
@@ -13,7 +13,9 @@ __device__ __forceinline__ u32 mix(u32 x) {
     return x ^ x >> 16;
 }
 
-// Coordinate of sample j, of one from every `stretch` elements.
-__device__ __forceinline__ Offset sample_place(u32 j, Offset stretch) { return j * stretch + mix(j) % stretch; }
+// Position of sample j, the one in stratum j of `stratum` elements.
+__device__ __forceinline__ Offset sample_position(u32 j, Offset stratum) { return j * stratum + mix(j) % stratum; }
+
+__device__ __forceinline__ Offset sample_place(u32 j, Offset stratum) { return sample_position(j, stratum); }
 
 }  // namespace gpusort

@@ -8,8 +8,16 @@ using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
-// A position in, or a number of keys of, a whole array: 64 bits, since n may pass 2^32.
+// A position in an array, or a number of its keys: 64 bits, since an array may hold more than 2^32 keys.
 using Offset = u64;
+
+// The type of the values where keys are sorted alone.
+struct NoValue {};
+
+template <class Value>
+constexpr bool kHasValues = true;
+template <>
+constexpr bool kHasValues<NoValue> = false;
 
 constexpr int kWarpThreads = 32;
 constexpr u32 kWholeWarp = 0xFFFFFFFFu;

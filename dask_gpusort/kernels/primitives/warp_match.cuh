@@ -1,21 +1,22 @@
-// How far the lanes of a warp crowd on one digit: same-address atomics of shared memory run one after the other.
+// Counting the lanes of a warp that hold the same digit: where many do, one atomic for all of them saves the
+// same-address atomics of shared memory, which run one after the other.
 #pragma once
-#include "primitives/scan.cuh"
+#include "primitives/types.cuh"
 
 namespace gpusort {
 
-// Lanes of this warp that hold one digit, `hot`: the most frequent of those that `kProbes` lanes hold (a sample: to miss
-// a more frequent one costs only time).
+// Counts the lanes that hold `frequent`, the most frequent digit among kProbes probed lanes. Missing a more frequent
+// one costs only speed.
 template <int kProbes>
-__device__ __forceinline__ int count_most_frequent(unsigned digit, unsigned& hot) {
+__device__ __forceinline__ int count_most_frequent(unsigned digit, unsigned& frequent) {
     int most = 0;
 #pragma unroll
     for (int probe = 0; probe < kProbes; ++probe) {
-        const unsigned asked = __shfl_sync(kWholeWarp, digit, probe * (kWarpThreads / kProbes));
-        const int lanes = __popc(__ballot_sync(kWholeWarp, digit == asked));
+        const unsigned probed = __shfl_sync(kWholeWarp, digit, probe * (kWarpThreads / kProbes));
+        const int lanes = __popc(__ballot_sync(kWholeWarp, digit == probed));
         if (lanes > most) {
             most = lanes;
-            hot = asked;
+            frequent = probed;
         }
     }
     return most;

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.dtypes import RAW_TYPES, device_key
+from ..keys.dtypes import device_key
 from ..keys.transform import gather
+from ..launch.cxx_types import type_of_bytes
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..msd.indexed import sort_indexed
@@ -81,7 +82,7 @@ def resolve_ties(words: Any, stretch: Any, resolver: TieResolver) -> Ties | None
         Of the keys in the order of the words.
     """
     cupy, n = require_cupy(), words.size
-    word, blocks = RAW_TYPES[words.itemsize], -(-n // (TIE_THREADS * TIE_KEYS))
+    word, blocks = type_of_bytes(words.itemsize), -(-n // (TIE_THREADS * TIE_KEYS))
     counts, total = cupy.empty(blocks, np.uint64), cupy.zeros(1, np.uint64)
     sorted_words = words, stretch, np.uint64(n)
     compared = resolver.keys, np.uint64(resolver.width), resolver.elements

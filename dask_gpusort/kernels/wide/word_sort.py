@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import device_key
-from ..launch.array_checks import check_array, check_indexable, prepare_out
+from ..launch.array_checks import check_array, check_indexable, check_side, prepare_out
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..msd.indexed import sort_indexed
@@ -137,12 +137,6 @@ def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, o
     out = prepare_out(out, (n,), np.int64)
     columns = [Column(array, device_key(array.dtype, way)) for array, way in zip(keys, directions, strict=True)]
     return argsort_columns(KeyColumns(columns[::-1], n), out) if n else out
-
-
-def check_side(side: str) -> None:
-    """Raise unless a side is one of NumPy's."""
-    if side not in ("left", "right"):
-        raise ValueError(f"`side` is {side!r}; give 'left' or 'right'.")
 
 
 def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:

@@ -23,7 +23,8 @@ from dask_gpusort.kernels.keys import ranks
 from dask_gpusort.kernels.launch import array_checks, loader
 from dask_gpusort.kernels.lsd import lsd
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
-from dask_gpusort.kernels.papers.pair_arrays import CXX_NAMES, Columns
+from dask_gpusort.kernels.papers.passes import DTYPES as PAPER_DTYPES
+from dask_gpusort.kernels.papers.passes import KeyValueArrays
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.wide import word_sort
 from dask_gpusort.kernels.wide.columns import KeyColumns, Width
@@ -55,9 +56,11 @@ GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+
 
 def record_papers_sorts(recorder):
     """Every sort of ``four_step``, ``split`` and ``count_scan_reorder``."""
-    for dtype in CXX_NAMES:
+    for dtype in PAPER_DTYPES:
         for value in (None, np.uint32, np.uint64):
-            columns = Columns(recorder.empty(10**7, dtype), None if value is None else recorder.empty(10**7, value))
+            columns = KeyValueArrays(
+                recorder.empty(10**7, dtype), None if value is None else recorder.empty(10**7, value)
+            )
             split.sort(columns, columns)
             count_scan_reorder.sort(columns, columns)
             four_step.sort(columns, columns)

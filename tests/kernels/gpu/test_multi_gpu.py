@@ -18,7 +18,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import device_exchange, serialization
 from dask_gpusort.graph.finish import BlockSortShape
 from dask_gpusort.order import Order
-from dask_gpusort.plan import Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, make_plan
 
 cupy = pytest.importorskip("cupy")
 distributed = pytest.importorskip("distributed")
@@ -262,7 +262,7 @@ def test_one_worker(tmp_path: Any) -> None:
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("protocol", protocols())
 def test_more_than_the_device_may_hold(monkeypatch: pytest.MonkeyPatch, protocol: str, apart: bool) -> None:
-    monkeypatch.setattr("dask_gpusort.plan.plan.holds_apart", lambda *_: apart)
+    monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: apart)
     host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
     options = {"device_memory_limit": "64MB", "pool": "2GB"}
     with (
@@ -282,13 +282,12 @@ def plan_of(host: np.ndarray, chunks: int) -> Any:
     sizes = [len(part) for part in np.array_split(host, chunks)]
     return make_plan(
         Order(host.dtype),
-        sizes,
+        InputChunks(sizes),
         sizes,
         method="auto",
         exchange="device",
         workers=Workers(2, devices=True),
         groups=2,
-        companion_bytes=0,
     )
 
 
@@ -306,15 +305,15 @@ def test_every_task_waits_for_its_kernels() -> None:
             delay(stream)
             made.append(device_exchange.sort_bundle([[[block]]], (number,), plan.order, plan.samples, False))
             assert stream.done
-        told = [device_exchange.take_answers(bundle) for bundle in made]
+        told = [device_exchange.take_summaries(bundle) for bundle in made]
         for group in range(2):
             mine = []
             for bundle in made:
                 delay(stream)
-                mine.append(device_exchange.cut_slab(bundle, told, group, plan))
+                mine.append(device_exchange.cut_shard(bundle, told, group, plan))
                 assert stream.done
             delay(stream)
-            device_exchange.merge_slabs(mine, told, group, plan, finish)
+            device_exchange.finish_group(mine, told, group, plan, finish)
             assert stream.done
 
 

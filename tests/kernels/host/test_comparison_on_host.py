@@ -7,19 +7,16 @@ import bisect
 import numpy as np
 import pytest
 from support import host_cuda, oracle
-from support.host_cuda import HostDevice
-from test_kernels_on_host import bits_of_keys, prepare, use_small_blocks
+from support.host_kernels import MERGE_TILE as TILE
+from support.host_kernels import bits_of_keys, prepare, use_small_merges
 
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import comparing, complex_keys, merging
 from dask_gpusort.kernels.launch.launch import Launch
-from dask_gpusort.kernels.launch.loader import SOURCES
-from dask_gpusort.kernels.policy import merge_tuning
 from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
-TILE = merge_tuning.MergeTile(64, 5)
 #: Around one tile, around two, and several, the last in part.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
 WAYS = {
@@ -36,49 +33,62 @@ NO_ORDER = ("true", "a != b", "(a ^ b) & 1")
 COMPANIONS = ([], ["f4"], ["i2", "f8"])
 
 
-def make_small(patch):
-    use_small_blocks(patch)
-    patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
-    patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
-    patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
-    patch.setattr(merge_tuning, "NETWORK_TILE_KEYS", 256)
-    patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
-
-
 def calls():
     """What the tests ask for, so that it is compiled at once."""
-    for dtype in DTYPES:
-        for way in WAYS.values():
-            sizes = (5, TILE.keys + 1) if "algorithm" not in way else (5,)
-            for n in sizes:
-                yield lambda empty, n=n, t=dtype, w=way: comparing.sort_by_comparison(empty(n, t), **w)
-                yield lambda empty, n=n, t=dtype, w=way: comparing.argsort_by_comparison(empty(n, t), **w)
-    for kind in ("u1", "u8", 2):
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_merges(patch)
+        yield from sorts_and_merges()
+        # What the recorder reads back says that no bits vary.
+        for bits in (64, 15, 3):
+            for module in (columns, complex_keys):
+                patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
+            yield from sorts_of_words()
+
+
+def sorts_and_merges():
+    for way in WAYS.values():
+        sizes = (5, TILE.keys + 1, SIZES[-1]) if "algorithm" not in way else (5,)
+        for n in sizes:
+            for dtype in DTYPES:
+                yield from sorts_by_comparison(n, dtype, **way)
+            if n == SIZES[-1]:
+                for less in (LESS, *NO_ORDER):
+                    yield from sorts_by_comparison(n, "u4", less=less, **way)
+                yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **way)
+    for kind in ("u1", "u8", 2, 5):
         for chosen in COMPANIONS:
             yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
                 [empty(9 if isinstance(kind, str) else (9, kind), kind if isinstance(kind, str) else "u8")] * 3,
                 [[empty(9, dtype)] * 3 for dtype in chosen],
             )
-    yield lambda empty: word_sort.argsort_words(empty((9, 3), "u8"))
-    yield lambda empty: word_sort.lexsort([empty(9, dtype) for dtype in ("f8", "i4", "?", "f8")])
-    yield lambda empty: word_sort.lexsort([empty(9, "u8")] * 3)
-    for descending in (False, True):
-        for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
-            yield lambda empty, sort=sort, way=descending: sort(empty(9, "c16"), descending=way)
+    yield from sorts_of_words()
+
+
+def sorts_by_comparison(n, dtype, **options):
+    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), **options)
+    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), **options)
+
+
+def sorts_of_words():
+    for n in (9, TIE_SIZES[-1]):
+        for words in (2, 3, 5):
+            yield lambda empty, n=n, words=words: word_sort.argsort_words(empty((n, words), "u8"))
+        for dtypes in (("f8", "i4", "?", "f8"), ("u8", "u8", "u8"), ("f8", "f8", "f8"), ("i8", "f8", "f8")):
+            yield lambda empty, n=n, dtypes=dtypes: word_sort.lexsort([empty(n, dtype) for dtype in dtypes])
+        for descending in (False, True):
+            for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
+                yield lambda empty, n=n, sort=sort, way=descending: sort(empty(n, "c16"), descending=way)
+    directions = [True, False, True, False]
+    yield lambda empty: word_sort.lexsort([empty(9, t) for t in ("f8", "i4", "?", "f8")], descending=directions)
+    yield lambda empty: word_sort.lexsort([empty(9, "f8")] * 4, descending=True)
+    for side in ("left", "right"):
+        yield lambda empty, side=side: word_sort.search_words(empty((9, 3), "u8"), empty((9, 3), "u8"), side)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    device = HostDevice(SOURCES, tmp_path_factory.mktemp("host_comparison"))
-    with pytest.MonkeyPatch.context() as patch:
-        make_small(patch)
-        prepare(device, calls())
-        # What the recorder reads back says that no bits vary.
-        for bits in (64, 15):
-            for module in (columns, complex_keys):
-                patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
-            prepare(device, calls())
-    return device
+def built(built):
+    prepare(built, calls())
+    return built
 
 
 def widths_of_bits(ranges, first_bits):
@@ -87,13 +97,9 @@ def widths_of_bits(ranges, first_bits):
     return [columns.Width(0, 0, bits) for bits in (first_bits, *[64] * others)]
 
 
-@pytest.fixture
-def device(built, monkeypatch):
-    """The host in the place of a GPU, with small tiles; looks at all canaries when the test is done."""
-    make_small(monkeypatch)
-    built.take_place(monkeypatch)
-    yield built
-    built.check()
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    use_small_merges(monkeypatch)
 
 
 def stable_positions(keys):

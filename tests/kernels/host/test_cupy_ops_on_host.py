@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support import host_cuda
-from test_comparison_on_host import device  # noqa: F401 - a fixture
-from test_kernels_on_host import prepare
+from support.host_kernels import prepare, use_small_merges
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.kernels.launch.launch import Launch
-from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
 
@@ -52,9 +50,7 @@ def draw(order, n, seed=0):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """What `device` runs on."""
-    built = host_cuda.HostDevice(SOURCES, tmp_path_factory.mktemp("host_steps"))
+def built(built):
     prepare(built, rank_calls())
     return built
 
@@ -71,7 +67,8 @@ def rank_calls():
 
 
 @pytest.fixture(autouse=True)
-def steps(device, monkeypatch):  # noqa: F811
+def steps(device, monkeypatch):
+    use_small_merges(monkeypatch)
     monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
 
 
@@ -81,7 +78,7 @@ def assert_runs(got, wanted):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_local_sort_and_merge(device, kind):  # noqa: F811
+def test_local_sort_and_merge(device, kind):
     order = ORDERS[kind]
     chunks = [draw(order, n, n) for n in (300, 0, 451, 120)]
     for num_values, positions in ((0, False), (1, False), (0, True), (2, True)):
@@ -96,13 +93,13 @@ def test_local_sort_and_merge(device, kind):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_probe(device, kind):  # noqa: F811
+def test_probe(device, kind):
     order = ORDERS[kind]
     run = numpy_ops.local_sort(draw(order, 500), [], python_order(order), positions=False)
     mine = Run(device.array(run.keys))
     for samples in (20, None):
-        got = cupy_ops.probe(mine, None, order, samples=samples)
-        wanted = numpy_ops.probe(run, None, python_order(order), samples=samples)
+        got = cupy_ops.summarize_run(mine, None, order, samples=samples)
+        wanted = numpy_ops.summarize_run(run, None, python_order(order), samples=samples)
         for name in ("keys", "bracket", "left", "right", "start", "stop"):
             np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
 
@@ -131,7 +128,7 @@ def drawn_keys(dtype, n, kind):
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", CODED)
-def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):  # noqa: F811
+def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
     order = Order(np.dtype(dtype), descending, stable)
     launches, copies = [], []
     get = device.cupy.ndarray.get
@@ -144,18 +141,18 @@ def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, d
             mine = Run(device.array(run.keys))
             for samples in (1, 2, 16, 64, 65, n, 2 * n, None):
                 launches.clear(), copies.clear()
-                got = cupy_ops.probe(mine, None, order, samples=samples)
+                got = cupy_ops.summarize_run(mine, None, order, samples=samples)
                 assert (len(launches), len(copies)) == (1, 1)
-                assert_same_answer(got, numpy_ops.probe(run, None, order, samples=samples))
+                assert_same_answer(got, numpy_ops.summarize_run(run, None, order, samples=samples))
     nothing = Run(device.empty(0, order.transit_dtype))
     assert_same_answer(
-        cupy_ops.probe(nothing, None, order, samples=5),
-        numpy_ops.probe(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
+        cupy_ops.summarize_run(nothing, None, order, samples=5),
+        numpy_ops.summarize_run(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
     )
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
-def test_probe_of_codes_in_brackets(device, dtype):  # noqa: F811
+def test_probe_of_codes_in_brackets(device, dtype):
     order = Order(np.dtype(dtype), stable=True)
     run = numpy_ops.local_sort(drawn_keys(dtype, 900, "random"), [], order, positions=False)
     rng = np.random.default_rng(2)
@@ -164,17 +161,17 @@ def test_probe_of_codes_in_brackets(device, dtype):  # noqa: F811
     place = np.arange(len(low))
     for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
         brackets = Brackets(900, place[:count], place[:count], low[:count], high[:count])
-        got = cupy_ops.probe(Run(device.array(run.keys)), brackets, order, samples=samples)
-        assert_same_answer(got, numpy_ops.probe(run, brackets, order, samples=samples))
+        got = cupy_ops.summarize_run(Run(device.array(run.keys)), brackets, order, samples=samples)
+        assert_same_answer(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
 
 
-def test_ranks_refuse_codes_of_another_width(device):  # noqa: F811
+def test_ranks_refuse_codes_of_another_width(device):
     with pytest.raises(ValueError, match="give those of the sort, uint32"):
         kernels.rank_samples(device.empty(3, "u8"), 1, ties_of="f4")
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_falls_and_edges(device, kind):  # noqa: F811
+def test_falls_and_edges(device, kind):
     order = ORDERS[kind]
     run = numpy_ops.local_sort(draw(order, 300), [], python_order(order), positions=False)
     mixed = numpy_ops.encode(draw(order, 300, 1), order)
@@ -189,7 +186,7 @@ def test_falls_and_edges(device, kind):  # noqa: F811
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("kind", ORDERS)
-def test_rows(device, kind, axis):  # noqa: F811
+def test_rows(device, kind, axis):
     order = ORDERS[kind]
     keys = draw(order, 7 * 40)
     block = keys.reshape(7, 40, *keys.shape[1:])
@@ -202,7 +199,7 @@ def test_rows(device, kind, axis):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)
-def test_pack(device, dtypes):  # noqa: F811
+def test_pack(device, dtypes):
     rng = np.random.default_rng(1)
     parts = [rng.choice([0.0, -0.0, 1.0, 3.0], (6, 50)).astype(dtype) for dtype in dtypes]
     directions = [place % 2 == 0 for place in range(len(parts))]
@@ -212,7 +209,7 @@ def test_pack(device, dtypes):  # noqa: F811
     np.testing.assert_array_equal(packed, expected)
 
 
-def test_an_expression_that_contradicts_itself_is_reported(device):  # noqa: F811
+def test_an_expression_that_contradicts_itself_is_reported(device):
     keys = draw(ORDERS["less"], 400)
     for less in ("a <= b", "a != b"):
         with pytest.raises(ValueError, match="no strict weak order"):

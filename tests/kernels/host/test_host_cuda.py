@@ -68,15 +68,10 @@ __global__ void collect(unsigned* out) {
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("host_kernels")
-
-
-@pytest.fixture(scope="module")
-def rules(tmp_path_factory, cache):
+def rules(tmp_path_factory, kernel_cache):
     sources = tmp_path_factory.mktemp("rules")
     (sources / "rules.cu").write_text(RULES)
-    device = HostDevice(sources, cache)
+    device = HostDevice(sources, kernel_cache)
     names = "reverse_tile wait_apart collect_apart write_past read_unwritten use_dynamic pass_on collect"
     device.prepare("rules.cu", names.split())
     return device
@@ -97,10 +92,10 @@ def test_host_runs_a_barrier(rules):
         np.testing.assert_array_equal(run_rule(rules, "reverse_tile", ASCENDING), ASCENDING[::-1])
 
 
-def test_host_finds_a_deleted_barrier(tmp_path, cache):
+def test_host_finds_a_deleted_barrier(tmp_path, kernel_cache):
     mutated = "".join(line for line in RULES.splitlines(keepends=True) if "BARRIER" not in line)
     (tmp_path / "rules.cu").write_text(mutated)
-    device = HostDevice(tmp_path, cache)
+    device = HostDevice(tmp_path, kernel_cache)
     results = [run_rule(device, "reverse_tile", ASCENDING) for _ in range(5)]
     assert any((result != ASCENDING[::-1]).any() for result in results)
 
@@ -200,14 +195,14 @@ def assert_barrier_is_needed(source, line, folder, cache):
 
 
 @pytest.mark.parametrize("name", ["papers/count_scan_reorder.cuh", "merge/merge_parts.cu", "merge/four_way_merge.cu"])
-def test_a_deleted_barrier_breaks_a_sort(tmp_path, cache, name):
+def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
     source, line = barriers([name])[0]
-    assert_barrier_is_needed(source, line, tmp_path, cache)
+    assert_barrier_is_needed(source, line, tmp_path, kernel_cache)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "line"), barriers(RUNS))
-def test_every_barrier_is_needed(tmp_path, cache, source, line):
+def test_every_barrier_is_needed(tmp_path, kernel_cache, source, line):
     if BETWEEN_FLUSHES in (SOURCES / source).read_text().splitlines()[line]:
         pytest.skip("shows only in sections longer than this test can sort")
-    assert_barrier_is_needed(source, line, tmp_path, cache)
+    assert_barrier_is_needed(source, line, tmp_path, kernel_cache)

@@ -5,40 +5,62 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_cuda import HostDevice
-from test_kernels_on_host import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, device, use_small_blocks  # noqa: F401 - a fixture
+from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, prepare, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import rows
 from dask_gpusort.kernels.buckets import histogram
 from dask_gpusort.kernels.keys.dtypes import device_key
-from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
+WIDE_ROW = int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1
 LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # of one partition
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """What `device` runs on."""
-    return HostDevice(SOURCES, tmp_path_factory.mktemp("host_rows"))
+def built(built):
+    prepare(built, calls())
+    return built
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_rows(patch)
+        for dtype in DTYPES:
+            for shape in ROW_SHAPES:
+                yield lambda empty, dtype=dtype, shape=shape: rows.sort_rows(empty(shape, dtype))
+        for dtype in ("u4", "i4", "f4", "f8"):
+            for shape in ROW_SHAPES:
+                yield lambda empty, dtype=dtype, shape=shape: rows.argsort_rows(empty(shape, dtype))
+        for shape in ROW_SHAPES:
+            for dtype in ("f4", "f8"):
+                yield lambda empty, dtype=dtype, shape=shape: rows.sort_rows(empty(shape, dtype), descending=True)
+
+
+#: Rows of one block, of one partition, by the wider tile, and of more.
+ROW_SHAPES = ((5, BLOCK_SORT_KEYS // 2), (9, BLOCK_SORT_KEYS), (3, 5003), (2, WIDE_ROW), (2, LONGEST + 1))
+
+
+def use_small_rows(patch):
+    """Blocks and tiles so small that short rows take every strategy."""
+    use_small_blocks(patch)
+    patch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.BLOCK_SORT, (TILE, WIDE_TILE)))
+    patch.setattr(tuning, "EVEN_ROW", BLOCK_SORT_KEYS // 4)
+    patch.setattr(tuning, "BLOCK_ROW", BLOCK_SORT_KEYS // 2)
+    patch.setattr(tuning, "PARTITIONED_ROWS", 3 * BLOCK_SORT_KEYS)
+    patch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
 
 
 @pytest.fixture(autouse=True)
-def small_rows(device, monkeypatch):  # noqa: F811
-    """Blocks and tiles so small that short rows take every way, and a note of the ways taken."""
-    use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.BLOCK_SORT, (TILE, WIDE_TILE)))
-    monkeypatch.setattr(tuning, "EVEN_ROW", BLOCK_SORT_KEYS // 4)
-    monkeypatch.setattr(tuning, "BLOCK_ROW", BLOCK_SORT_KEYS // 2)
-    monkeypatch.setattr(tuning, "PARTITIONED_ROWS", 3 * BLOCK_SORT_KEYS)
-    monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
+def small_rows(monkeypatch):
+    use_small_rows(monkeypatch)
 
 
 @pytest.fixture
@@ -66,7 +88,7 @@ def expected_rows(keys):
     return codes_of.decode(np.sort(codes, axis=-1).ravel(), keys.dtype).reshape(keys.shape)
 
 
-def check_rows(device, keys):  # noqa: F811
+def check_rows(device, keys):
     """Sort to another array, in place, and by positions."""
     wanted = expected_rows(keys).view("u1")
     source = device.array(keys)
@@ -76,7 +98,7 @@ def check_rows(device, keys):  # noqa: F811
     np.testing.assert_array_equal(source.view("u1"), wanted)
 
 
-def check_positions(device, keys):  # noqa: F811
+def check_positions(device, keys):
     np.testing.assert_array_equal(rows.argsort_rows(device.array(keys)), np.argsort(keys, axis=-1, kind="stable"))
 
 
@@ -88,13 +110,13 @@ def check_positions(device, keys):  # noqa: F811
         ((9, BLOCK_SORT_KEYS // 2 + 1), "partition_rows"),
         ((9, BLOCK_SORT_KEYS), "partition_rows"),
         ((1, BLOCK_SORT_KEYS + 1), "partition_rows"),
-        ((2, int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1), "partition_rows"),  # by the wider tile
+        ((2, WIDE_ROW), "partition_rows"),  # by the wider tile
         ((2, LONGEST), "partition_rows"),
         ((2, LONGEST + 1), "sort_plain"),
     ],
     ids=str,
 )
-def test_both_sides_of_every_decision(device, ways, shape, way):  # noqa: F811
+def test_both_sides_of_every_decision(device, ways, shape, way):
     keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys)), np.sort(keys))
     assert set(ways) == {way}
@@ -102,7 +124,7 @@ def test_both_sides_of_every_decision(device, ways, shape, way):  # noqa: F811
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 4001), (7, 3001), (3, 5003), (4, 4096)], ids=str)
-def test_every_dtype(device, dtype, shape):  # noqa: F811
+def test_every_dtype(device, dtype, shape):
     rng = np.random.default_rng(2)
     keys = rng.integers(0, 2, shape).astype("?") if dtype == "?" else bits_of_keys(rng, dtype, shape, "random")
     check_rows(device, keys)
@@ -110,14 +132,14 @@ def test_every_dtype(device, dtype, shape):  # noqa: F811
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
 @pytest.mark.parametrize("dtype", ["i4", "f8"])
-def test_any_distribution(device, dtype, kind):  # noqa: F811
+def test_any_distribution(device, dtype, kind):
     for shape in ((20, 301), (1, BLOCK_SORT_KEYS), (3, 5003)):
         keys = bits_of_keys(np.random.default_rng(3), dtype, shape, kind)
         check_rows(device, keys)
         check_positions(device, keys)
 
 
-def test_uniform_keys_by_a_plain_map(device, ways):  # noqa: F811
+def test_uniform_keys_by_a_plain_map(device, ways):
     keys = np.random.default_rng(4).integers(0, 1 << 32, (5, 6001), dtype=np.uint32)
     check_rows(device, keys)
     check_positions(device, keys)
@@ -142,7 +164,7 @@ BLOCK_FLOATS = {
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("kind", BLOCK_FLOATS)
-def test_floats_in_a_block(device, ways, kind, dtype, descending):  # noqa: F811
+def test_floats_in_a_block(device, ways, kind, dtype, descending):
     keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, BLOCK_SORT_KEYS // 2 - 3)).astype(dtype)
     check_rows(device, keys)
     check_positions(device, keys)
@@ -152,7 +174,7 @@ def test_floats_in_a_block(device, ways, kind, dtype, descending):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
-def test_rows_of_unlike_places(device, ways, dtype):  # noqa: F811
+def test_rows_of_unlike_places(device, ways, dtype):
     """Row i about i: one map makes one bucket of each row, though all keys together are uniform."""
     num_rows = 8
     keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
@@ -160,7 +182,7 @@ def test_rows_of_unlike_places(device, ways, dtype):  # noqa: F811
     assert set(ways) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
-def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):  # noqa: F811
+def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):
     """A bucket's block holds no row, a larger one does."""
     monkeypatch.setattr(
         tuning, "BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, (tuning.BlockSortShape(128, 9, 1024), BLOCK_SORT))
@@ -171,7 +193,7 @@ def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):  # noqa: F81
     assert set(ways) == {"partition_rows: declined", "run_block_sort"}
 
 
-def test_a_few_rows_unlike_the_others(device, ways):  # noqa: F811
+def test_a_few_rows_unlike_the_others(device, ways):
     """Their buckets do not fit a block, and are sorted by one level more."""
     keys = np.random.default_rng(7).random((12, 5003)).astype("f4")
     keys[3], keys[5], keys[7] = 0.25, keys[5] * 1e-3, np.sort(keys[7])[::-1]
@@ -180,7 +202,7 @@ def test_a_few_rows_unlike_the_others(device, ways):  # noqa: F811
     assert set(ways) == {"partition_rows"}
 
 
-def test_equal_rows(device, ways):  # noqa: F811
+def test_equal_rows(device, ways):
     keys = np.full((4, 5003), 7, np.uint32)
     check_rows(device, keys)
     check_positions(device, keys)
@@ -188,7 +210,7 @@ def test_equal_rows(device, ways):  # noqa: F811
 
 
 @pytest.mark.parametrize("num_rows", [5, 6])
-def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, ways, num_rows):  # noqa: F811
+def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, ways, num_rows):
     monkeypatch.setattr(tuning, "ROW_KEYS", 10_000)  # three rows
     keys = np.random.default_rng(8).random((num_rows, 3001))
     check_rows(device, keys)
@@ -197,7 +219,7 @@ def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, ways, n
 
 
 @pytest.mark.parametrize("skip", [1, 2, 3])
-def test_rows_that_begin_anywhere(device, skip):  # noqa: F811
+def test_rows_that_begin_anywhere(device, skip):
     """Vectors of 16 bytes begin inside of rows."""
     for dtype in ("u1", "i2", "f4"):
         keys = bits_of_keys(np.random.default_rng(skip), dtype, 4 * 3001 + skip, "random")
@@ -205,21 +227,21 @@ def test_rows_that_begin_anywhere(device, skip):  # noqa: F811
         np.testing.assert_array_equal(rows.sort_rows(matrix), np.sort(keys[skip:].reshape(4, 3001)))
 
 
-def test_stable_rows(device):  # noqa: F811
+def test_stable_rows(device):
     keys = np.random.default_rng(9).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0], "f4"), (3, 5003))
     wanted = np.take_along_axis(keys, np.argsort(keys, axis=-1, kind="stable"), axis=-1)
     got = rows.sort_rows(device.array(keys), stable=True)
     np.testing.assert_array_equal(np.asarray(got).view("u4"), wanted.view("u4"))
 
 
-def test_descending_rows(device):  # noqa: F811
+def test_descending_rows(device):
     keys = np.random.default_rng(10).random((3, 5003))
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=True), np.sort(keys)[:, ::-1])
 
 
 @pytest.mark.parametrize("parts_of", [512, 5000, 1 << 16])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
-def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):  # noqa: F811
+def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
     """Every key is counted once, under the row and digit that the partition moves it to."""
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
     keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
@@ -238,7 +260,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):  # noqa: F
 
 @pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
-def test_partitions_have_room(device, dtype, length):  # noqa: F811
+def test_partitions_have_room(device, dtype, length):
     partition = rows.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
@@ -248,7 +270,7 @@ def test_partitions_have_room(device, dtype, length):  # noqa: F811
     assert partition.shape is BLOCK_SORT
 
 
-def test_a_judge_of_one_row_takes_a_plain_map_as_it_is(device):  # noqa: F811
+def test_a_judge_of_one_row_takes_a_plain_map_as_it_is(device):
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = rows.row_elements(device_key(np.dtype("u4"), False))

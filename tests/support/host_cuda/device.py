@@ -134,6 +134,7 @@ class HostDevice:
         self.sources = sources
         self.cache = cache
         self.seed = 0
+        self.multiprocessors = multiprocessors
         self.cupy = HostCupy(self.empty, multiprocessors)
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
         self._allocated: list[Guarded] = []

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dask_gpusort.kernels import comparing, merging
-from dask_gpusort.kernels.papers.pair_arrays import Columns
+from dask_gpusort.kernels.papers.passes import KeyValueArrays
 from dask_gpusort.kernels.policy import merge_tuning
 from dask_gpusort.kernels.primitives import scan
 
@@ -42,8 +42,8 @@ def scans_right(device: HostDevice, rng: np.random.Generator) -> bool:
 
 def sorts_right(algorithm: str, device: HostDevice, rng: np.random.Generator) -> bool:
     keys = rng.integers(0, 1 << 16, KEYS, dtype=np.uint16)
-    out = Columns(device.empty(KEYS, np.uint16), device.empty(KEYS, np.uint32))
-    import_module(f"dask_gpusort.kernels.papers.{algorithm}").sort(Columns(device.array(keys)), out)
+    out = KeyValueArrays(device.empty(KEYS, np.uint16), device.empty(KEYS, np.uint32))
+    import_module(f"dask_gpusort.kernels.papers.{algorithm}").sort(KeyValueArrays(device.array(keys)), out)
     positions = np.argsort(keys, kind="stable")
     return bool((out.values == positions).all() and (out.keys == keys[positions]).all())
 

@@ -14,8 +14,8 @@ from dask_gpusort.kernels.launch.launch import Launch
 
 from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, stand_in
 
-#: Counters that a sort reads back before it ends: how many keys crowd, then one level of refinement (how many buckets,
-#: what is planned).
+#: Counters that a sort reads back before it ends: how many buckets are overfull, then one level of the recursive
+#: partition (how many buckets, what is planned).
 MOST_READS = 3
 #: What a sample can say of keys (see `dask_gpusort.kernels.msd.MapFlags`).
 MAP_FLAGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
@@ -49,13 +49,13 @@ class Recorder:
         Most bytes of dynamic shared memory of any launch without an expression.
     """
 
-    def __init__(self, shared_limit: int = HOPPER_SHARED_BYTES) -> None:
+    def __init__(self, shared_limit: int = HOPPER_SHARED_BYTES, multiprocessors: int = MULTIPROCESSORS) -> None:
         self.most_shared = 0
         self.instances: dict[tuple[str, str], None] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
         self.map_flags = MAP_FLAGS[0]
-        self.cupy = HostCupy(self.empty, MULTIPROCESSORS, shared_limit)
+        self.cupy = HostCupy(self.empty, multiprocessors, shared_limit)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
         self.cupy.zeros = self.zeros
 

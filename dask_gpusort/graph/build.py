@@ -1,0 +1,100 @@
+"""From checked arguments to output arrays: one function for each public one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..cost import describe_rows
+from .composite_keys import Keys
+from .global_sort import Want, global_sort, plan_for
+from .inputs import companion, concatenate_inputs, flatten, output_chunks
+from .is_sorted import is_ordered
+from .options import Options, lexsort_keys
+from .rows import row_strategy, sort_rows
+
+
+def build_sort(
+    options: Options, want: Want, array: Any, values: Sequence[Any] = (), axis: int | None = None, chunks: Any = None
+) -> tuple[Any, ...]:
+    """Sort an array and its companions.
+
+    Parameters
+    ----------
+    options : Options
+    want : {"keys", "positions", "both"}
+        "keys" and "both" give values alone where a key function decides the order: the array is then a value itself.
+    array : dask array
+    values : sequence of dask arrays
+    axis : int or None
+        Not negative; None flattens the array.
+    chunks : int, tuple or None
+        Of the output.
+
+    Returns
+    -------
+    tuple of dask arrays
+    """
+    array, axis = flatten(array, axis)
+    if options.key is not None and want != "positions":
+        want, values = "values", (array, *values)
+    return _sort_keys(options, want, options.keys(array, want), values, axis, chunks)
+
+
+def build_lexsort(
+    options: Options, arrays: Sequence[Any], directions: Sequence[bool], axis: int | None, chunks: Any
+) -> Any:
+    """Indices that sort by several keys; one index, without dimensions, for ``axis=None``: keys without dimensions."""
+    flat = [flatten(array, axis)[0] for array in arrays]
+    keys = lexsort_keys(flat, directions)
+    (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)
+    return found[0] if axis is None else found
+
+
+def _sort_keys(
+    options: Options, want: Want, keys: Keys, values: Sequence[Any], axis: int, chunks: Any
+) -> tuple[Any, ...]:
+    template = keys.template
+    request = options.request(want, keys)
+    outputs = output_chunks(template, chunks)
+    values = [companion(template, value, number) for number, value in enumerate(values)]
+    if template.ndim == 1 and (template.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
+        return global_sort(request, keys.array, values, outputs[0])
+    return sort_rows(request, keys, values, axis, outputs)
+
+
+def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
+    """Merge one-dimensional arrays of sorted chunks."""
+    joined, presorted = concatenate_inputs(arrays)
+    want: Want = "keys" if options.key is None else "values"
+    keys = options.keys(joined, want)
+    request = options.request(want, keys)
+    sizes = output_chunks(keys.template, chunks)[0]
+    values = () if options.key is None else (joined,)
+    return global_sort(request, keys.array, values, sizes, presorted)[0]
+
+
+def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
+    """Whether an array is sorted along an axis, a dask array of shape ()."""
+    array, axis = flatten(array, axis)
+    keys = options.keys(array, "positions")
+    options.request("positions", keys)
+    return is_ordered(keys, axis)
+
+
+def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) -> str:
+    """The plan of a sort as text; computes nothing."""
+    array, axis = flatten(array, axis)
+    want: Want = "keys" if options.key is None else "values"
+    keys, values = options.keys(array, want), () if options.key is None else (array,)
+    request = options.request(want, keys)
+    sizes = output_chunks(keys.template, chunks)[axis]
+    strategy = row_strategy(keys, axis)
+    if strategy == "whole" or (strategy == "rechunk" and array.ndim > 1):
+        return describe_rows(strategy, math.prod(array.numblocks))
+    first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
+    row, row_values = (keys.array, values) if array.ndim == 1 else (keys.array[first], [a[first] for a in values])
+    plan = plan_for(request, row, row_values, sizes)
+    rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    return describe_rows("global", rows if array.ndim > 1 else None, plan)

@@ -1,0 +1,126 @@
+"""The options that all sorts share, applied to an array: its keys with their order, and the request to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..chunk import library_of
+from ..order import Order
+from ..plan import choose_path
+from .composite_keys import Keys, keys_by, pack_keys
+from .global_sort import Request, Want
+from .inputs import same_chunks
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a sort, already checked as far as that needs no array.
+
+    Attributes
+    ----------
+    stable, descending : bool
+    order : tuple of str, or None
+        Fields of a structured dtype to compare first.
+    method : {"auto", "radix", "merge"}
+    exchange : {"auto", "gather", "p2p", "tasks", "device"}
+    key, less : callable, str or None
+        As for `dask_gpusort.sort`.
+    """
+
+    stable: bool = False
+    descending: bool = False
+    order: tuple[str, ...] | None = None
+    method: str = "auto"
+    exchange: str = "auto"
+    key: Callable[[Any], Any] | None = None
+    less: Callable[[Any, Any], Any] | str | None = None
+
+    def keys(self, array: Any, want: Want) -> Keys:
+        """The keys that decide the order of an array's elements.
+
+        Raises
+        ------
+        ValueError
+            If `order` names no field, or the key gives several arrays to which `order` cannot apply.
+        TypeError
+            If `less` or `key` does not fit the array.
+        """
+        if self.less is not None:
+            _check_less_type(self.less, array)
+            return Keys(array, Order(array.dtype, stable=True, less=self.less))
+        if self.key is None:
+            stable = self.stable or want != "keys"
+            return Keys(array, Order(array.dtype, self.descending, stable, fields_of(self.order, array.dtype)))
+        found = keys_by(self.key, array, self.descending)
+        if self.order is None:
+            return found
+        if found.order.directions:
+            raise ValueError("order cannot be given beside a key of several arrays: give the deciding one first")
+        dtype = found.order.dtype
+        return Keys(found.array, Order(dtype, self.descending, True, fields_of(self.order, dtype)))
+
+    def request(self, want: Want, keys: Keys) -> Request:
+        """The request for a sort of these keys.
+
+        Raises
+        ------
+        TypeError
+            If CuPy chunks of this dtype cannot be sorted, or the keys cannot take the method.
+        """
+        order = keys.order
+        compared_by_numpy = not (order.coded or order.words or order.less is not None or order.dtype == np.complex128)
+        if library_of(keys.array._meta) == "cupy" and compared_by_numpy:
+            raise TypeError(
+                f"CuPy chunks of {order.dtype} are not sorted: move them to NumPy chunks, with map_blocks(cupy.asnumpy)"
+            )
+        choose_path(order, self.method)
+        return Request(order, want, self.method, self.exchange)
+
+
+def _check_less_type(less: Any, array: Any) -> None:
+    if library_of(array._meta) == "cupy":
+        if not isinstance(less, str):
+            raise TypeError(
+                "less of CuPy chunks must be a CUDA C++ expression in a and b, as a string such as 'a < b', "
+                f"not {type(less).__name__}"
+            )
+    elif not callable(less):
+        raise TypeError(
+            "less of NumPy chunks must be a function of two arrays that gives an array of bool, "
+            f"such as numpy.less, not {type(less).__name__}"
+        )
+
+
+def fields_of(order: tuple[str, ...] | None, dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """The fields to compare first, checked against a dtype."""
+    if order is None:
+        return ()
+    if dtype.names is None:
+        raise ValueError("Cannot specify order when the array has no fields: leave `order` out")
+    for field in order:
+        if field not in dtype.names:
+            raise ValueError(f"unknown field name: {field!r}; the array has {', '.join(map(repr, dtype.names))}")
+    if len(set(order)) < len(order):
+        raise ValueError("duplicate field name in `order`: name each field once")
+    return order
+
+
+def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
+    """The keys of `lexsort` as one.
+
+    Parameters
+    ----------
+    arrays : sequence of dask arrays, not empty
+        The last one most significant.
+    directions : sequence of bool
+        Whether each descends.
+    """
+    primary = arrays[-1]
+    others = [same_chunks(primary, array, f"key {number}") for number, array in enumerate(arrays[:-1])]
+    if not others:
+        return Keys(primary, Order(primary.dtype, directions[0], stable=True))
+    return pack_keys([primary, *others[::-1]], directions[::-1])

@@ -1,0 +1,41 @@
+"""Rechunking of input arrays, after their chunks are checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask
+import numpy as np
+from dask.utils import parse_bytes
+
+from .input_checks import checked_chunk
+
+#: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.
+ONE_STEP = 1 << 40
+
+
+def chunk_limit(keys: Any) -> float:
+    """Most bytes of a chunk of whole rows: Dask's target, or the largest existing chunk if that is larger."""
+    target = parse_bytes(dask.config.get("array.chunk-size"))
+    largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
+    return target if math.isnan(largest) else max(target, largest)
+
+
+def rechunk(array: Any, chunks: Any) -> Any:
+    """Validate the user's chunks before rechunking; once joined, mismatches are invisible."""
+    asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
+    if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
+        return array
+    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks)
+
+
+def rechunk_checked(array: Any, chunks: Any) -> Any:
+    """Rechunk a validated array, in one step if any chunk is empty: Dask cannot plan several then."""
+    if array.dtype.itemsize == 0:
+        # Dask divides by the item size when it plans, so declare one byte, and restore the dtype afterwards.
+        declared = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))
+        return rechunk_checked(declared, chunks).map_blocks(checked_chunk, None, meta=array._meta)
+    new = chunks.values() if isinstance(chunks, dict) else chunks
+    empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
+    return array.rechunk(chunks, threshold=ONE_STEP if empty else None)

@@ -1,0 +1,86 @@
+"""LSD passes run on the CPU, in random orders of threads, against NumPy: one launch a digit, or one in all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import host_cuda
+from support.host_kernels import (
+    BLOCK_SORT_KEYS,
+    LSD_TILE,
+    POSITIONS,
+    SORTED,
+    bits_of_keys,
+    prepare,
+    use_small_blocks,
+)
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.policy import tuning
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+
+@pytest.fixture(scope="module")
+def built(built):
+    prepare(built, calls())
+    return built
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_blocks(patch)
+        for dtype in ("u1", "i2", "i4", "u4", "f8"):
+            yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype), algorithm="lsd")
+        yield lambda empty: kernels.argsort(empty(5003, "u4"), algorithm="lsd")
+        patch.setattr(tuning, "LSD_SMALL_KEYS", SMALL_KEYS)
+        for dtype in ("i4", "f8"):
+            yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype))
+
+
+#: All numbers of keys are sorted in one launch.
+SMALL_KEYS = {4: (1, 1 << 20), 8: (1, 1 << 20)}
+
+
+#: Function, its NumPy twin, dtype, shapes.
+SORTS = {
+    "keys": (*SORTED, "i4", [1, LSD_TILE - 1, LSD_TILE, LSD_TILE + 1, 5003]),
+    "positions": (*POSITIONS, "u4", [1, LSD_TILE + 1, 5003]),
+}
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("case", SORTS)
+def test_sizes_around_the_tile(device, monkeypatch, case, kind):
+    function, twin, dtype, shapes = SORTS[case]
+    use_small_blocks(monkeypatch)
+    rng = np.random.default_rng(8)
+    for shape in shapes:
+        keys = bits_of_keys(rng, dtype, shape, kind)
+        np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys), algorithm="lsd"), twin(keys))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])
+@pytest.mark.parametrize("shared", range(3))
+def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
+    use_small_blocks(monkeypatch)
+    for n in (LSD_TILE + 3, 3 * LSD_TILE):
+        keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
+        keys.view("u1").reshape(n, -1)[:, :shared] = 3
+        place = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "LSD_SMALL_KEYS", SMALL_KEYS)
+    for n in (BLOCK_SORT_KEYS + 1, 3 * LSD_TILE, 5003):
+        keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
+        if kind == "bytes":  # all passes but one have nothing to do
+            keys.view("u1").reshape(n, -1)[:, :-1] = 1
+        np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
+        place = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), np.sort(keys))

@@ -1,0 +1,207 @@
+"""MSD sorts run on the CPU, in random orders of threads, against NumPy: every level, map and domain.
+
+Blocks are so small that few keys take every path through the sorts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import host_cuda
+from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, prepare, use_small_blocks
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.buckets import histogram
+from dask_gpusort.kernels.keys.dtypes import device_key
+from dask_gpusort.kernels.keys.elements import Arrays
+from dask_gpusort.kernels.msd import msd
+from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.sorting import plain_elements
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+
+@pytest.fixture(scope="module")
+def built(built):
+    prepare(built, calls())
+    return built
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_blocks(patch)
+        for dtype in ("f4", "f8"):
+            for descending in (False, True):
+                yield from sorts_of(dtype, descending=descending)
+        for dtype in ("i2", "i4", "i8", "u8", "M8[s]"):
+            yield from sorts_of(dtype)
+        for dtype in ("i8", "u8", "M8[s]"):
+            yield lambda empty, dtype=dtype: kernels.sorted_codes(empty(TWO_LEVELS, dtype))
+            yield lambda empty, dtype=dtype: kernels.encode(empty(9, dtype))
+        for function, _, dtype, shapes in SORTS.values():
+            for n in shapes:
+                yield lambda empty, f=function, n=n, d=dtype: getattr(kernels, f)(empty(n, d))
+        yield lambda empty: sample_splitters(empty(1 << 21, "u4"))
+        use_three_levels(patch)
+        for dtype in ("i4", "f8"):
+            yield from sorts_of(dtype)
+
+
+def sorts_of(dtype, **options):
+    for function in (kernels.sort_keys, kernels.argsort):
+        yield lambda empty: function(empty(TWO_LEVELS, dtype), **options)  # noqa: B023 - called before the next
+
+
+def use_three_levels(patch):
+    """Limits so small that the keys of two levels are more than two levels sort."""
+    patch.setattr(tuning, "MOST_TWO_LEVELS", 20_000)
+    patch.setattr(tuning, "PART_KEYS", 15_000)
+    patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, 20_000)})
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("case", ["keys of 32 bits", "keys", "positions", "positions of 64 bits"])
+def test_more_than_two_levels(device, monkeypatch, case, kind):
+    use_small_blocks(monkeypatch)
+    use_three_levels(monkeypatch)
+    dtype = {"keys of 32 bits": "i4", "keys": "f8", "positions": "i4", "positions of 64 bits": "f8"}[case]
+    function, twin = SORTED if "keys" in case else POSITIONS
+    keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
+    np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))
+    if "keys" in case:
+        place = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), twin(keys))
+
+
+def and_of(words, rng, n):
+    return np.bitwise_and.reduce(rng.integers(0, 1 << 32, (words, n), dtype=np.uint64), axis=0).astype("u4")
+
+
+SKEWED = {
+    "uniform": (False, lambda rng, n: and_of(1, rng, n)),
+    "and of 2": (True, lambda rng, n: and_of(2, rng, n)),
+    "and of 6": (True, lambda rng, n: and_of(6, rng, n)),
+    "and of 8": (True, lambda rng, n: and_of(8, rng, n)),
+    "16 codes": (False, lambda rng, n: and_of(1, rng, 16)[rng.integers(0, 16, n)]),
+    "100 codes": (False, lambda rng, n: and_of(1, rng, 100)[rng.integers(0, 100, n)]),
+    "100 codes among many": (
+        False,
+        lambda rng, n: np.where(rng.random(n) < 0.5, and_of(1, rng, 100)[rng.integers(0, 100, n)], and_of(1, rng, n)),
+    ),
+}
+
+
+def sample_splitters(keys, num_fine=1 << 16):
+    """A splitter map of the keys, and whether their buckets are balanced."""
+    balance_test = histogram.whole_balance_test(keys.size, num_fine)
+    return histogram.sample_splitters(plain_elements(device_key(keys.dtype)), keys, keys.size, num_fine, balance_test)
+
+
+@pytest.mark.parametrize("kind", SKEWED)
+def test_skew_at_every_scale_is_found_in_a_sample(device, kind):
+    wanted, make = SKEWED[kind]
+    splitters = sample_splitters(device.array(make(np.random.default_rng(16), 1 << 21)))
+    assert bool(msd.MapFlags(*splitters[msd.MAP_FLAGS_BYTES].view(np.uint32)).is_imbalanced) == wanted
+
+
+DENSITIES = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "exponential": lambda rng, n: rng.standard_exponential(n),
+}
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("normal", "f4"), ("exponential", "f8")])
+def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
+    """Those of the sample itself would differ by a twentieth of their size, and by a fifth in the tails."""
+    n, num_fine = 1 << 21, 1 << 16
+    keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
+    elements = plain_elements(device_key(keys.dtype))
+    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine)
+    names = f"SplitterBuckets<{elements.domain}>", tuning.MAP_WORDS
+    # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
+    many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
+    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, splitters, num_fine)
+    buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
+    by_chance = buckets.mean() ** -0.5
+    assert (buckets / buckets.mean()).std() < 1.7 * by_chance
+    assert buckets.max() < 1.25 * buckets.mean()
+
+
+#: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
+CLOSE = {
+    "in the middle": (0, 1 << 24),
+    "no power of two": (0, 3_000_000_000),
+    "at the end": ((1 << 63) - (1 << 31), 1 << 31),
+    "nearly all": (-(1 << 31), (1 << 32) - (1 << 28)),
+}
+
+
+@pytest.mark.parametrize("stray", [False, True])
+@pytest.mark.parametrize("place", CLOSE)
+@pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
+def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
+    """They travel by 32 bits, unless one that no sample has seen lies elsewhere."""
+    use_small_blocks(monkeypatch)
+    least, count = CLOSE[place]
+    keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)
+    if stray:
+        keys[1234] = -(1 << 62)
+    keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8") ^ np.uint64(1 << 63)
+    taken = []
+    monkeypatch.setattr(Arrays, "narrowed", lambda *of, plain=Arrays.narrowed: taken.append(of) or plain(*of))
+    source = device.array(keys)
+    np.testing.assert_array_equal(kernels.sort_keys(source), np.sort(keys))
+    np.testing.assert_array_equal(kernels.argsort(source), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(kernels.sorted_codes(source), kernels.encode(device.array(np.sort(keys))))
+    np.testing.assert_array_equal(kernels.sort_keys(source, out=source), np.sort(keys))
+    assert len(taken) == (0 if stray else 4)
+
+
+FLOATS = {
+    "uniform": lambda rng: rng.random(TWO_LEVELS),
+    "on both sides": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,
+    "normal": lambda rng: rng.standard_normal(TWO_LEVELS),
+    "far from zero": lambda rng: 1000 + rng.random(TWO_LEVELS),
+    "tiny": lambda rng: rng.random(TWO_LEVELS) * 1e-40,
+    "huge": lambda rng: (rng.random(TWO_LEVELS) - 0.5) * 6e38,
+    "some no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, np.nan, rng.random(TWO_LEVELS)),
+    "many no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.2, np.nan, rng.random(TWO_LEVELS)),
+    "infinities": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, -np.inf, rng.random(TWO_LEVELS)),
+    "zeros": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.1, -0.0, rng.random(TWO_LEVELS) - 0.5),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending):
+    use_small_blocks(monkeypatch)
+    keys = FLOATS[kind](np.random.default_rng(14)).astype(dtype)
+    source = device.array(keys)
+    wanted = np.sort(keys)
+    if descending:
+        number = wanted[wanted == wanted]
+        wanted = np.concatenate([number[::-1], wanted[number.size :]])
+    np.testing.assert_array_equal(kernels.sort_keys(source, descending=descending), wanted)
+    np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
+
+
+#: Function, its NumPy twin, dtype, shapes.
+SORTS = {
+    "keys": (*SORTED, "f4", [0, 1, BLOCK_SORT_KEYS - 1, BLOCK_SORT_KEYS, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
+    "positions": (*POSITIONS, "i4", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
+    "positions of 64 bits": (*POSITIONS, "f8", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
+    "narrow keys": (*SORTED, "i2", [1, 4093, TWO_LEVELS]),
+}
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered"])
+@pytest.mark.parametrize("case", SORTS)
+def test_one_block_one_level_and_two(device, monkeypatch, case, kind):
+    function, twin, dtype, shapes = SORTS[case]
+    use_small_blocks(monkeypatch)
+    rng = np.random.default_rng(8)
+    for shape in shapes:
+        keys = bits_of_keys(rng, dtype, shape, kind)
+        np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))

@@ -1,0 +1,229 @@
+"""Sorts of pairs run on the CPU, in random orders of threads, against NumPy: positions, and values of every width."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from support import host_cuda, oracle
+from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, prepare, use_small_blocks
+
+from dask_gpusort import kernels
+from dask_gpusort import keys as codes_of
+from dask_gpusort.kernels import pairs
+from dask_gpusort.kernels.keys.dtypes import device_key
+from dask_gpusort.kernels.keys.elements import indexed_elements
+from dask_gpusort.kernels.msd import early_values, msd
+from dask_gpusort.kernels.msd.partition import run_partition_stable
+from dask_gpusort.kernels.policy import tuning
+
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+
+@pytest.fixture(scope="module")
+def built(built):
+    prepare(built, calls())
+    return built
+
+
+def calls():
+    """What the tests ask for, so that it is compiled at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for dtype in ("u1", "f4", "c8"):
+            for descending in (False, True):
+                yield from sorts_of_many(dtype, descending)
+        patch.setattr(pairs, "INDEX_LIMIT", 4000)
+        patch.setattr(pairs, "PART_KEYS", 1500)
+        for dtype in ("u1", "f4", "c8"):
+            for descending in (False, True):
+                yield from sorts_of_many(dtype, descending)
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_blocks(patch)
+        patch.setattr(tuning, "LSD_PAIRS", 1)
+        for values in ("u4", "f8"):
+            yield from pairs_of("i4", values, n=3 * LSD_TILE + 5)
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_blocks(patch)
+        for dtype in ("i4", "f4", "i8"):
+            yield lambda empty, dtype=dtype: kernels.argsort(empty(TWO_LEVELS, dtype))
+        patch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
+        for dtype in ("u4", "f8"):
+            for values in ("u1", "u2", "f4", "i8", "c16"):
+                yield from pairs_of(dtype, values)
+        for dtype in ("i4", "f4", "i8", "u8"):
+            yield from pairs_of(dtype, "i8")
+        for dtype in ("f4", "f8", "c8", "M8[ns]"):
+            for descending in (False, True):
+                yield from pairs_of(dtype, "u4", descending=descending)
+
+
+def sorts_of_many(dtype, descending):
+    options = {"descending": descending}
+    yield lambda empty: kernels.argsort(empty(5003, dtype), **options)
+    yield lambda empty: kernels.argsort(empty(5003, dtype), **options, out=empty(5003, "i8"))
+    yield lambda empty: kernels.sort_with_positions(empty(5003, dtype), **options)
+    yield from pairs_of(dtype, "u4", n=5003, **options)
+
+
+def pairs_of(dtype, values, n=TWO_LEVELS, **options):
+    yield lambda empty: kernels.sort_pairs(empty(n, dtype), empty(n, values), **options)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+def test_more_keys_than_positions_of_32_bits(device, monkeypatch, dtype, descending):
+    """Sorted part by part, and merged: as in one go."""
+    some = [0, 1, 7, 9, 255] if dtype == "u1" else [0.0, -0.0, np.nan, -np.nan, 1, 2.5, -3, np.inf]
+    keys = np.random.default_rng(19).choice(some, 5003).astype(dtype)
+    source, values = device.array(keys), device.array(np.arange(5003, dtype=np.uint32))
+    wanted = kernels.argsort(source, descending=descending)
+    ordered, positions = kernels.sort_with_positions(source, descending=descending)
+    monkeypatch.setattr(pairs, "INDEX_LIMIT", 4000)
+    monkeypatch.setattr(pairs, "PART_KEYS", 1500)
+    out = device.array(np.empty(5003, np.int64))
+    np.testing.assert_array_equal(kernels.argsort(source, descending=descending), wanted)
+    np.testing.assert_array_equal(kernels.argsort(source, descending=descending, out=out), wanted)
+    np.testing.assert_array_equal(out, wanted)
+    for found, moved in (
+        kernels.sort_with_positions(source, descending=descending),
+        kernels.sort_pairs(source, values, descending=descending),
+    ):
+        np.testing.assert_array_equal(found.view("u1"), ordered.view("u1"))
+        np.testing.assert_array_equal(moved, positions)
+
+
+@pytest.mark.parametrize("case", ["i4", "f4", "i8", "i8 and a stray"])
+def test_positions_of_keys_that_share_codes(device, monkeypatch, case):
+    """A bucket holds some hundred codes of several keys each."""
+    use_small_blocks(monkeypatch)
+    keys = np.random.default_rng(15).integers(0, TWO_LEVELS // 8, TWO_LEVELS).astype(case[:2])
+    if case[:2] == "f4":
+        keys = np.float32(1) + np.spacing(np.float32(1)) * keys
+    if "stray" in case:
+        keys[1234] = 1 << 62
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(kernels.argsort(device.array(keys)), order)
+    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(np.arange(TWO_LEVELS)))
+    np.testing.assert_array_equal(keys_out, keys[order])
+    np.testing.assert_array_equal(values_out, order)
+
+
+@pytest.mark.parametrize("values_dtype", ["u4", "f8"])
+def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "LSD_PAIRS", 1)
+    n = 3 * LSD_TILE + 5
+    keys, values = bits_of_keys(np.random.default_rng(3), "i4", n, "few"), np.arange(n).astype(values_dtype)
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values))
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(keys_out, keys[order])
+    np.testing.assert_array_equal(values_out, values[order])
+
+
+#: By width: one value, and a row of values.
+VALUES = {1: [("u1", ())], 2: [("u2", ())], 4: [("f4", ())], 8: [("i8", ()), ("u2", (4,))], 16: [("c16", ())]}
+
+
+def special_keys(dtype):
+    """Zeros and NaN of both signs; of a complex dtype in either part."""
+    parts = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0, np.inf])
+    if np.dtype(dtype).kind != "c":
+        return parts.astype(dtype)
+    keys = np.empty((parts.size, parts.size), dtype)
+    keys.real, keys.imag = parts[:, None], parts
+    return keys.ravel()
+
+
+def assert_pairs(device, keys, values, **options):
+    """Sort and compare bit by bit; equal keys keep their order."""
+    order = oracle.argsort(keys, **options)
+    keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values), **options)
+    assert np.asarray(keys_out).tobytes() == keys[order].tobytes()
+    assert np.asarray(values_out).tobytes() == values[order].tobytes()
+
+
+@pytest.fixture
+def moved(device, monkeypatch):
+    """Small blocks, and values that move at the first level whatever their number; how often they did."""
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
+    original, answers = early_values.sort_with_early_values, []
+
+    def sort_with_early_values(*arguments):
+        answers.append(original(*arguments))
+        return answers[-1]
+
+    monkeypatch.setattr(early_values, "sort_with_early_values", sort_with_early_values)
+    return answers
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
+    use_small_blocks(monkeypatch)
+    rng, n = np.random.default_rng(11), TWO_LEVELS // LSD_TILE * LSD_TILE + extra
+    keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
+    key, source = device_key(keys.dtype), device.array(keys)
+    elements = indexed_elements(key, "u32")
+    buckets = early_values.map_pairs(source, key, elements)
+    msd.describe_segments(elements, buckets)
+    codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
+    inputs, starts = (source, None), buckets.places["coarse_cursors"]
+    where = buckets.splitters, buckets.fine_bits, starts
+    run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
+    np.testing.assert_array_equal(np.sort(positions), np.arange(n))
+    np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
+    greatest = 0
+    for begin, end in pairwise([*map(int, buckets.cursors), n]):
+        assert (np.diff(positions[begin:end].astype("i8")) > 0).all()
+        assert codes[begin:end].min(initial=greatest) == greatest
+        greatest = int(codes[begin:end].max(initial=greatest))
+
+
+@pytest.mark.parametrize("width", VALUES)
+@pytest.mark.parametrize("dtype", ["u4", "f8"])
+def test_values_of_any_width_move_once(device, moved, dtype, width):
+    rng = np.random.default_rng(width)
+    for value_dtype, row in VALUES[width]:
+        keys = bits_of_keys(rng, dtype, TWO_LEVELS, "random")
+        values = rng.integers(0, 256, (TWO_LEVELS, width), dtype="u1").view(value_dtype).reshape(TWO_LEVELS, *row)
+        assert_pairs(device, keys, values)
+    assert moved == [True] * len(VALUES[width])
+
+
+@pytest.mark.parametrize("kind", ["random", "few", "equal", "sorted", "clustered", "zipf"])
+@pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
+def test_values_move_once_whatever_the_keys(device, moved, dtype, kind):
+    rng = np.random.default_rng(12)
+    for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):
+        if kind == "equal":
+            keys = np.full(n, 3, dtype)
+        elif kind == "zipf":
+            keys = np.minimum(rng.zipf(1.3, n), 10**6).astype(dtype)
+        else:
+            keys = bits_of_keys(rng, dtype, n, kind)
+        assert_pairs(device, keys, np.arange(n, dtype="u8"))
+    assert len(moved) == 3
+    assert all(moved) or kind != "random"
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
+def test_tied_keys_of_moved_values_keep_their_bits(device, moved, dtype, descending):
+    rng = np.random.default_rng(13)
+    if dtype == "M8[ns]":
+        keys = rng.integers(-(1 << 63), 1 << 63, TWO_LEVELS).view(dtype)
+        keys[:5] = "NaT"
+    else:
+        keys = rng.standard_normal(TWO_LEVELS).astype(dtype)
+        keys[rng.integers(0, keys.size, 900)] = rng.choice(special_keys(dtype), 900)
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"), descending=descending)
+    assert moved == [True]
+
+
+def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved):
+    keys = np.repeat(np.arange(5, dtype="u4"), TWO_LEVELS // 5)[::-1].copy()
+    assert_pairs(device, keys, np.arange(keys.size, dtype="u4"))
+    assert moved == [False]
