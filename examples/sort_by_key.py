@@ -1,8 +1,8 @@
 """Sort sensor readings by their timestamps.
 
-Five hundred sensors send readings through a network that delays some of them, so they arrive out of order. Each reading
-is a timestamp, the number of the sensor, and a row of three measurements. A sort by timestamp moves the other arrays
-with it, without an index into the whole array.
+Five hundred sensors send readings through a network that delays some of them, so they arrive out of order. A reading is
+a timestamp, the number of the sensor, and a row of three measurements. `sort_by_key` sorts the timestamps and moves the
+other arrays with them, without positions into the whole array.
 
 Run it with ``python examples/sort_by_key.py``.
 """
@@ -22,14 +22,14 @@ START = np.datetime64("2026-03-01T00:00:00", "ms")
 
 
 def arrivals(readings: int, chunk: int) -> tuple[da.Array, da.Array, da.Array]:
-    """Readings in the order of their arrival.
+    """Make readings in the order of their arrival.
 
     Parameters
     ----------
     readings : int
         Number of readings.
     chunk : int
-        Readings in a chunk.
+        Number of readings in a chunk.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def arrivals(readings: int, chunk: int) -> tuple[da.Array, da.Array, da.Array]:
 
 
 def main() -> None:
-    """Sort the readings and print some of them."""
+    """Sort the readings and print five of them."""
     parser = argparse.ArgumentParser(description="Sort sensor readings by their timestamps.")
     parser.add_argument("--readings", type=int, default=2_000_000)
     parser.add_argument("--chunk", type=int, default=100_000, help="readings in a chunk")
@@ -66,7 +66,7 @@ def main() -> None:
     print("in order:      ", bool(summary[2]))
     print("mean row:      ", summary[3].round(2))
 
-    # In sorted order, an interval of time is a slice.
+    # In sorted readings a period of time is a slice.
     around = slice(options.readings // 2, options.readings // 2 + 5)
     for time, sensor, row in zip(
         *dask.compute(sorted_times[around], sorted_sensors[around], sorted_rows[around]), strict=True
