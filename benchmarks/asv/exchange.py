@@ -48,5 +48,5 @@ class Cluster:
         self.cluster.close()
 
     def time_sort(self, chunks: int, exchange: str) -> Any:
-        # UnsortedSegments on the workers: bringing the keys here is no part of the exchange.
+        # The result stays on the workers: bringing the keys here is no part of the exchange.
         wait(dask_gpusort.sort(self.x, exchange=exchange).persist())

@@ -86,7 +86,7 @@ def by_polars(n: int) -> Sorting:
 
 @contextmanager
 def by_dataframe(n: int) -> Sorting:
-    """Dask DataFrame: splitters, then a shuffle of partitions."""
+    """Dask DataFrame: quantiles, then a shuffle of partitions."""
     import dask.dataframe as dd
 
     keys = make_keys(n)
