@@ -24,13 +24,13 @@
 
 namespace gpusort {
 
-// Tables of digits in shared memory are padded by four words after every 32: keys with few bits set would otherwise
-// access the first banks only.
-constexpr int kPadding = 4;
-constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kPadding;
-__device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kPadding; }
+// Tables of digits in shared memory are padded: every 32 digits begin four banks further on. Keys with few bits set
+// would otherwise access the first banks only.
+constexpr int kBankShift = 4;
+constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kBankShift;
+__device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kBankShift; }
 __device__ __forceinline__ u32 unpadded_digit(u32 padded) {
-    return padded - padded / (kWarpThreads + kPadding) * kPadding;
+    return padded - padded / (kWarpThreads + kBankShift) * kBankShift;
 }
 
 // The status words of a pass, shape (tiles, 256), zero at first. A word holds a flag in its top two bits and a count
