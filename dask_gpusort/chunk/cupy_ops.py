@@ -244,7 +244,7 @@ def sorted_keys(run: Run, order: Order) -> CupyKeys:
 def summarize_run(
     run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
 ) -> RankSummary:
-    """Tell how one chunk's keys lie in some brackets; see `numpy_ops.summarize_run`."""
+    """Summarize one chunk's keys inside some brackets; see `numpy_ops.summarize_run`."""
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
     return summarize.summarize_keys(sorted_keys(run, order), brackets, samples, digits)
 
