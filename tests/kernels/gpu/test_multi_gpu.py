@@ -16,7 +16,7 @@ from support.dask_gpu import DTYPES, sample
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import device_exchange, serialization
-from dask_gpusort.graph.finish import BlockSortShape
+from dask_gpusort.graph.finish import Finish
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
@@ -295,7 +295,7 @@ def plan_of(host: np.ndarray, chunks: int) -> Any:
 def test_every_task_waits_for_its_kernels() -> None:
     host = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype="u4")
     plan = plan_of(host, 2)
-    finish = BlockSortShape(plan.order, True, False)
+    finish = Finish(plan.order, True, False)
     blocks = [cupy.asarray(part) for part in np.array_split(host, 2)]
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
