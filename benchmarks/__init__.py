@@ -1,12 +1,12 @@
-"""Benchmarks: what is measured, how, and the figures drawn from it. See README.md beside this file.
+"""Benchmarks: measurements, stored results, and the tables and figures generated from them. See README.md.
 
 ::
 
-    suites        asv: the library over time, commit by commit
-    core          what the core of the package promises, beside what one would use instead
-    comparison    keys that are no 64-bit integer, and several keys
-    peers         the same keys, sorted by every library that one could use
-    scaling       threads, chunks, phases, entropy, a network
-    gpu_*, multi_gpu    on a GPU, and on several
-    figures       drawn from what these have stored in results
+    harness      runs jobs, verifies results, describes the machine, stores what was measured
+    cpu, gpu     the measurements
+    baselines    what our sorts are compared with
+    model        the cost model against measurements, and its projection to a large cluster
+    figures      drawings of stored results
+    documents    writes tables and figures into the documents
+    asv          the library over time, commit by commit
 """

@@ -1,4 +1,1 @@
-"""Figures, drawn from stored results: ``python -m benchmarks.figures``. `style` is how they look, `cpu` and `gpu` draw.
-
-Nothing is measured here unless ``--measure`` asks for it, and what has no stored data is not drawn.
-"""
+"""Figures of stored results: `catalogue` lists them, `style` is how they look, `cpu` and `gpu` draw."""

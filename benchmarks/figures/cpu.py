@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from ..peers import OURS
-from ..points import Record
-from ..scaling import PHASES
+from ..harness.records import Record
 from .style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, draw_lines, draw_panels, page, rates, scale_axes
 
 COLOURS = {
-    OURS: BLUE,
-    f"{OURS}, chunk by chunk": SKY,
+    "dask_gpusort": BLUE,
+    "dask_gpusort, chunk by chunk": SKY,
     "ours": BLUE,
     "ours, 1 thread": SKY,
     "ours, 2 threads": BLUE,
@@ -22,18 +20,19 @@ COLOURS = {
     "array-api-compat": PURPLE,
 }
 KEYS, RATE = "keys", "keys a second"
+PHASES = ("sort", "count", "find the cuts", "scatter", "merge")
 
 
-def draw_peers(record: Record) -> Figure:
+def draw_baselines(record: Record) -> Figure:
     """Keys a second against n, for every library."""
     with page("Sorting int64 keys: the whole array in memory, in and out", 4.2) as (figure, (axes,)):
         scale_axes(axes, KEYS, RATE)
-        draw_lines(axes, {series: rates(points) for series, points in record.lines("peers").items()}, COLOURS)
+        draw_lines(axes, {series: rates(points) for series, points in record.lines("baselines").items()}, COLOURS)
     return figure
 
 
 def draw_threads(record: Record) -> Figure:
-    """Speed-up over NumPy on one thread, as in the paper's figures 12 and 13."""
+    """Speed-up over NumPy on one thread, as in figures 12 and 13 of the paper."""
     with page("Times faster than NumPy on one thread: int64 keys in 16 chunks", 3.8, 2) as (figure, both):
         for axes, work, title in zip(both, ("sort", "argsort"), ("sort", "stable argsort"), strict=True):
             lines = record.lines(f"threads {work}")
@@ -49,7 +48,7 @@ def draw_threads(record: Record) -> Figure:
 
 
 def draw_phases(record: Record) -> Figure:
-    """Where the time goes, as in the paper's figure 9."""
+    """Where the time goes, as in figure 9 of the paper."""
     colours = dict(zip(PHASES, (BLUE, ORANGE, VERMILION, GREEN, SKY), strict=True))
     with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (
         figure,
@@ -80,7 +79,7 @@ def draw_phases(record: Record) -> Figure:
 
 
 def draw_chunks(record: Record) -> Figure:
-    """Tasks, time to build the graph and time to run it, against the number of chunks."""
+    """Tasks, seconds to build the graph and to run it, against the number of chunks."""
     colours = {"threads": BLUE, "two workers": VERMILION}
     panels = (("tasks", "tasks"), ("build", "seconds to build the graph"), ("wall", "seconds to sort 20M keys"))
     with page("From 4 chunks to 10,000", 3.6, 3) as (figure, three):
@@ -111,8 +110,8 @@ def draw_entropy(record: Record) -> Figure:
 
 
 def draw_network(record: Record) -> Figure:
-    """A sorting network of the whole array beside the sorts that do less work."""
-    title = "Batcher's network of the whole array, a layer at a time, beside sorts of less work"
+    """A sorting network of the whole array against sorts of less work."""
+    title = "Batcher's network of the whole array, a layer at a time, and sorts of less work"
     with page(title, 3.8) as (figure, (axes,)):
         scale_axes(axes, KEYS, RATE)
         lines = {series: rates(points) for series, points in record.lines("network").items()}
@@ -121,7 +120,7 @@ def draw_network(record: Record) -> Figure:
 
 
 def draw_cost(record: Record) -> Figure:
-    """What the cost model predicts, stage by stage, and what was measured."""
+    """Predicted seconds by stage, and measured seconds."""
     stages = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks": PURPLE}
     with page("Sorting 20M int64 keys: predicted (bars) and measured", 3.8, 2) as (figure, both):
         for axes, place in zip(both, ("threads", "two workers"), strict=True):

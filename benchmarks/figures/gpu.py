@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..peers import OUR_KERNELS, OURS_ON_DEVICE
-from ..points import Point, Record
+from ..harness.records import Point, Record
+from .catalogue import BASELINE
 from .cpu import KEYS, RATE
 from .style import (
     BLACK,
@@ -32,16 +29,16 @@ from .style import (
 
 COLOURS = {"ours": BLUE, "CUB": BLACK, "cupy.sort": GREY}
 HOST = "numpy.sort, on the host"
-#: What the libraries of `peers` are called in the figure, and their colours.
+#: Names of the libraries in the figure, and their colours.
 LIBRARIES = {
-    OUR_KERNELS: ("ours: kernels alone", BLUE),
-    OURS_ON_DEVICE: ("ours: Dask, CuPy chunks", SKY),
+    "dask_gpusort, kernels": ("ours: kernels alone", BLUE),
+    "dask_gpusort, CuPy chunks": ("ours: Dask, CuPy chunks", SKY),
     "CUB": ("CUB", BLACK),
     "cupy.sort": ("cupy.sort", VERMILION),
     "torch.sort": ("torch.sort", ORANGE),
     "numpy.sort": (HOST, GREY),
 }
-#: What the algorithms are called in figures, and their colours.
+#: Names of the algorithms in figures, and their colours.
 ALGORITHMS = {
     "auto": ("ours", BLUE),
     "CUB": ("CUB", BLACK),
@@ -54,13 +51,13 @@ ALGORITHMS = {
     "odd_even_merge": ("Batcher's network", BLACK),
     "odd_even_transposition": ("odd-even transposition", GREY),
 }
-OURS, BASELINE = "ours", "PyTorch + NCCL"
+OURS = "ours"
 DASHED = ("Batcher's network", "odd-even transposition")
-#: Kernels of an algorithm that are drawn apart, and their colours; what takes less is drawn together.
+#: Colours of the kernels that take longest; the others are drawn together.
 KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
-#: Least share, in percent, in which a kernel's name has room.
+#: Least share, in percent, that has space for the name of a kernel.
 NAMED_SHARE = 14
-#: Works of `multi_gpu` that are drawn, and what they are called; $2^{28}$ and the like are keys of each GPU.
+#: Works of `gpu.multi` that are drawn, and their names; $2^{28}$ and the like are keys of each GPU.
 WORKS = {
     "u32-28": "uint32, $2^{28}$",
     "u32-30": "uint32, $2^{30}$",
@@ -70,44 +67,14 @@ WORKS = {
 }
 
 
-def read_table(path: Path) -> Record:
-    """The rows of `gpu_table` that show times against n, as a record."""
-    content = json.loads(path.read_text())
-    points = []
-    for row in content["rows"]:
-        dtype, _, size = row["work"].partition(" keys, 2^")
-        for series in ("ours", "cub") if size else ():
-            name = "CUB" if series == "cub" else series
-            points.append(Point(f"sizes {dtype}", name, row["keys"], [row[series] / 1e3]))
-    return Record(content["machine"], {}, points)
-
-
-def read_gpus(path: Path) -> Record:
-    """The rows of `multi_gpu` as a record: keys a second against the number of GPUs, of works that ran on several."""
-    content = json.loads(path.read_text())
-    measured = [row for row in content["rows"] if row["work"] in WORKS and row["seconds"]]
-    numbers: defaultdict[str, set[int]] = defaultdict(set)
-    for row in measured:
-        numbers[row["work"]].add(row["gpus"])
-    points = []
-    for row in measured:
-        work, gpus, keys = row["work"], row["gpus"], row["keys"]
-        if len(numbers[work]) > 1:
-            points.append(Point("gpus", work, gpus, [keys / taken for taken in row["seconds"]], "keys/s"))
-            if row["baseline"]:
-                points.append(Point("gpus", f"{BASELINE}, {work}", gpus, [keys / row["baseline"]], "keys/s"))
-    device = content["machine"].get("GPUs", "no GPU").partition(";")[0]
-    return Record({"device": device, **content["machine"]}, {}, points)
-
-
 def named(lines: Mapping[str, Sequence[Point]]) -> dict[str, Sequence[Point]]:
-    """Lines by the names of the algorithms that figures use."""
+    """Lines by the names of the algorithms in figures."""
     return {ALGORITHMS[series][0]: lines[series] for series in ALGORITHMS if series in lines}
 
 
 def draw_sizes(record: Record) -> Figure:
-    """Keys a second against n, beside CUB."""
-    with page("Sorting random keys on one GPU, beside CUB", 3.8, 2, sharey=True) as (figure, both):
+    """Keys a second against n, and CUB's."""
+    with page("Sorting random keys on one GPU: ours and CUB", 3.8, 2, sharey=True) as (figure, both):
         for axes, dtype in zip(both, ("uint32", "uint64"), strict=True):
             scale_axes(axes, KEYS, RATE if dtype == "uint32" else "")
             axes.set_title(dtype)
@@ -117,7 +84,7 @@ def draw_sizes(record: Record) -> Figure:
 
 
 def draw_algorithms(record: Record) -> Figure:
-    """Keys a second against n for every algorithm: the paper's figure 8 on today's hardware."""
+    """Keys a second against n for every algorithm: figure 8 of the paper on today's hardware."""
     title = "Sorting random uint32 keys on one GPU: the algorithms of the papers, ours, CUB"
     with page(title, 5.6) as (figure, (axes,)):
         scale_axes(axes, KEYS, RATE)
@@ -146,7 +113,7 @@ def draw_entropy(record: Record) -> Figure:
 
 
 def draw_phases(record: Record) -> Figure:
-    """Time of each kernel, for every algorithm: the paper's figure 9."""
+    """Time of each kernel, for every algorithm: figure 9 of the paper."""
     found = [name for name in ALGORITHMS if record.lines(f"phases {name}")]
     title = "Where the time goes on one GPU: kernels of each algorithm, $2^{28}$ uint32 keys"
     with page(title, 1.4 + 0.55 * len(found)) as (figure, (axes,)):
@@ -172,7 +139,7 @@ def draw_phases(record: Record) -> Figure:
 
 
 def draw_network(record: Record) -> Figure:
-    """The blog post's run of 10^9 keys by a network, beside other sorts."""
+    """10^9 keys by a network, as in the blog post, and by other sorts."""
     lines = record.lines("network")
     order = sorted(lines, key=lambda series: lines[series][0].median)
     with page("A billion uint32 keys: a network of the whole array, and sorts of less work", 2.6) as (figure, (axes,)):
@@ -189,9 +156,9 @@ def draw_network(record: Record) -> Figure:
     return figure
 
 
-def draw_peers(record: Record) -> Figure:
+def draw_baselines(record: Record) -> Figure:
     """Keys a second against n for every library, and the rates of the largest n side by side."""
-    stored = record.lines("peers")
+    stored = record.lines("baselines")
     found = {name: rates(stored[series]) for series, (name, _) in LIBRARIES.items() if series in stored}
     colours = dict(LIBRARIES.values())
     title = "Sorting int64 keys on one GPU, from device memory to device memory"

@@ -1,4 +1,4 @@
-"""How the figures look: one palette, one width, labels at the ends of lines, and a line that says what was measured."""
+"""How the figures look: one palette, one width, labels at the ends of lines, the source of the data below."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from ..points import Point
+from ..harness.records import Point
 
-#: Okabe and Ito's colours, which people of every kind of colour vision tell apart; without yellow, too pale for lines.
+#: Okabe and Ito's colours, distinct for every kind of colour vision; without yellow, which is too pale for lines.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
     "#000000",
     "#E69F00",
@@ -25,12 +25,12 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
     "#CC79A7",
     "#767676",
 )
-#: For lines that have no colour of their own, in order.
+#: Colours of lines without a fixed one, in order.
 CYCLE = (BLUE, BLACK, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 #: Inches: 828 pixels of 96 to an inch, as wide as a README's column.
 WIDTH = 8.625
-#: Room below for where the data come from.
+#: Space below for the source of the data.
 SOURCE_INCHES = 0.2
 #: Least distance between two labels, in points.
 LABEL_STEP = 13.0
@@ -57,11 +57,11 @@ SETTINGS = {
 
 @contextmanager
 def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, list[Axes]]]:
-    """An empty figure of one row of axes under a title; when it is full, lines that are named get their names."""
+    """An empty figure with a row of axes under a title; on leaving, lines get their names at their ends."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        room = SOURCE_INCHES / height
-        figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+        space = SOURCE_INCHES / height
+        figure.get_layout_engine().set(rect=(0, space, 1, 1 - space))
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
         axes = figure.subplots(1, columns, squeeze=False, **options)
         yield figure, list(axes[0])
@@ -72,7 +72,7 @@ def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterato
             label_ends(one)
 
 
-def save(figure: Figure, path: Path, source: str) -> None:
+def save(figure: Figure, path: Path, source: str, digest: str) -> None:
     """Write a figure as SVG with the source of its data below.
 
     Parameters
@@ -81,11 +81,13 @@ def save(figure: Figure, path: Path, source: str) -> None:
     path : Path
     source : str
         Machine, commit and command.
+    digest : str
+        Of the data and the drawing code, kept in the metadata.
     """
     with mpl.rc_context(SETTINGS):
         figure.text(0.01, 0.01, source, fontsize=8, color=GREY)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, metadata={"Date": None, "Description": f"digest {digest}"})
 
 
 def scale_axes(axes: Axes, x: str, y: str, *, log_y: bool = True) -> None:
@@ -119,18 +121,18 @@ def draw_lines(
     *,
     labelled: bool = True,
 ) -> None:
-    """Lines with markers; their names come to their right ends when the page is full.
+    """Lines with markers.
 
     Parameters
     ----------
     axes : Axes
     lines : mapping of str to sequence of (x, y)
     colours : mapping of str to str
-        Of series that always have the same colour.
+        Fixed colours by series.
     dashed : sequence of str
         Series that are drawn dashed.
     labelled : bool
-        Not where axes beside these tell the same colours already.
+        Whether lines get names; not where other axes name the same colours.
     """
     for number, (series, places) in enumerate(lines.items()):
         axes.plot(
@@ -151,7 +153,7 @@ def draw_panels(
     y: str,
     colours: Mapping[str, str],
 ) -> None:
-    """Lines in axes that stand side by side: of each its title and its lines; only the first names what y is."""
+    """Lines in adjacent axes, by title; only the first has a label of y."""
     for number, (axes, title) in enumerate(zip(panels, lines, strict=True)):
         axes.set_title(title)
         axes.set_xlabel(x)
@@ -160,7 +162,7 @@ def draw_panels(
 
 
 def label_ends(axes: Axes) -> None:
-    """Names of lines at the right of the axes, each as near its line's end as the others let it."""
+    """Names of lines right of the axes, each as near to the end of its line as the others permit."""
     axes.figure.draw_without_rendering()  # positions are known once the figure is laid out
     points_per_pixel = 72 / axes.figure.dpi
     placed = []
@@ -170,7 +172,7 @@ def label_ends(axes: Axes) -> None:
             height = axes.transData.transform((x, y))[1] * points_per_pixel
             placed.append([height, height, x, y, line.get_label(), line.get_color()])
     placed.sort(key=lambda label: label[0])
-    # Upwards each label leaves room for the one below; what that adds is shared by those that touch.
+    # Upwards, each label keeps its distance to the one below; labels that touch share the shift.
     touching: list[list[Any]] = []
     for label in placed:
         if touching and label[0] < touching[-1][-1][0] + LABEL_STEP:

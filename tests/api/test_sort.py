@@ -247,7 +247,7 @@ def test_strings_of_any_width():
 
 
 class Unknown:
-    """As pandas.NA: whether it differs from itself cannot be told."""
+    """As pandas.NA: comparing it with itself gives no truth value."""
 
     def __ne__(self, other):
         return self
@@ -296,8 +296,8 @@ def test_objects_that_compare():
 )
 def test_objects_that_differ_from_themselves_are_last_in_both_directions(elements, upwards, chunks):
     array = ours._objects(elements)
-    missing = [place for place in upwards if elements[place] != elements[place]]
-    downwards = [place for place in upwards[::-1] if place not in missing] + missing
+    missing = [index for index in upwards if elements[index] != elements[index]]
+    downwards = [index for index in upwards[::-1] if index not in missing] + missing
     x = da.from_array(array, chunks=chunks, name=False)
     for descending, wanted in ((False, upwards), (True, downwards)):
         with groups(3):

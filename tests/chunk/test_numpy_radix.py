@@ -54,7 +54,7 @@ def test_long_rows_agree_with_numpy(n, dtype):
 @pytest.mark.parametrize("shape", [(5_000, 13), (3, 20_000), (2, 300, 40)])
 def test_many_and_long_rows_with_tied_high_parts(shape):
     random = np.random.default_rng(3)
-    # The range leaves no room beside the position, and high parts repeat.
+    # The range leaves no bits beside the position, and high parts repeat.
     codes = random.integers(0, 4, shape, dtype=np.uint64) << np.uint64(62)
     codes += random.integers(0, 3, shape, dtype=np.uint64)
     check(codes)

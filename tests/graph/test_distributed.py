@@ -62,9 +62,9 @@ def test_an_asynchronous_client_is_given_what_was_built():
             assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
-    found, places = asyncio.run(sorted_by_it())
+    found, positions = asyncio.run(sorted_by_it())
     oracle.assert_same_bits(found, np.sort(array))
-    np.testing.assert_array_equal(places, np.argsort(array, kind="stable"))
+    np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
 
 
 def test_no_client_where_one_is_asked_for():

@@ -217,7 +217,7 @@ def test_graph_grows_with_chunks_plus_groups():
 
 
 def draw(chunk, keys):
-    """Source: the same random keys each time, and where in the input they stand."""
+    """Source: the same random keys each time, and their positions in the input."""
     drawn = np.random.default_rng(chunk).integers(0, 50, keys, dtype=np.uint64)
     order = np.argsort(drawn, kind="stable")
     return Run(drawn[order], (chunk * 1_000_000 + order,))

@@ -1,16 +1,20 @@
-"""Each benchmark runs once, at a small size; none of them is timed here."""
+"""Each benchmark runs once, at a small size; its results are verified, and none of them is timed here."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
+import io
 import itertools
 import json
 import os
+import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,45 +24,186 @@ import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
+pytest.importorskip("psutil")
 
 ROOT = Path(__file__).parents[2]
 SUITES = ("keys", "pairs", "rows", "merge", "exchange", "api")
 KINDS = ("time_", "peakmem_", "track_")
-#: First parameter of every suite, its size, where the suite has no opinion.
+#: First parameter of every suite, its size, unless the suite says otherwise.
 SMALL = 4_096
 
-
-@pytest.fixture(autouse=True)
-def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT)
+Run = Callable[..., str]
 
 
-def run(*command: str, code: int = 0, variable: str = "PYTHONPATH") -> str:
-    """What a module prints that finds this checkout."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, variable: path},
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def load(name: str) -> Any:
+    """A module of the benchmarks."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return importlib.import_module(f"benchmarks.{name}")
+
+
+def run(name: str, *options: str, code: int = 0) -> str:
+    """What a command prints; it runs in this process, as importing Dask takes longer than most commands."""
+    load("harness")
+    output, before, found = io.StringIO(), sys.argv, 0
+    sys.argv = [name, *options]
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the module may have been imported before
+            runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
+    except SystemExit as exit:
+        print(exit.code if isinstance(exit.code, str) else "", file=output)
+        found = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+    finally:
+        sys.argv = before
+    assert found == code, output.getvalue()
+    return output.getvalue()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of everything that a CPU measures, at small sizes."""
+    for module in ("pandas", "zarr"):
+        pytest.importorskip(module)
+    directory = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load("cpu.cluster"), "PROCESSES", False)
+        for name in ("cpu.core", "cpu.comparison", "baselines", "cpu.scaling", "model.cost"):
+            run(name, "--quick", "--output", str(directory))
+    return directory
+
+
+def record(path: Path) -> Any:
+    return load("harness.records").read(path)
+
+
+def test_core(measured: Path) -> None:
+    found = record(measured / "core_cpu.json")
+    sections = {row.section for row in found.rows}
+    assert sections == {"threads", "cluster", "chunk", "larger", "graph", "balance"}
+    assert sections == set(found.settings["sections"])
+    assert {"cpu", "cores", "memory_bytes", "load_before", "versions", "commit"} <= found.machine.keys()
+    assert all(row.samples and row.ours > 0 and row.reached is None for row in found.rows)
+    assert {row.ours for row in found.rows if row.section == "balance"} == {1.0}
+
+
+def test_comparison(measured: Path) -> None:
+    rows = record(measured / "comparison_cpu.json").rows
+    assert {row.section for row in rows} == {"one chunk", "chunks", "threads"}
+    assert all(row.baselines and row.ratio for row in rows)
+
+
+def test_baselines_sort_the_same_keys(measured: Path) -> None:
+    lines = record(measured / "baselines_cpu.json").lines("baselines")
+    assert {"dask_gpusort", "numpy.sort", "dask.dataframe"} <= lines.keys()
+    assert all([point.x for point in line] == [1_000, 10_000] for line in lines.values())
+    assert all(point.median > 0 and 0 <= point.others <= 1 for line in lines.values() for point in line)
+
+
+def test_the_cost_model_is_compared_with_what_was_measured(measured: Path) -> None:
+    found, wall = (record(measured / f"{name}_cpu.json") for name in ("cost", "scaling"))
+    for place in ("threads", "two workers"):
+        lines = found.lines(f"cost {place}")
+        assert [p.samples for p in lines["measured"]] == [p.samples for p in wall.lines("chunks wall")[place]]
+        stages = ("sort", "count", "exchange", "merge", "tasks")
+        for number, point in enumerate(lines["predicted"]):
+            assert point.median == pytest.approx(sum(lines[stage][number].median for stage in stages))
+            error = found.settings[f"errors, {place}"][f"{point.x:.0f}"]
+            assert error == pytest.approx(point.median / lines["measured"][number].median - 1)
+
+
+def test_graphs_of_the_projection_have_the_tasks_of_the_plan(measured: Path, tmp_path: Path) -> None:
+    (tmp_path / "gpu_table.json").write_text((ROOT / "benchmarks" / "results" / "gpu_table.json").read_text())
+    (tmp_path / "cost_cpu.json").write_text((measured / "cost_cpu.json").read_text())
+    run("model.projection", "--chunks", "20", "--results", str(tmp_path), "--output", str(tmp_path))
+    found = json.loads((tmp_path / "projection.json").read_text())
+    assert {row["exchange"] for row in found["rows"]} == {"p2p", "device"}
+    assert all(row["built_tasks"] == row["cost"]["tasks"] for row in found["rows"])
+    assert found["settings"]["assumed"]
+
+
+def test_a_section_replaces_its_points_of_the_same_machine(measured: Path, tmp_path: Path) -> None:
+    before = record(measured / "scaling_cpu.json")
+    before.write(path := tmp_path / "scaling_cpu.json")
+    assert record(path) == before
+    run("cpu.scaling", "network", "--quick", "--output", str(tmp_path))
+    places = [sorted((p.figure, p.series, p.x) for p in found.points) for found in (before, record(path))]
+    assert places[0] == places[1]
+    before.machine["cpu"] = "another"
+    before.write(path)
+    assert "no ratio of two machines" in _error("cpu.scaling", "network", "--quick", "--output", str(tmp_path))
+
+
+def _error(name: str, *options: str) -> str:
+    with pytest.raises(ValueError, match="machine") as error:
+        run(name, *options)
+    return str(error.value)
+
+
+def test_records_of_one_machine_are_compared(measured: Path, tmp_path: Path) -> None:
+    stored = measured / "baselines_cpu.json"
+    assert "| numpy.sort | 1,000 | 1.00 |" in run("baselines", "--compare", str(stored), str(stored))
+    content = json.loads(stored.read_text())
+    content["machine"]["cpu"] = "another"
+    (other := tmp_path / "other.json").write_text(json.dumps(content))
+    text = run("baselines", "--compare", str(stored), str(other), code=1)
+    assert "no ratio of two machines" in text
+    assert "1.00" not in text
+
+
+def test_quick_results_do_not_replace_stored_ones() -> None:
+    assert "elsewhere" in run("cpu.scaling", "--quick", code=2)
+
+
+def test_no_section_of_that_name() -> None:
+    pytest.importorskip("pandas")
+    assert "choose from" in run("cpu.core", "unheard-of", code=2)
+
+
+MACHINE = {"cpu": "EPYC", "cores": 2, "memory_bytes": 1 << 34}
+
+
+@pytest.mark.parametrize("change", [{"cpu": "Xeon"}, {"cores": 4}, {"device": "NVIDIA H200"}])
+def test_no_ratio_of_two_machines(change: dict[str, Any]) -> None:
+    records, machine = load("harness.records"), load("harness.machine")
+    ours, theirs = records.Point("f", "ours", 10, [1.0]), records.Point("f", "theirs", 10, [3.0])
+    assert records.times_faster((ours, MACHINE), (theirs, dict(MACHINE))) == 3.0
+    with pytest.raises(machine.DifferentMachinesError, match="no ratio of two machines"):
+        records.times_faster((ours, MACHINE), (theirs, MACHINE | change))
+    with pytest.raises(machine.DifferentMachinesError, match="does not name"):
+        machine.check_one_machine({"python": "3.11"}, {"python": "3.11"})
+    for other in (records.Point("f", "theirs", 20, [1.0]), records.Point("f", "theirs", 10, [1.0], "tasks")):
+        with pytest.raises(ValueError, match="no ratio of 10 s"):
+            records.times_faster((ours, MACHINE), (other, MACHINE))
+
+
+def test_a_record_is_kept(tmp_path: Path) -> None:
+    records = load("harness.records")
+    points = [records.Point("f", "ours", 10, [3.0, 1.0, 2.0], others=0.1), records.Point("f", "ours", 5, [1.0])]
+    rows = [records.Row("work", 2.0, baselines={"one": 3.0, "two": 1.0}), records.Row("failed", None, verified=False)]
+    kept = records.Record(MACHINE, {"repeat": 3}, points, rows)
+    kept.write(tmp_path / "some" / "record.json")
+    assert records.read(tmp_path / "some" / "record.json") == kept
+    assert [point.x for point in kept.lines("f")["ours"]] == [5, 10]
+    assert points[0].median == 2.0
+    assert rows[0].ratio == 1.5
+    assert kept.lines("others") == {}
+    assert "WRONG" in str(rows[1])
 
 
 def suites() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT))
-    try:
-        modules = [importlib.import_module(f"benchmarks.suites.{name}") for name in SUITES]
-    finally:
-        sys.path.remove(str(ROOT))
-    for module in modules:
+    for module in (load(f"asv.{name}") for name in SUITES):
         for name, suite in inspect.getmembers(module, inspect.isclass):
             if suite.__module__ == module.__name__ and not name.startswith("_"):
                 yield pytest.param(suite, id=f"{module.__name__}.{name}")
+
+
+def some_of(params: tuple[list[Any], ...]) -> Iterator[tuple[Any, ...]]:
+    """Combinations in which each value of each parameter occurs, with each backend."""
+    *others, last = params
+    for value in last:
+        for number in range(max(map(len, others), default=1)):
+            yield (*(values[number % len(values)] for values in others), value)
 
 
 @pytest.mark.parametrize("suite", list(suites()))
@@ -67,10 +212,10 @@ def test_suite(suite: Any) -> None:
     methods = [name for name, _ in inspect.getmembers(suite, inspect.isfunction) if name.startswith(KINDS)]
     assert methods
     size = getattr(suite, "small", SMALL)
-    for others in itertools.product(*suite.params[1:]):
+    for others in some_of(suite.params[1:]):
         benchmark = suite()
         if _impossible(dict(zip(suite.param_names[1:], others, strict=True))):
-            # So asv leaves it out.
+            # asv then leaves it out.
             with pytest.raises(NotImplementedError, match="CuPy"):
                 benchmark.setup(size, *others)
             continue
@@ -84,10 +229,9 @@ def test_suite(suite: Any) -> None:
 
 
 def _impossible(parameters: dict[str, Any]) -> bool:
-    """Whether a benchmark asks for a device that is not there, or for keys that it does not have."""
-    clock = importlib.import_module("benchmarks.suites.clock")
+    """Whether a benchmark needs a device that does not exist, or keys that it does not have."""
     on_device = parameters.get("backend") == "cupy"
-    return on_device and (not clock.has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
+    return on_device and (not load("asv.clock").has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
 
 
 def test_every_subject_is_measured_on_both_sides() -> None:
@@ -97,11 +241,12 @@ def test_every_subject_is_measured_on_both_sides() -> None:
         assert any(["numpy", "cupy"] in suite.params for suite in by_subject[name]), name
     methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
     assert {"track_rate", "track_share_of_copy", "peakmem_work", "time_work", "track_tasks"} <= methods
+    others = {"__init__", "base", "clock", "data"}
+    assert {path.stem for path in (ROOT / "benchmarks" / "asv").glob("*.py")} - others == set(SUITES)
 
 
 def test_rates_are_of_the_time_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = importlib.import_module("benchmarks.suites.clock")
-    base = importlib.import_module("benchmarks.suites.base")
+    clock, base = load("asv.clock"), load("asv.base")
     ticks = itertools.count(step=2)
     monkeypatch.setattr(clock, "seconds", lambda: float(next(ticks)))
 
@@ -119,144 +264,28 @@ def test_rates_are_of_the_time_measured(monkeypatch: pytest.MonkeyPatch) -> None
     assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
 
 
-def test_every_module_is_known() -> None:
-    others = {"__init__", "base", "clock", "data"}
-    assert {path.stem for path in (ROOT / "benchmarks" / "suites").glob("*.py")} - others == set(SUITES)
-
-
 def test_asv_takes_the_suites() -> None:
     pytest.importorskip("asv")
-    # It drops PYTHONPATH.
-    run("asv", "check", "--environment", f"existing:{sys.executable}", variable="ASV_PYTHONPATH")
-
-
-def test_core_report(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-    pytest.importorskip("zarr")
-    run("benchmarks.core", "--quick", "--output", str(tmp_path))
-    report = json.loads((tmp_path / "core_cpu.json").read_text())
-    sections = {row["section"] for row in report["rows"]}
-    assert sections == {"threads", "cluster", "chunk", "larger", "graph", "balance"}
-    assert sections == set(report["settings"]["sections"])
-    assert {"cpu", "cores", "memory_bytes", "versions", "commit"} <= report["machine"].keys()
-    assert all(row["samples"] and row["measured"] > 0 for row in report["rows"])
-    balance = [row for row in report["rows"] if row["section"] == "balance"]
-    assert [row["measured"] for row in balance] == [1.0] * len(balance)
-    text = (tmp_path / "core_cpu.md").read_text()
-    assert all(row["what"] in text for row in report["rows"])
-
-
-def test_comparison_report(tmp_path: Path) -> None:
-    run("benchmarks.comparison", "--quick", "--output", str(tmp_path))
-    rows = json.loads((tmp_path / "comparison_cpu.json").read_text())["rows"]
-    assert {row["section"] for row in rows} == {"one chunk", "chunks", "threads"}
-    text = (tmp_path / "comparison_cpu.md").read_text()
-    assert "python -m benchmarks.comparison" in text
-    assert all(row["what"] in text for row in rows)
+    # asv drops PYTHONPATH.
+    done = subprocess.run(
+        [sys.executable, "-m", "asv", "check", "--environment", f"existing:{sys.executable}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "ASV_PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_wrong_indices_are_seen() -> None:
-    check = importlib.import_module("benchmarks.comparison").check_indices
+    check = load("harness.verify").check_indices
     keys = [np.array([1, 0, 1, 0]), np.array([0, 1, 0, 0])]
     check(keys, np.array([3, 1, 0, 2]))
     for wrong in ([3, 1, 2, 0], [1, 3, 0, 2], [3, 1, 0, 0]):
         with pytest.raises(AssertionError, match="not those of a stable sort"):
             check(keys, np.array(wrong))
-
-
-def test_multi_gpu_without_a_gpu(tmp_path: Path) -> None:
-    works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
-    options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--out", str(tmp_path / "table")]
-    for commit, some in (("one", works[:4]), ("two+", works[4:])):
-        run("benchmarks.multi_gpu", *options, "--commit", commit, "--works", *some)
-    machine = json.loads((tmp_path / "table.json").read_text())["machine"]
-    assert machine["commit"] == "two+"
-    assert {"cpu", "cores", "memory_bytes", "versions"} <= machine.keys()
-    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
-    assert {row["work"] for row in rows} == set(works)
-    # Rows of an earlier call keep what they are of.
-    assert {row["commit"] for row in rows if row["work"] in works[:4]} == {"one"}
-    assert [row["commit"] for row in rows if row["work"] in works[4:]] == ["two+"]
-    assert all(row["verified"] and row["seconds"] and not row["error"] for row in rows)
-    assert all(row["phases"]["sort-scatter"]["tasks"] == 4 for row in rows if row["work"] != "large-u64")
-    text = (tmp_path / "table.md").read_text()
-    assert "| u32-28 | 2 | 8,192 |" in text
-    assert "- commit: two+" in text
-    assert "| yes | one |" in text
-
-
-def test_rows_of_one_gpu_stand_beside_those_of_two(tmp_path: Path) -> None:
-    out = tmp_path / "table"
-    options = ["--library", "numpy", "--keys-log2", "10", "--no-baseline", "--out", str(out), "--works", "u32-28"]
-    run("benchmarks.multi_gpu", *options, "--gpus", "2")
-    before = json.loads(out.with_suffix(".json").read_text())["rows"]
-    run("benchmarks.multi_gpu", *options, "--gpus", "1")
-    one, two = json.loads(out.with_suffix(".json").read_text())["rows"]
-    assert [two] == before
-    assert (one["gpus"], one["keys"], two["gpus"], two["keys"]) == (1, 1_024, 2, 2_048)
-    assert one["verified"]
-    assert one["phases"]["sort"]["tasks"] == 1
-    assert "| u32-28 | 1 | 1,024 |" in out.with_suffix(".md").read_text()
-
-
-@pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
-def test_the_baseline_exchanges_where_there_is_another_gpu(
-    monkeypatch: pytest.MonkeyPatch, world: int, sorts: int
-) -> None:
-    done = []
-
-    def sort(keys: np.ndarray) -> tuple[np.ndarray, None]:
-        done.append("sort")
-        return np.sort(keys), None
-
-    for name in ("torch", "torch.distributed", "torch.multiprocessing"):
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace(sort=sort, distributed=None, multiprocessing=None))
-    monkeypatch.delitem(sys.modules, "benchmarks.nccl_baseline", raising=False)
-    baseline = importlib.import_module("benchmarks.nccl_baseline")
-    monkeypatch.setattr(baseline, "exchange", lambda keys, values, world: done.append("exchange") or (keys, values))
-    keys, _ = baseline.whole(np.array([3, 1, 2]), None, world)
-    assert keys.tolist() == [1, 2, 3]
-    assert (done.count("sort"), done.count("exchange")) == (sorts, sorts - 1)
-
-
-def test_a_long_run_on_many_gpus_says_where_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    distributed = importlib.import_module("distributed")
-    measure = importlib.import_module("benchmarks.multi_gpu.measure")
-    monkeypatch.setattr(measure, "TELL", 0.1)
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        measure.wait_and_tell(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),), 60)
-        assert "sort-merge 1 processing" in capsys.readouterr().out
-        with pytest.raises(TimeoutError):
-            measure.wait_and_tell(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),), 0.2)
-    assert "0 paused" in capsys.readouterr().out
-
-
-def test_multi_gpu_sees_a_wrong_result() -> None:
-    data = importlib.import_module("benchmarks.multi_gpu.data")
-    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
-    values = np.arange(1_000, dtype="u4")
-    right = data.chunk_facts(keys, values)
-    assert right["ordered"]
-    assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
-    assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
-    assert not data.chunk_facts(keys[::-1], None)["ordered"]
-    # Stable: equal keys keep the order of their values.
-    assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
-
-
-@contextmanager
-def doubling(number: int) -> Iterator[Any]:
-    yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])
-
-
-def test_jobs_run_in_processes_of_their_own() -> None:
-    pytest.importorskip("psutil")
-    measure = importlib.import_module("benchmarks.core.measure")
-    found = measure.in_turns(measure.Effort(repeat=2), {"a": (doubling, 1), "b": (doubling, 2)})
-    assert [sample.found for sample in found["a"]] == [2, 2]
-    assert [sample.found for sample in found["b"]] == [4, 4]
-    assert measure.peak_of(found["a"]) > 8_000_000
-    assert measure.times_faster(found["a"], found["b"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -269,18 +298,100 @@ def test_jobs_run_in_processes_of_their_own() -> None:
     ],
 )
 def test_a_wrong_result_is_seen(spoil: Any, message: str) -> None:
-    contents = importlib.import_module("benchmarks.core.contents")
-    data = importlib.import_module("benchmarks.suites.data")
-    keys = np.sort(data.dask_keys("uniform", 1_000, 4).compute())
+    verify = load("harness.verify")
+    keys = np.sort(load("asv.data").dask_keys("uniform", 1_000, 4).compute())
 
     def parts(array: np.ndarray) -> list[Any]:
-        return [contents.look_at(chunk) for chunk in np.split(array, [500])]
+        return [verify.summarize(chunk) for chunk in np.split(array, [500])]
 
-    assert contents.check_sorted(parts(keys), "uniform", 1_000, 4) == [500, 500]
+    assert verify.check_sorted(parts(keys), "uniform", 1_000, 4) == [500, 500]
     with pytest.raises(AssertionError, match=message):
-        contents.check_sorted(parts(spoil(keys)), "uniform", 1_000, 4)
+        verify.check_sorted(parts(spoil(keys)), "uniform", 1_000, 4)
 
 
-def test_no_section_of_that_name() -> None:
-    pytest.importorskip("pandas")
-    assert "choose from" in run("benchmarks.core", "unheard-of", code=2)
+@contextmanager
+def doubling(number: int) -> Iterator[Any]:
+    yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])
+
+
+def test_jobs_run_in_processes_of_their_own() -> None:
+    jobs = load("harness.jobs")
+    found = jobs.in_turns(jobs.Effort(repeat=2), {"a": (doubling, 1), "b": (doubling, 2)})
+    assert [sample.found for sample in found["a"]] == [2, 2]
+    assert [sample.found for sample in found["b"]] == [4, 4]
+    assert max(sample.peak for sample in found["a"]) > 8_000_000
+    assert jobs.times_faster(found["a"], found["b"]) > 0
+
+
+def test_entropy_is_that_of_the_keys() -> None:
+    scaling, data = load("cpu.scaling"), load("asv.data")
+    assert scaling.entropy_bits(1, 32) == 32
+    for words in (2, 3):
+        ones = np.unpackbits(data.and_of(words, 100_000, "u4").view("u1")).mean()
+        assert ones == pytest.approx(2.0**-words, rel=0.02)
+        entropy = 32 * -(ones * np.log2(ones) + (1 - ones) * np.log2(1 - ones))
+        assert scaling.entropy_bits(words, 32) == pytest.approx(entropy, rel=0.02)
+
+
+def test_several_gpus_without_a_gpu(tmp_path: Path) -> None:
+    works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
+    options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--output", str(tmp_path)]
+    run("gpu.multi", *options, "--commit", "one", "--works", *works[:4])
+    run("gpu.multi", *options, "--commit", "two+", "--works", *works[4:])
+    run("gpu.multi", *options, "--commit", "three", "--works", "u32-28", "--gpus", "1")
+    found = record(tmp_path / "multi_gpu.json")
+    assert found.machine["commit"] == "three"
+    assert {"cpu", "cores", "memory_bytes", "versions"} <= found.machine.keys()
+    # Rows of an earlier call keep their commit.
+    commits = {(row.work, row.details["gpus"]): row.details["commit"] for row in found.rows}
+    assert commits == {("u32-28", 1): "three", ("large-u64", 2): "two+"} | {(name, 2): "one" for name in works[:4]}
+    assert all(row.verified and row.samples["ours"] and not row.details["error"] for row in found.rows)
+    for row in found.rows:
+        gpus, phases = row.details["gpus"], row.details["phases"]
+        assert row.keys == gpus << 12
+        if row.work != "large-u64":
+            assert phases["sort-scatter" if gpus == 2 else "sort"]["tasks"] == (4 if gpus == 2 else 1)
+
+
+@pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
+def test_the_nccl_baseline_exchanges_where_there_is_another_gpu(
+    monkeypatch: pytest.MonkeyPatch, world: int, sorts: int
+) -> None:
+    done = []
+
+    def sort(keys: np.ndarray) -> tuple[np.ndarray, None]:
+        done.append("sort")
+        return np.sort(keys), None
+
+    for name in ("torch", "torch.distributed", "torch.multiprocessing"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(sort=sort, distributed=None, multiprocessing=None))
+    monkeypatch.delitem(sys.modules, "benchmarks.baselines.nccl", raising=False)
+    baseline = load("baselines.nccl")
+    monkeypatch.setattr(baseline, "exchange", lambda keys, values, world: done.append("exchange") or (keys, values))
+    keys, _ = baseline.whole(np.array([3, 1, 2]), None, world)
+    assert keys.tolist() == [1, 2, 3]
+    assert (done.count("sort"), done.count("exchange")) == (sorts, sorts - 1)
+
+
+def test_a_long_run_reports_its_progress(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    distributed, measure = importlib.import_module("distributed"), load("gpu.multi.measure")
+    monkeypatch.setattr(measure, "REPORT", 0.1)
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+        measure.wait_and_report(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),), 60)
+        assert "sort-merge 1 processing" in capsys.readouterr().out
+        with pytest.raises(TimeoutError):
+            measure.wait_and_report(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),), 0.2)
+    assert "0 paused" in capsys.readouterr().out
+
+
+def test_a_wrong_result_of_several_gpus_is_seen() -> None:
+    data = load("gpu.multi.data")
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
+    values = np.arange(1_000, dtype="u4")
+    right = data.chunk_facts(keys, values)
+    assert right["ordered"]
+    assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
+    assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
+    assert not data.chunk_facts(keys[::-1], None)["ordered"]
+    # Stable: equal keys keep the order of their values.
+    assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]

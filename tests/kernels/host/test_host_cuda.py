@@ -165,7 +165,7 @@ def barriers(names):
 
 #: A sort that runs each source. The barrier between flushes shows only in sections of more than 65,280 keys.
 RUNS = {
-    "primitives/scan.cuh": "scan",
+    "primitives/block.cuh": "scan",
     "primitives/scan.cu": "scan",
     "papers/four_step.cu": "four_step",
     "papers/split.cu": "split",

@@ -1,0 +1,116 @@
+"""The same int64 keys, sorted by every library that one could use instead.
+
+    python -m benchmarks.baselines [--libraries ...] [--keys 10000 ...] [--repeat 3] [--quick] [--output DIRECTORY]
+    python -m benchmarks.baselines --compare OLD.json NEW.json
+
+Writes results/baselines_cpu.json, or baselines_gpu.json where there is a GPU. One array in memory goes in and one comes
+out; in one series the result is consumed chunk by chunk. Libraries take turns, in processes of their own; each sort
+follows one that is not timed, and every result is verified. Libraries that are missing are left out and named.
+
+Where there is a GPU, the libraries that sort on it are measured against `numpy.sort`. A process needs seconds until it
+can use the GPU, so a turn is all sizes of a library. Keys are made and verified on the device, and a time is the median
+of some runs between CUDA events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..harness.command import parse, parser_of
+from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds, seconds_here
+from ..harness.machine import DifferentMachinesError, describe_machine, devices
+from ..harness.records import Point, Record, read, times_faster
+from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, Job
+
+FIGURE = "baselines"
+KEYS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
+#: Most keys for a library of the host, unless sizes are given: ten times as many take half a minute.
+HOST_KEYS = 100_000_000
+#: The same where there is a GPU, which sorts a hundred times as many in less time.
+HOST_KEYS_BESIDE_GPU = 10_000_000
+
+
+def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
+    """Numbers of keys for a library."""
+    if quick:
+        return [1_000, 10_000]
+    most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_BESIDE_GPU if devices() else HOST_KEYS
+    return sorted(asked or [n for n in KEYS if n <= most])
+
+
+@contextmanager
+def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
+    """A turn of one library: seconds of each size."""
+    yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
+
+
+def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:
+    """Measure the sizes of each library, in turns.
+
+    Where there is a GPU a turn is all sizes, and busy rounds are not repeated: most times are those of the GPU.
+    """
+    every = sorted(set().union(*sizes.values()))
+    for together in [every] if devices() else [[n] for n in every]:
+        taken = {name: [n for n in own if n in together] for name, own in sizes.items()}
+        jobs = {name: (turn, LIBRARIES[name].job, own) for name, own in taken.items() if own}
+        one_round = partial(in_turns, Effort(effort.quick, 1), jobs)
+        rounds, others = quiet_rounds(effort, one_round, 1 if devices() else MOST_TIMES)
+        for name in jobs:
+            for n in taken[name]:
+                yield Point(FIGURE, name, n, [found[name][0].found[n] for found in rounds], "s", others)
+
+
+def comparison(old: Record, new: Record) -> str:
+    """Markdown: how many times faster each library is in the new record. Refuses two machines."""
+    before = {(point.series, point.x): point for point in old.points}
+    rows = ["| library | keys | times faster than before |", "|---|--:|--:|"]
+    for point in new.points:
+        if (earlier := before.get((point.series, point.x))) is not None:
+            ratio = times_faster((point, new.machine), (earlier, old.machine))
+            rows.append(f"| {point.series} | {point.x:,.0f} | {ratio:.2f} |")
+    return "\n".join(rows)
+
+
+def usual() -> list[str]:
+    """Libraries measured by default: where there is a GPU, those that sort on it, and NumPy."""
+    return [name for name in LIBRARIES if not devices() or LIBRARIES[name].device or name == "numpy.sort"]
+
+
+def main() -> None:
+    """Measure or compare; a wrong result raises."""
+    parser = parser_of("benchmarks.baselines", __doc__)
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=usual(), help="(default: see above)")
+    parser.add_argument("--keys", type=int, nargs="+", help="sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"), help="compare two records instead")
+    options = parse(parser)
+    if options.compare:
+        try:
+            print(comparison(*map(read, options.compare)))
+        except DifferentMachinesError as error:
+            raise SystemExit(str(error)) from None
+        return
+    missing = {name: LIBRARIES[name].missing() for name in options.libraries}
+    for name in filter(missing.get, missing):
+        print(f"{name}: left out, {missing[name]}")
+    names, effort = [name for name in options.libraries if not missing[name]], options.effort
+    settings = {"quick": effort.quick, "repeat": effort.repeat, "dtype": "int64"}
+    settings |= {"chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
+    packages = ("polars", "pyarrow", "array-api-compat", "cupy-cuda13x", "torch")
+    record = Record(describe_machine(*packages, commit=options.commit), settings)
+    for library in filter(None, (LIBRARIES[name].built for name in names)):
+        from .cub import Cub
+
+        Cub(library)  # so that no turn waits for the compiler
+    for point in points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}):
+        record.points.append(point)
+        print(point, flush=True)
+    if options.output:
+        record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""CUB's device sorts, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+LIBRARY = Path(__file__).parent / "libcub_baseline.so"
+ARCHITECTURE = "sm_90"
+REPEATS = 7
+
+
+class Cub:
+    """CUB's sorts, from a shared library that nvcc builds from cub_baseline.cu if it does not exist."""
+
+    def __init__(self, library: Path = LIBRARY):
+        if not library.exists():
+            source = Path(__file__).parent / "cub_baseline.cu"
+            command = ["nvcc", "-O3", "-std=c++17", f"-arch={ARCHITECTURE}", "-shared", "-Xcompiler", "-fPIC"]
+            subprocess.run([*command, str(source), "-o", str(library)], check=True)
+        self.library = ctypes.CDLL(str(library.resolve()))
+
+    def call(self, name: str, *arrays: Any) -> float:
+        """Median milliseconds of some runs after one that is not counted."""
+        function = getattr(self.library, name)
+        function.restype = ctypes.c_float
+        function.argtypes = [ctypes.c_void_p] * len(arrays) + [ctypes.c_int64]
+        times = [function(*(a.data.ptr for a in arrays), arrays[0].size) for _ in range(REPEATS + 1)]
+        assert min(times) > 0, f"{name} failed"
+        return float(np.median(times[1:]))
+
+    def keys(self, keys: Any) -> float:
+        return self.call(f"cub_keys_{keys.dtype.name}", keys, cp.empty_like(keys))
+
+    def pairs(self, keys: Any, values: Any) -> float:
+        name = f"cub_pairs_{keys.dtype.name}_{values.dtype.name}"
+        return self.call(name, keys, cp.empty_like(keys), values, cp.empty_like(values))

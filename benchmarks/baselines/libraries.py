@@ -1,0 +1,231 @@
+"""Every library that could sort the same int64 keys, as jobs (`harness.jobs`): on the host and on a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import dask_gpusort
+
+from ..harness.jobs import Job
+from ..harness.machine import devices
+from ..harness.verify import Part, check_parts, checksums, parts_of, summarize
+
+#: Keys in a Dask chunk; fewer where there are fewer keys.
+CHUNK_KEYS = 1 << 20
+#: The same on a GPU, which needs longer for a chunk of 512 MiB than a task needs to start.
+DEVICE_CHUNK_KEYS = 1 << 26
+#: Keys checked at a time, and made at a time on a GPU: little memory compared with all keys.
+PIECE_KEYS = 1 << 22
+#: Keys made at a time on a CPU, within its cache.
+CACHED_KEYS = 1 << 16
+OURS = "dask_gpusort"
+OURS_IN_CHUNKS = f"{OURS}, chunk by chunk"
+OUR_KERNELS, OURS_ON_DEVICE = f"{OURS}, kernels", f"{OURS}, CuPy chunks"
+CUB_LIBRARY = Path(__file__).parent / "libcub_baseline.so"
+
+Sorting = Iterator[tuple[Callable[[], Any], Callable[[Any], Any]]]
+
+
+def make_keys(n: int, module: Any = np) -> Any:
+    """Uniform non-negative int64, the same on every device: the numbers of splitmix64, halved."""
+    keys = module.empty(n, np.int64)
+    step = CACHED_KEYS if module is np else PIECE_KEYS
+    for first in range(0, n, step):
+        last = min(first + step, n)
+        mixed = module.arange(first + 1, last + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        keys[first:last] = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(1)).view(np.int64)
+    return keys
+
+
+def checked(keys: Any) -> Callable[[Any], None]:
+    """A check that raises unless an array is these keys, sorted. Both stay on their device."""
+    wanted = checksums(parts(keys))
+    return lambda found: check_parts(parts(found), wanted) and None
+
+
+def parts(keys: Any) -> list[Part]:
+    """Summaries of an array of integers, piece by piece."""
+    pieces = (keys[first : first + PIECE_KEYS] for first in range(0, len(keys), PIECE_KEYS))
+    return [summarize(piece if piece.itemsize == 8 else piece.astype(np.uint64)) for piece in pieces]
+
+
+def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:
+    """A Dask array whose chunks are views of one array."""
+    return da.from_array(keys, chunks=min(len(keys), chunk_keys), name=False)
+
+
+@contextmanager
+def by_numpy(n: int) -> Sorting:
+    """NumPy: one thread."""
+    keys = make_keys(n)
+    yield lambda: np.sort(keys), checked(keys)
+
+
+@contextmanager
+def by_polars(n: int) -> Sorting:
+    """Polars: all threads."""
+    import polars
+
+    keys = make_keys(n)
+    series = polars.Series(keys)
+    yield lambda: series.sort().to_numpy(), checked(keys)
+
+
+@contextmanager
+def by_dataframe(n: int) -> Sorting:
+    """Dask DataFrame: splitters, then a shuffle of partitions."""
+    import dask.dataframe as dd
+
+    keys = make_keys(n)
+    frame = dd.from_dask_array(chunked(keys).reshape(-1, 1), columns=["key"])
+    yield lambda: frame.sort_values("key").compute(scheduler="threads")["key"].to_numpy(), checked(keys)
+
+
+@contextmanager
+def by_array_api(n: int) -> Sorting:
+    """array-api-compat on Dask: one chunk of everything."""
+    import array_api_compat.dask.array as xp
+
+    keys = make_keys(n)
+    x = chunked(keys)
+    yield lambda: xp.sort(x).compute(scheduler="threads"), checked(keys)
+
+
+@contextmanager
+def by_ours(n: int) -> Sorting:
+    """Ours: all threads."""
+    keys = make_keys(n)
+    x = chunked(keys)
+    yield lambda: dask_gpusort.sort(x).compute(scheduler="threads"), checked(keys)
+
+
+@contextmanager
+def by_ours_in_chunks(n: int) -> Sorting:
+    """Ours, the result consumed chunk by chunk, as arrays larger than memory are."""
+    keys = make_keys(n)
+    x = chunked(keys)
+    wanted = checksums(parts(keys))
+    yield lambda: parts_of(dask_gpusort.sort(x)).compute(scheduler="threads"), lambda found: check_parts(found, wanted)
+
+
+@contextmanager
+def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
+    """A sort of a CuPy array: median of some runs between CUDA events, on a busy GPU."""
+    import cupy
+
+    from ..harness.device import timed
+
+    keys = make_keys(n, cupy)
+    check = checked(keys)
+    result: list[Any] = []
+
+    def run() -> None:
+        result.clear()  # so that the next result takes its memory
+        result.append(sort(keys))
+
+    def check_timed(seconds: float) -> float:
+        check(result.pop())
+        return seconds
+
+    yield lambda: statistics.median(timed({"": run})[""]), check_timed
+
+
+def by_cupy(n: int) -> Any:
+    """CuPy."""
+    import cupy
+
+    return on_device(cupy.sort, n)
+
+
+def by_torch(n: int) -> Any:
+    """PyTorch, which always carries positions along."""
+    import cupy
+    import torch
+
+    return on_device(lambda keys: cupy.from_dlpack(torch.sort(torch.from_dlpack(keys)).values), n)
+
+
+@contextmanager
+def by_cub(n: int) -> Sorting:
+    """CUB's radix sort with preallocated scratch memory: the median of its own runs."""
+    import cupy
+
+    from ..harness.device import keep_busy
+    from .cub import Cub
+
+    keys, found = make_keys(n, cupy), cupy.empty(n, np.int64)
+    check = checked(keys)
+    call = partial(Cub(CUB_LIBRARY).call, "cub_keys_int64", keys, found)
+
+    def work() -> float:
+        keep_busy(call)
+        return call() / 1e3
+
+    def check_timed(seconds: float) -> float:
+        check(found)
+        return seconds
+
+    yield work, check_timed
+
+
+def by_our_kernels(n: int) -> Any:
+    """Our kernels alone."""
+    from dask_gpusort import kernels
+
+    return on_device(kernels.sort_keys, n)
+
+
+def by_ours_on_device(n: int) -> Any:
+    """Ours, with CuPy chunks."""
+    return on_device(
+        lambda keys: dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous"), n
+    )
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library: its job for a number of keys, the modules it needs, whether it sorts on a GPU, what nvcc builds."""
+
+    job: Job
+    needs: tuple[str, ...] = ()
+    device: bool = False
+    built: Path | None = None
+
+    def missing(self) -> str:
+        """Why the library cannot sort here; empty if it can."""
+        absent = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        if absent:
+            return f"needs {', '.join(absent)}"
+        if self.device and not devices():
+            return "needs a GPU"
+        if self.built and not self.built.exists() and shutil.which("nvcc") is None:
+            return "needs nvcc"
+        return ""
+
+
+LIBRARIES = {
+    OURS: Library(by_ours),
+    OURS_IN_CHUNKS: Library(by_ours_in_chunks),
+    "numpy.sort": Library(by_numpy),
+    "Polars": Library(by_polars, ("polars",)),
+    "array-api-compat": Library(by_array_api, ("array_api_compat",)),
+    "dask.dataframe": Library(by_dataframe, ("pandas", "pyarrow")),
+    OUR_KERNELS: Library(by_our_kernels, ("cupy",), device=True),
+    OURS_ON_DEVICE: Library(by_ours_on_device, ("cupy",), device=True),
+    "cupy.sort": Library(by_cupy, ("cupy",), device=True),
+    "torch.sort": Library(by_torch, ("cupy", "torch"), device=True),
+    "CUB": Library(by_cub, ("cupy",), device=True, built=CUB_LIBRARY),
+}

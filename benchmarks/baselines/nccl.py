@@ -1,0 +1,136 @@
+"""A sort on the GPUs of one host as one would write it with PyTorch and NCCL: the baseline of `gpu.multi`.
+
+    python benchmarks/baselines/nccl.py '[["int32", 28, false]]' --gpus 4 --out baseline.json
+
+One process a GPU: `torch.sort`, splitters from regular samples, one all-to-all with uneven sizes, `torch.sort` again.
+On one GPU that is one `torch.sort`. Keys are signed, as PyTorch sorts no unsigned ones; the work is the same. Pairs are
+sorted stably, their values gathered. The cuts are approximate, and so are the sizes that each GPU ends with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+SAMPLES = 1024
+REPEATS = 5
+
+
+def order(keys: Any, values: Any | None) -> tuple[Any, Any | None]:
+    """Sort keys, or pairs stably."""
+    if values is None:
+        return torch.sort(keys)[0], None
+    ordered, index = torch.sort(keys, stable=True)
+    return ordered, values[index]
+
+
+def send_counts(keys: Any, world: int) -> Any:
+    """How many of the sorted keys go to each process, by splitters common to all."""
+    own = keys[torch.arange(SAMPLES, device=keys.device) * (len(keys) - 1) // (SAMPLES - 1)]
+    samples = [torch.empty_like(own) for _ in range(world)]
+    dist.all_gather(samples, own)
+    splitters = torch.sort(torch.cat(samples))[0][SAMPLES * torch.arange(1, world, device=keys.device)]
+    ends = torch.searchsorted(keys, splitters)
+    zero, size = ends.new_zeros(1), ends.new_full((1,), len(keys))
+    return torch.diff(torch.cat([zero, ends, size]))
+
+
+def exchange(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
+    """Send each process its part."""
+    sent = send_counts(keys, world)
+    received = torch.empty_like(sent)
+    dist.all_to_all_single(received, sent)
+    outputs, inputs = received.tolist(), sent.tolist()
+    moved: list[Any] = []
+    for array in (keys, values):
+        if array is None:
+            moved.append(None)
+            continue
+        moved.append(array.new_empty(sum(outputs)))
+        dist.all_to_all_single(moved[-1], array, outputs, inputs)
+    return moved[0], moved[1]
+
+
+def timed(step: Any, *arguments: Any) -> tuple[Any, float]:
+    """Result and seconds of one step of all processes."""
+    torch.cuda.synchronize()
+    dist.barrier()
+    start = time.perf_counter()
+    found = step(*arguments)
+    torch.cuda.synchronize()
+    dist.barrier()
+    torch.cuda.synchronize()
+    return found, time.perf_counter() - start
+
+
+def whole(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
+    """The whole sort without pauses between its steps."""
+    first = order(keys, values)
+    return first if world == 1 else order(*exchange(*first, world))
+
+
+def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[str, Any]:
+    """Median seconds of one work, and of its steps."""
+    device = torch.device("cuda", rank)
+    torch.manual_seed(rank)
+    kind = getattr(torch, dtype)
+    limits = torch.iinfo(kind)
+    keys = torch.randint(limits.min, limits.max, (1 << log2,), dtype=kind, device=device)
+    values = torch.arange(1 << log2, dtype=torch.int32, device=device) if pairs else None
+    for _ in range(2):
+        sorted_keys, _ = whole(keys, values, world)
+    in_order = bool((sorted_keys[1:] >= sorted_keys[:-1]).all())
+    del sorted_keys
+    seconds = [timed(whole, keys, values, world)[1] for _ in range(REPEATS)]
+    first, local = timed(order, keys, values)
+    moved = last = 0.0
+    if world > 1:
+        second, moved = timed(exchange, *first, world)
+        _, last = timed(order, *second)
+    return {
+        "dtype": dtype,
+        "log2": log2,
+        "pairs": pairs,
+        "seconds": statistics.median(seconds),
+        "sort": local,
+        "exchange": moved,
+        "sort_again": last,
+        "in_order": in_order,
+    }
+
+
+def process(rank: int, world: int, works: list[Any], out: str) -> None:
+    """One process; the first writes the results after each work."""
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", rank=rank, world_size=world)
+    found = []
+    for dtype, log2, pairs in works:
+        found.append(measure(dtype, log2, pairs, rank, world))
+        torch.cuda.empty_cache()
+        if rank == 0:
+            Path(out).write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("works", type=json.loads, help="list of [dtype, log2 of the keys a GPU, pairs]")
+    parser.add_argument("--gpus", type=int, default=torch.cuda.device_count())
+    parser.add_argument("--out", default="baseline.json")
+    options = parser.parse_args()
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29571")
+    mp.spawn(process, (options.gpus, options.works, options.out), nprocs=options.gpus)
+
+
+if __name__ == "__main__":
+    main()

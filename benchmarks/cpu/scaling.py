@@ -1,0 +1,219 @@
+"""How the sort scales on a CPU: threads, chunks, phases, entropy of the keys, a sorting network.
+
+    python -m benchmarks.cpu.scaling [threads chunks phases entropy network] [--repeat 3] [--quick] [--output DIRECTORY]
+
+Writes results/scaling_cpu.json. Each measurement runs in a process of its own, in turns with its baseline, after one
+run that is not timed; every result is verified. The points of a section replace those stored before, if they come from
+the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.diagnostics import Profiler
+from dask.utils import key_split
+
+import dask_gpusort
+from dask_gpusort.network import apply, odd_even_merge_layers
+
+from ..asv.data import and_of
+from ..baselines.libraries import checked, make_keys
+from ..harness.command import parse, parser_of
+from ..harness.jobs import Effort, in_turns, measured_points, quiet_rounds
+from ..harness.machine import check_one_machine, describe_machine
+from ..harness.records import Point, Record, read
+from .cluster import build, sort_on_cluster, two_workers
+from .threads import sort_held
+
+FILE = "scaling_cpu.json"
+CHUNKS = 16
+THREADS = (1, 2)
+#: Keys of the section on many chunks: 160 MB, so that at 10,000 chunks a chunk still has 2,048 keys.
+MANY_CHUNKS_KEYS = 20_480_000
+#: Most chunks that are sorted on a cluster.
+CLUSTER_CHUNKS = 1_024
+#: Random words and-ed together, as Thearling and Smith proposed: each bit is set once in 2**k.
+WORDS = (1, 2, 3, 4, 6, 8, 12)
+#: Prefixes of the tasks of each phase.
+PHASES = {
+    "sort": ("sort-local",),
+    "count": ("sort-count", "sort-sum"),
+    "find the cuts": ("sort-scan", "sort-cut"),
+    "scatter": ("sort-scatter",),
+    "merge": ("sort-merge",),
+}
+#: Keys sorted by the network, as powers of two: it has about (log2 n)**2 / 2 layers.
+NETWORK_LOG2 = (10, 13, 16, 19)
+
+
+@contextmanager
+def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
+    """Our sort or argsort, on a number of threads; the result stays in chunks."""
+    keys = make_keys(n)
+    x = da.from_array(keys, chunks=-(-n // CHUNKS), name=False)
+    found = {"sort": dask_gpusort.sort, "argsort": dask_gpusort.argsort}[work](x)
+    check = checked(keys)
+    with dask.config.set(scheduler="threads" if threads > 1 else "synchronous", num_workers=threads):
+        yield found.persist, lambda held: check(held.compute() if work == "sort" else keys[held.compute()])
+
+
+@contextmanager
+def numpy_by(work: str, n: int) -> Iterator[Any]:
+    """NumPy's sort, or its stable argsort."""
+    keys = make_keys(n)
+    check = checked(keys)
+    if work == "sort":
+        yield lambda: np.sort(keys), check
+    else:
+        yield lambda: np.argsort(keys, kind="stable"), lambda indices: check(keys[indices])
+
+
+def threads_points(effort: Effort) -> Iterator[Point]:
+    """Sort and argsort on one thread and on two, against NumPy's."""
+    for n in (1 << 12, 1 << 14) if effort.quick else [1 << bits for bits in (14, 16, 18, 20, 22, 24, 25)]:
+        for work in ("sort", "argsort"):
+            jobs = {f"ours, {threads} thread{'s' * (threads > 1)}": (sort_by, work, threads, n) for threads in THREADS}
+            yield from measured_points(effort, f"threads {work}", n, {**jobs, "NumPy": (numpy_by, work, n)})
+
+
+def chunks_points(effort: Effort) -> Iterator[Point]:
+    """The same keys in more and more chunks: tasks, seconds to build the graph, seconds to run it."""
+    counts = (4, 16) if effort.quick else (4, 16, 64, 256, 1_024, 4_096, 10_000)
+    for chunks in counts:
+        with two_workers(processes=False):
+            for where, exchange in (("threads", "gather"), ("two workers", "p2p")):
+                built, others = quiet_rounds(effort, partial(build, chunks, exchange))
+                yield Point("chunks tasks", where, chunks, [built[0][1]], "tasks")
+                yield Point("chunks build", where, chunks, [took for took, _ in built], "s", others)
+        n = 64_000 if effort.quick else MANY_CHUNKS_KEYS // chunks * chunks
+        jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_held, n, chunks)}
+        if chunks <= CLUSTER_CHUNKS:
+            jobs["two workers"] = (sort_on_cluster, chunks, n, True)
+        yield from measured_points(effort, "chunks wall", chunks, jobs)
+
+
+@contextmanager
+def profiled_sort(method: str, n: int) -> Iterator[Any]:
+    """Our sort on threads; the check returns the seconds of all tasks of each phase."""
+    keys = make_keys(n)
+    y = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False), method=method)
+    check = checked(keys)
+
+    def work() -> tuple[Any, Profiler]:
+        with Profiler() as profiler:
+            # Unfused, so that each phase has tasks of its own.
+            found = y.persist(scheduler="threads", optimize_graph=False)
+        return found, profiler
+
+    def seconds_of_phases(result: tuple[Any, Profiler]) -> dict[str, float]:
+        check(result[0].compute(scheduler="synchronous"))
+        seconds: Counter[str] = Counter()
+        for task in result[1].results:
+            seconds[key_split(task.key)] += task.end_time - task.start_time
+        unknown = {name for name in seconds if name.startswith("sort-")} - {
+            name for names in PHASES.values() for name in names
+        }
+        if unknown:
+            raise AssertionError(f"tasks of no known phase: {unknown}")
+        return {phase: sum(seconds[name] for name in names) for phase, names in PHASES.items()}
+
+    work()
+    yield work, seconds_of_phases
+
+
+def phases_points(effort: Effort) -> Iterator[Point]:
+    """Total seconds of the tasks of each phase."""
+    for n in (1 << 12,) if effort.quick else (1 << 18, 1 << 20, 1 << 22, 1 << 24):
+        for method in ("radix", "merge"):
+            job = {method: (profiled_sort, method, n)}
+            rounds, others = quiet_rounds(effort, partial(in_turns, Effort(effort.quick, 1), job))
+            samples = [found[method][0].found for found in rounds]
+            for phase in PHASES:
+                yield Point(f"phases {method}", phase, n, [seconds[phase] for seconds in samples], "s", others)
+
+
+@contextmanager
+def sort_words(ours: bool, dtype: str, words: int, n: int) -> Iterator[Any]:
+    """Sort of keys of low entropy: ours on threads, whose result stays in chunks, or NumPy's."""
+    keys = and_of(words, n, dtype)
+    sorted_keys = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False))
+    yield (lambda: sorted_keys.persist(scheduler="threads")) if ours else (lambda: np.sort(keys)), checked(keys)
+
+
+def entropy_points(effort: Effort) -> Iterator[Point]:
+    """Keys a second against their entropy: random words, and-ed together."""
+    n = 1 << effort.size(24, 12)
+    for dtype in ("u4", "u8"):
+        for words in WORDS:
+            jobs = {"ours": (sort_words, True, dtype, words, n), "NumPy": (sort_words, False, dtype, words, n)}
+            yield from measured_points(
+                effort, f"entropy {dtype}", entropy_bits(words, 8 * np.dtype(dtype).itemsize), jobs
+            )
+
+
+def entropy_bits(words: int, bits: int) -> float:
+    """Entropy, in bits, of keys with each bit set once in ``2**words``."""
+    ones = 2.0**-words
+    return -bits * (ones * math.log2(ones) + (1 - ones) * math.log2(1 - ones))
+
+
+@contextmanager
+def by_network(n: int) -> Iterator[Any]:
+    """Batcher's odd-even merge sort of the whole array, layer by layer, in NumPy."""
+    keys = make_keys(n)
+    yield lambda: apply(odd_even_merge_layers(n), keys), checked(keys)
+
+
+def network_points(effort: Effort) -> Iterator[Point]:
+    """The network of the whole array against our sort and NumPy's."""
+    for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in NETWORK_LOG2]:
+        jobs = {
+            "network, a layer at a time": (by_network, n),
+            "ours": (sort_by, "sort", THREADS[-1], n),
+            "NumPy": (numpy_by, "sort", n),
+        }
+        yield from measured_points(effort, "network", n, jobs)
+
+
+SECTIONS = {
+    "threads": threads_points,
+    "chunks": chunks_points,
+    "phases": phases_points,
+    "entropy": entropy_points,
+    "network": network_points,
+}
+
+
+def main() -> None:
+    parser = parser_of("benchmarks.cpu.scaling", __doc__, list(SECTIONS))
+    options = parse(parser, list(SECTIONS))
+    if not options.output:
+        parser.error("--quick says nothing of speed: store its results elsewhere with --output")
+    effort, path = options.effort, options.output / FILE
+    machine = describe_machine("polars", commit=options.commit)
+    record = Record(machine, {"quick": effort.quick, "repeat": effort.repeat, "commits": {}})
+    if path.exists():
+        before = read(path)
+        check_one_machine(before.machine, record.machine)
+        record.points.extend(before.points)
+        record.settings["commits"] |= before.settings["commits"]
+    for name in options.sections:
+        record.points[:] = [point for point in record.points if point.figure.split()[0] != name]
+        for point in SECTIONS[name](effort):
+            record.points.append(point)
+            print(point, flush=True)
+        record.settings["commits"][name] = machine["commit"]
+        record.write(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""Tables inside documents, between `<!-- table: NAME -->` and `<!-- end of table -->`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ..figures.catalogue import FIGURES
+from ..harness.machine import RESULTS
+from ..harness.records import Record, Row, read
+from .markdown import number, ratio, short_commit, table, together
+from .reports import REPORTS
+
+BLOCK = re.compile(r"(<!-- table: ([\w.]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+class UnknownTableError(KeyError):
+    """A document asks for a table that there is no generator for."""
+
+
+#: Rows of the headline tables: a label, how the work of each stored row starts (alternatives in braces), and part of
+#: the name of the baseline where several rows have the same work.
+Groups = Sequence[tuple[str, str, str]]
+CORE: Groups = [
+    ("`sort` of 51.2M int64 in 64 chunks, threads", "51.2M int64", "numpy"),
+    ("the same", "51.2M int64", "dataframe"),
+    ("its peak memory, output consumed by chunks, in sizes of the data", "peak memory of it, consumed", ""),
+    ("the same, `compute()` of the whole result", "peak memory of it, `compute()` (", ""),
+    ("`sort` of 1,024 chunks of 50,000 int64, two workers / threads", "1,024 chunks of 50,000 int64, {two|thr}", ""),
+    ("64 / 128 / 256 such chunks, two workers", "{64|128|256} chunks of 50,000", ""),
+    ("stable `argsort` of 2^24 int32 / int64, one chunk", "stable `argsort` of 2^24 {int32|int64},", ""),
+    ("merge of 2 / 16 / 256 sorted runs, 2^22 int64", "merge of {2|16|256} runs, 2^22 int64", ""),
+    ("4 GiB on two workers of 1 GiB, Zarr to Zarr", "4 GiB of int64", ""),
+    ("its peak memory of a worker", "peak memory of a worker", ""),
+    (
+        "largest / mean output chunk: uniform / Zipf / 90 % equal",
+        "largest / mean output chunk, {uniform|zipf|mostly}",
+        "",
+    ),
+]
+COMPARISON: Groups = [
+    ("`sort` of 2^22 complex128 / of few distinct ones", "`sort` of 2^22 complex128{,| of few}", ""),
+    ("`sort` of 2^20 S20 / U12", "`sort` of 2^20 {S20|U12}", ""),
+    ("`lexsort` of 2^22, two int32 / two int64", "`lexsort` of 2^22 {two int32|two int64}", ""),
+    ("`lexsort` of 2^22, three float64, two of few values", "`lexsort` of 2^22 three", ""),
+    ("`argsort` of 2^20 int64 by `less=numpy.less`", "argsort by `less=numpy.less`", ""),
+    ("`merge_sorted` of two halves of 2^24 int64", "`merge_sorted`", ""),
+]
+GPU_TABLE: Groups = [
+    ("uint32 / float32, random bits", "{uint32|float32} keys, random", ""),
+    ("uint64 / int64 / float64, random bits", "{uint64|int64|float64} keys, random", ""),
+    ("int64 below 2^24", "int64 keys below", ""),
+    ("float32 uniform / normal", "float32 keys, {uniform|normal}", ""),
+    ("float64 uniform / normal", "float64 keys, {uniform|normal}", ""),
+    ("uint8 / uint16", "{uint8|uint16} keys", ""),
+    ("float16 / complex64", "{float16|complex64} keys", ""),
+    ("`argsort` uint32 / uint64, stable", "argsort {uint32, CUB uint32/uint32|uint64, CUB uint64/uint32}", ""),
+    ("pairs uint32/uint64, uint64/uint64, stable", "pairs {uint32|uint64}/uint64", ""),
+    ("float32 rows 16384 x 16384 / 2^20 x 256 / 256 x 2^20", "rows {16384|1048576|256} ", ""),
+    ("uint32: Zipf / and of 2 / and of 4 random words", "uint32 keys, {Zipf|and of 2|and of 4}", ""),
+    ("uint64: the same", "uint64 keys, {Zipf|and of 2|and of 4}", ""),
+    ("2^16 / 2^20 / 2^24 / 2^30 uint32", "uint32 keys, 2^{16|20|24|30}", ""),
+    ("2^16 / 2^20 / 2^24 / 2^30 uint64", "uint64 keys, 2^{16|20|24|30}", ""),
+]
+GPU_COMPARISON: Groups = [
+    ("merge sort of 2^28 uint32 / uint64, any `less`", "merge sort {uint32|uint64}, less='a < b'", ""),
+    ("`sort` of 2^24 complex128: normal / 16 distinct real parts", "complex128, {normal|16 distinct}", ""),
+    ("`lexsort` of 2^24: two uint32 / of 16 distinct", "lexsort {two uint32|two uint32 of}", ""),
+    ("`lexsort` of 2^24: three float64", "lexsort three float64", ""),
+    ("merge of two runs of 2^27 uint64 / uint32", "merge 2 runs {uint64|uint32}", ""),
+]
+#: Works of `gpu.multi` on two GPUs.
+MULTI_GPU = {
+    "2^30 uint32": "u32-30",
+    "2^29 uint64": "u64-29",
+    "2^28 uint32": "u32-28",
+    "2^28 uint32, Zipf": "zipf-28",
+    "2^28 uint32, all equal": "equal-28",
+    "2^28 uint32, sorted": "sorted-28",
+    "2^28 uint32 in four chunks": "u32-28-x4",
+    "2^29 uint32, each with a companion": "pairs-29",
+    "`argsort` of 2^28 uint32": "argsort-28",
+    "55 GB of uint64 in 8 chunks, made by the tasks that sort them": "large-u64-55",
+}
+
+
+def rows_of(record: Record, works: str, baseline: str) -> list[Row]:
+    """The stored rows of a group."""
+    before, brace, rest = works.partition("{")
+    middle, _, after = rest.partition("}")
+    starts = [f"{before}{one}{after}" for one in middle.split("|")] if brace else [works]
+    return [record.row(start, baseline) for start in starts]
+
+
+def headline(name: str, groups: Groups, results: Path, _: Path) -> str:
+    """Ours, the baseline and the ratio, a row for each group."""
+    record, cells = read(results / f"{name}.json"), []
+    for label, works, which in groups:
+        rows = rows_of(record, works, which)
+        names = list(dict.fromkeys(name for row in rows for name in row.baselines))
+        # Baselines that differ in their numbers are one baseline: "a task for each of 4,096 pairs".
+        baseline = names[0] if len(names) == 1 else "a task for each pair of chunks"
+        theirs = together([next(iter(row.baselines.values()), None) for row in rows], unit=rows[0].unit)
+        ours = together([row.ours for row in rows], unit=rows[0].unit)
+        cells.append(
+            [label, f"{baseline}: {theirs}" if names else "", ours, together([row.ratio for row in rows], ratio)]
+        )
+    return table(["work", "baseline", "ours", "times faster"], cells, text=2)
+
+
+def gpu_headline(results: Path, _: Path) -> str:
+    """Ours, CUB and CuPy, a row for each group."""
+    record, cells = read(results / "gpu_table.json"), []
+    for label, *group in GPU_TABLE:
+        rows = rows_of(record, *group)
+        times = [together([row.baselines.get(name) for row in rows]) for name in ("CUB", "CuPy")]
+        against = "" if "CUB" in rows[0].baselines else " (CuPy)"
+        faster = together([row.ratio for row in rows], ratio) + against
+        cells.append([label, together([row.ours for row in rows]), *times, faster])
+    return table(["keys", "ours, ms", "CUB, ms", "CuPy, ms", "times faster than CUB"], cells)
+
+
+def multi_gpu_headline(results: Path, _: Path) -> str:
+    """Works on two GPUs."""
+    rows = {row.work: row for row in read(results / "multi_gpu.json").rows if row.details["gpus"] == 2}
+    cells = []
+    for label, work in MULTI_GPU.items():
+        row = rows[work]
+        assert row.ours
+        theirs = [number(1e3 * value) for value in row.baselines.values()] or [""]
+        cells.append([label, number(1e3 * row.ours), number(row.keys / row.ours / 1e9), *theirs, ratio(row.ratio)])
+    return table(["keys on each GPU", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "times faster"], cells)
+
+
+def projection(results: Path, _: Path) -> str:
+    """100 TB on 800 GPUs: counts of plans, in bold where the graph was built, and predicted seconds."""
+    stored, cells = json.loads((results / "projection.json").read_text()), []
+    for exchange, who in (("p2p", "cores"), ("device", "GPUs")):
+        name = f"`{exchange}`, {stored['settings']['rates'][exchange]['threads']:,} {who}"
+        for row in stored["rows"]:
+            if row["exchange"] == exchange and row["chunks"] > 1_000:
+                cost, seconds = row["cost"], row["seconds"]
+                tasks = f"**{cost['tasks']:,}**" if row["built_tasks"] else f"{cost['tasks']:,}"
+                counts = f"{row['chunks']:,}", f"{row['groups']:,}", tasks, f"{cost['messages']:,}"
+                times = seconds["sort"] + seconds["merge"], seconds["exchange"], seconds["tasks"]
+                cells.append([name, *counts, *(f"{number(time)} s" for time in times)])
+    return table(["exchange", "chunks", "groups", "tasks", "messages", "sorts", "exchange", "tasks alone"], cells)
+
+
+def needs(results: Path, _: Path) -> str:
+    """What 100 TB need of the network and the storage."""
+    settings = json.loads((results / "projection.json").read_text())["settings"]
+    needed, assumed = settings["network_bytes_a_host"], settings["rates"]["p2p"]["exchange_bytes"]
+    rows = [
+        ["network of a host, needed to exchange as fast as its GPUs sort", f"{needed / 1e9:,.0f} GB/s"],
+        ["network of a host, assumed", f"{assumed / 1e9:,.0f} GB/s"],
+        ["reading and writing storage", f"{settings['storage_seconds']:.0f} s"],
+    ]
+    return table(["100 TB on 800 GPUs", ""], rows)
+
+
+def cost_errors(results: Path, _: Path) -> str:
+    """Least and greatest error of the cost model."""
+    settings = read(results / "cost_cpu.json").settings
+    cells = []
+    for place in ("threads", "two workers"):
+        errors = [100 * error for error in settings[f"errors, {place}"].values()]
+        middle = statistics.median(map(abs, errors))
+        cells.append([place, f"{min(errors):+.0f} %", f"{max(errors):+.0f} %", f"{middle:.0f} %"])
+    return table(["sorts on", "least error", "greatest error", "median of the absolute errors"], cells)
+
+
+def machines(results: Path, _: Path) -> str:
+    """Machine and commit of every file of results."""
+    cells = []
+    for path in sorted(results.glob("*.json")):
+        machine = json.loads(path.read_text())["machine"]
+        gpu = machine.get("GPUs", machine.get("device", ""))
+        count = len(gpu.split(";")) if gpu else 0
+        gpu = f"{f'{count} ' if count > 1 else ''}{gpu.partition(',')[0].partition(';')[0]}"
+        host = "{cpu}, {cores} cores".format(**machine) if "cpu" in machine else ""
+        cells.append([f"`{path.name}`", gpu, host, f"`{short_commit(machine['commit'])}`"])
+    return table(["data", "GPU", "host", "commit"], cells, text=4)
+
+
+def link(text: str, path: Path, document: Path) -> str:
+    return f"[{text}]({os.path.relpath(path, document.parent)})"
+
+
+def figures(results: Path, document: Path) -> str:
+    """Every figure: its link if it is drawn, data and command."""
+    cells = []
+    for name, figure in FIGURES.items():
+        path = RESULTS / f"{name}.svg"
+        shown = link(f"`{name}`", path, document) if path.exists() else f"`{name}`"
+        cells.append([shown, figure.shows, f"`{figure.data}`", f"`python -m {figure.command}`"])
+    return table(["figure", "shows", "data", "measured by"], cells, text=4)
+
+
+def reports(results: Path, document: Path) -> str:
+    """Every table in results/*.md."""
+    cells = []
+    for name, (_, title, command) in REPORTS.items():
+        cells.append([link(f"`{name}`", RESULTS / f"{name}.md", document), title, f"`python -m {command}`"])
+    return table(["table", "shows", "measured by"], cells, text=3)
+
+
+TABLES: dict[str, Callable[[Path, Path], str]] = {
+    "core_cpu.headline": partial(headline, "core_cpu", CORE),
+    "comparison_cpu.headline": partial(headline, "comparison_cpu", COMPARISON),
+    "gpu_table.headline": gpu_headline,
+    "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
+    "multi_gpu.headline": multi_gpu_headline,
+    "projection": projection,
+    "projection.needs": needs,
+    "cost.errors": cost_errors,
+    "machines": machines,
+    "figures": figures,
+    "reports": reports,
+}
+
+
+def filled(text: str, results: Path, document: Path) -> dict[str, tuple[str, str]]:
+    """For each block of a document, by name, its text and the text it should have."""
+    found = {}
+    for match in BLOCK.finditer(text):
+        if match[2] not in TABLES:
+            raise UnknownTableError(f"{document}: no table {match[2]!r}; there are {', '.join(TABLES)}")
+        found[match[2]] = match[0], f"{match[1]}{TABLES[match[2]](results, document)}\n{match[3]}"
+    return found

@@ -1,0 +1,49 @@
+"""Numbers and tables as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with some significant digits, without an exponent; empty for None."""
+    if value is None:
+        return ""
+    if abs(value) >= 10**digits:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
+    if float(f"{value:.{digits}g}") == 0:
+        return "0"
+    return f"{value:#.{digits}g}".rstrip(".") if abs(value) >= 1e-4 else f"{value:.{digits}g}"
+
+
+def ratio(value: float | None) -> str:
+    """How many times faster: two decimals below 10, one below 20."""
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 20 else f"{value:.0f}"
+
+
+def together(values: Iterable[float | None], show: Any = number, unit: str = "") -> str:
+    """Values of one cell, separated by slashes; empty if one is missing."""
+    texts = [show(value) for value in values]
+    return f"{' / '.join(texts)}{' ' * bool(unit)}{unit}" if all(texts) else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> str:
+    """A Markdown table whose first `text` columns are text and whose other columns are numbers."""
+    align = ["---"] * text + ["--:"] * (len(head) - text)
+    return "\n".join([f"| {' | '.join(head)} |", f"|{'|'.join(align)}|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def facts(machine: Mapping[str, Any]) -> str:
+    """The machine as a Markdown list."""
+    flat = {**machine}
+    if "versions" in flat:
+        flat["versions"] = ", ".join(f"{name} {version}" for name, version in flat["versions"].items())
+    return "\n".join(f"- {name}: {value}" for name, value in flat.items())
+
+
+def short_commit(commit: str) -> str:
+    """The first digits; a plus says that files differed from the commit."""
+    return commit[:12] + "+" * commit[12:].endswith("+")

@@ -1,0 +1,1 @@
+"""Measurements on one GPU and on several."""

@@ -1,0 +1,192 @@
+"""Points of the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
+
+    python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--cub LIBRARY] [--output DIRECTORY]
+                                        [--commit COMMIT]
+
+Writes results/algorithms_gpu.json in about a minute. Times lie between CUDA events, medians of runs that the sorts take
+in turns, on a busy GPU: after idling, a sort of 0.46 ms took 0.58. Every result is verified. Needs CuPy, and nvcc to
+build CUB's library.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import cupy as cp
+import numpy as np
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.comparing import ALGORITHMS as COMPARISONS
+from dask_gpusort.kernels.launch import launch as launching
+from dask_gpusort.kernels.sorting import ALGORITHMS, PAPER_SORTS
+
+from ..baselines.cub import LIBRARY, Cub
+from ..harness import device
+from ..harness.command import parse, parser_of
+from ..harness.device import copy_bandwidth, describe_device, keep_busy, make_keys, random_keys, timed
+from ..harness.records import Point, Record
+
+FILE = "algorithms_gpu.json"
+SIZES_LOG2 = range(10, 30, 2)
+ENTROPY_LOG2 = 28
+PHASES_LOG2 = 28
+#: Keys of the blog post's run: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
+BLOG_KEYS = 1_000_000_000
+
+Sort = Callable[[Any, Any], Any]
+
+
+def sort_with(algorithm: str) -> Sort:
+    """One of our algorithms as a function of the keys and the output."""
+    if algorithm in COMPARISONS:
+        return lambda keys, out: kernels.sort_by_comparison(keys, out=out, algorithm=algorithm)
+    return lambda keys, out: kernels.sort_keys(keys, out=out, algorithm=algorithm)
+
+
+def by_cupy(keys: Any, out: Any) -> None:
+    """CuPy's sort, which allocates its result."""
+    cp.sort(keys)
+
+
+#: "auto" is the default; for 32- and 64-bit keys it is "msd".
+SORTS: dict[str, Sort] = {
+    **{name: sort_with(name) for name in (*ALGORITHMS, *PAPER_SORTS, *COMPARISONS) if name != "msd"},
+    "cupy.sort": by_cupy,
+}
+
+
+def checked(what: str, keys: Any, out: Any) -> None:
+    """Raise unless `out` ascends and holds the keys, by their sum and sum of squares. Uses none of our kernels."""
+    wide = [array.astype(np.uint64) for array in (keys, out)]
+    sums = [(int(array.sum()), int((array * array).sum())) for array in wide]
+    if sums[0] != sums[1] or not bool((out[1:] >= out[:-1]).all()):
+        raise AssertionError(f"{what}: the result is not the sorted keys")
+
+
+def measure(figure: str, x: float, keys: Any, series: Iterable[str]) -> list[Point]:
+    """Check the results of some sorts, then time the sorts in turns."""
+    out = cp.empty_like(keys)
+    for name in series:
+        out.view(np.uint8).fill(0x5A)
+        SORTS[name](keys, out)
+        checked(f"{name}, {x:g}", keys, cp.sort(keys) if SORTS[name] is by_cupy else out)
+    samples = timed({name: partial(SORTS[name], keys, out) for name in series})
+    return [Point(figure, name, x, samples[name]) for name in series]
+
+
+def measure_cub(figure: str, x: float, keys: Any, cub: Cub) -> Point:
+    """CUB's radix sort, by its own events."""
+    return Point(figure, "CUB", x, [cub.keys(keys) / 1e3])
+
+
+def algorithm_points(cub: Cub) -> Iterator[Point]:
+    """Keys a second against n, for every algorithm."""
+    slow: set[str] = set()
+    for log2 in SIZES_LOG2:
+        keys = random_keys(np.uint32, 1 << log2)
+        points = measure("algorithms", keys.size, keys, [series for series in SORTS if series not in slow])
+        yield from points
+        # Four times the keys take at least four times as long.
+        slow |= {point.series for point in points if 4 * point.median > device.MOST_SECONDS}
+        yield measure_cub("algorithms", keys.size, keys, cub)
+        cp.get_default_memory_pool().free_all_blocks()
+
+
+def entropy_points(cub: Cub) -> Iterator[Point]:
+    """Time against the number of random words that are and-ed together."""
+    for dtype in ("uint32", "uint64"):
+        for words in (1, 2, 3, 4, 6, 8, 12):
+            n = 1 << ENTROPY_LOG2
+            keys = random_keys(dtype, n) if words == 1 else make_keys(f"and of {words}", dtype, n)
+            yield from measure(f"entropy {dtype}", words, keys, ("auto", "lsd"))
+            yield measure_cub(f"entropy {dtype}", words, keys, cub)
+            del keys
+            cp.get_default_memory_pool().free_all_blocks()
+
+
+@contextmanager
+def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
+    """Events around every launch: name of the kernel, before, after."""
+    found: list[tuple[str, Any, Any]] = []
+    plain = launching.kernel
+
+    def kernel(source: str, name: str, *options: Any) -> Any:
+        function = plain(source, name, *options)
+
+        def launch(*args: Any, **options: Any) -> None:
+            begin, end = cp.cuda.Event(), cp.cuda.Event()
+            begin.record()
+            function(*args, **options)
+            end.record()
+            found.append((name.partition("<")[0], begin, end))
+
+        return launch
+
+    with patch.object(launching, "kernel", kernel):
+        yield found
+    cp.cuda.Device().synchronize()
+
+
+def phase_points(_: Cub) -> Iterator[Point]:
+    """Time of each kernel of an algorithm, all its launches together."""
+    keys = random_keys(np.uint32, 1 << PHASES_LOG2)
+    out = cp.empty_like(keys)
+    for algorithm in ("auto", "merge", *PAPER_SORTS):
+        keep_busy(partial(SORTS[algorithm], keys, out))
+        samples: dict[str, list[float]] = {}
+        for _run in range(device.TURNS):
+            with timed_kernels() as launches:
+                SORTS[algorithm](keys, out)
+            seconds: dict[str, float] = {}
+            for name, begin, end in launches:
+                seconds[name] = seconds.get(name, 0.0) + cp.cuda.get_elapsed_time(begin, end) / 1e3
+            for name, taken in seconds.items():
+                samples.setdefault(name, []).append(taken)
+        checked(algorithm, keys, out)
+        yield from (Point(f"phases {algorithm}", name, keys.size, taken) for name, taken in samples.items())
+
+
+def network_points(cub: Cub) -> Iterator[Point]:
+    """The blog post's run: 10^9 keys by a network, by CUB, by us, and on one thread of the host."""
+    keys = random_keys(np.uint32, BLOG_KEYS)
+    yield from measure("network", BLOG_KEYS, keys, ("odd_even_merge", "auto"))
+    yield measure_cub("network", BLOG_KEYS, keys, cub)
+    on_host = cp.asnumpy(keys)
+    start = time.perf_counter()
+    on_host.sort()
+    yield Point("network", "numpy.sort, one thread of the host", BLOG_KEYS, [time.perf_counter() - start])
+
+
+SECTIONS: dict[str, Callable[[Cub], Iterator[Point]]] = {
+    "algorithms": algorithm_points,
+    "entropy": entropy_points,
+    "phases": phase_points,
+    "network": network_points,
+}
+
+
+def main() -> None:
+    """Measure; a wrong result raises, and what was measured before it is kept."""
+    parser = parser_of("benchmarks.gpu.algorithms", __doc__, list(SECTIONS), quick=False)
+    parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
+    options = parse(parser, list(SECTIONS))
+    machine = describe_device(copy_bandwidth(), options.commit)
+    record = Record(machine, {"repeats": device.TURNS, "sections": options.sections})
+    cub = Cub(options.cub)
+    try:
+        for section in options.sections:
+            for point in SECTIONS[section](cub):
+                record.points.append(point)
+                print(point, flush=True)
+    finally:
+        record.write(options.output / FILE)
+
+
+if __name__ == "__main__":
+    main()

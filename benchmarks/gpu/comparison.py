@@ -1,0 +1,150 @@
+"""Comparison sorts, wide keys and merging on one GPU, against CUB, CuPy and our radix sorts.
+
+    python -m benchmarks.gpu.comparison [sort wide merge shapes] [--keys-log2 28] [--cub LIBRARY] [--output DIRECTORY]
+                                        [--commit COMMIT]
+
+Writes results/gpu_comparison.json, measured as `gpu.table` measures. The section "shapes", of other tiles, runs only if
+it is chosen: it compiles for a minute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.policy import merge_tuning
+
+from ..harness.device import Table, is_lexsorted, is_stable_order, median_ms, random_keys, run_table
+
+WIDE_LOG2 = 24
+RUN_COUNTS = (2, 4, 8, 16, 32)
+SHAPES = {  # tiles to compare with those in use, by bytes of a key
+    4: [(512, 17, 2), (256, 17, 5), (256, 23, 4), (512, 15, 3), (512, 19, 3), (1024, 17, 1), (1024, 15, 1)],
+    8: [(512, 11, 2), (256, 11, 5), (256, 15, 4), (512, 9, 3), (512, 13, 3), (1024, 11, 1), (512, 15, 2)],
+}
+
+
+def levels(n: int, width: int) -> int:
+    """Levels of merging from runs of `width` keys."""
+    return max(0, math.ceil(math.log2(-(-n // width))))
+
+
+def is_sorted_form(keys: Any, out: Any) -> bool:
+    """Whether `out` is `keys` sorted."""
+    return bool((out == kernels.sort_keys(keys)).all())
+
+
+def sort_rows(table: Table, n: int) -> None:
+    """Merge sort against CUB's: each strategy, with an expression, and with positions."""
+    for dtype in ("uint32", "uint64"):
+        keys = random_keys(dtype, n)
+        out = cp.empty_like(keys)
+        theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
+        shape = merge_tuning.merge_shape(keys.itemsize, 0)
+        doublings = levels(n, shape.keys)
+        for what, options in (
+            ("four at a time", {"split": "four_way"}),
+            ("merge path", {"split": "path"}),
+            ("samples", {"split": "samples"}),
+            ("network tiles", {"tiles": "network"}),
+            ("less='a < b'", {"less": "a < b"}),
+            ("less, descending", {"less": "a < b", "descending": True}),
+        ):
+            out.fill(0x5A)
+            ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
+            good = is_sorted_form(keys, out[::-1] if "descending" in options else out)
+            crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
+            wanted = 1.0 if what == "four at a time" or "less" in options else None
+            baselines = {"CUB merge": theirs}
+            table.add(f"merge sort {dtype}, {what}", n, ours, good, baselines, wanted, 2 * keys.nbytes * crossings)
+        positions = cp.empty(n, np.int64)
+        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
+        table.add(f"merge argsort {dtype}", n, ours, is_stable_order(keys, positions), {})
+
+
+def shape_rows(table: Table, n: int) -> None:
+    """Merge sort with other tiles."""
+    for dtype in ("uint32", "uint64"):
+        keys = random_keys(dtype, n)
+        out, size = cp.empty_like(keys), keys.itemsize
+        before = merge_tuning.MERGE[size]
+        for numbers in SHAPES[size]:
+            shape = merge_tuning.MERGE[size] = merge_tuning.MergeTile(*numbers)
+            try:
+                ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out), 3)  # noqa: B023
+                traffic = 2 * keys.nbytes * (1 + -(-levels(n, shape.keys) // 2))
+                good = is_sorted_form(keys, out)
+                table.add(f"merge sort {dtype}, tile {numbers}", n, ours, good, {}, traffic=traffic)
+            finally:
+                merge_tuning.MERGE[size] = before
+
+
+def wide_rows(table: Table, _: int) -> None:
+    """complex128 against cupy.sort, lexsort against cupy.lexsort."""
+    n = 1 << WIDE_LOG2
+    rng = cp.random.default_rng(5)
+    for what, keys in (
+        ("normal parts", rng.standard_normal(n) + 1j * rng.standard_normal(n)),
+        ("equal real parts", 1 + 1j * rng.standard_normal(n)),
+        ("16 distinct real parts", rng.integers(0, 16, n) + 1j * rng.standard_normal(n)),
+        ("4096 distinct keys", rng.integers(0, 64, n) + 1j * rng.integers(0, 64, n)),
+    ):
+        out = cp.empty_like(keys)
+        ours = median_ms(lambda: kernels.sort_wide(keys, out=out))  # noqa: B023
+        theirs = median_ms(lambda: cp.sort(keys), 3)  # noqa: B023
+        good = bool((out == cp.sort(keys)).all())
+        table.add(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
+    words = [random_keys(np.uint32, n, seed) for seed in (1, 2)]
+    numbers = [rng.standard_normal(n) for _ in range(3)]
+    for what, columns, wanted in (
+        ("two uint32", words, 12.0),
+        ("two uint32 of 16 distinct", [word % 16 for word in words], 12.0),
+        ("three float64", numbers, 5.0),
+        ("three float64, the last of 100 distinct", [*numbers[:2], cp.floor(numbers[2] * 10)], 5.0),
+        ("three float64 of 100 distinct", [cp.floor(number * 10) for number in numbers], 5.0),
+    ):
+        out = cp.empty(n, np.int64)
+        ours = median_ms(lambda: kernels.lexsort(columns, out=out))  # noqa: B023
+        stacked = cp.stack(columns)
+        theirs = median_ms(lambda: cp.lexsort(stacked), 3)  # noqa: B023
+        traffic = 2 * sum(column.nbytes for column in columns) + out.nbytes
+        table.add(f"lexsort {what}", n, ours, is_lexsorted(columns, out), {"cupy.lexsort": theirs}, wanted, traffic)
+
+
+def merge_rows(table: Table, n: int) -> None:
+    """Merging sorted runs against sorting again."""
+    for dtype, companions in (("uint64", 0), ("uint32", 0), ("uint64", 1), ("uint32", 1)):
+        keys = random_keys(dtype, n)
+        values = [cp.arange(n, dtype=np.uint32)][:companions]
+        for count in RUN_COUNTS:
+            bounds = [n * i // count for i in range(count + 1)]
+            runs = [kernels.sort_keys(keys[a:b]) for a, b in itertools.pairwise(bounds)]
+            parts = [[value[a:b] for a, b in itertools.pairwise(bounds)] for value in values]
+            got, moved = kernels.merge_runs(runs, parts)
+            good = is_sorted_form(keys, got)
+            if moved:
+                good = is_stable_order(cp.concatenate(runs), moved[0].astype(np.int64))
+            ours = median_ms(lambda: kernels.merge_runs(runs, parts), 3)  # noqa: B023
+            theirs = median_ms(lambda: sort_again(runs, parts), 3)  # noqa: B023
+            traffic = 2 * (keys.nbytes + 4 * n * companions) * levels(count, 1)
+            what = f"merge {count} runs {dtype}" + ", a companion" * companions
+            table.add(what, n, ours, good, {"sort again": theirs}, traffic=traffic)
+
+
+def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
+    """One sort of the concatenated runs."""
+    joined = cp.concatenate(runs)
+    if not companions:
+        return kernels.sort_keys(joined, out=joined)
+    return kernels.sort_pairs(joined, cp.concatenate(companions[0]))
+
+
+SECTIONS = {"sort": sort_rows, "wide": wide_rows, "merge": merge_rows, "shapes": shape_rows}
+
+if __name__ == "__main__":
+    run_table("benchmarks.gpu.comparison", __doc__, "gpu_comparison", SECTIONS, [*SECTIONS][:3])

@@ -1,0 +1,157 @@
+"""Measuring a work: seconds, memory and phases, and the progress of a long run."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections import defaultdict
+from typing import Any
+
+import distributed
+
+from ...harness.records import Row
+from .data import Data
+from .works import Work
+
+#: Seconds for the workers to drop a result before the next run.
+RELEASE = 0.1
+#: Seconds between two reports of the progress of a run.
+REPORT = 5.0
+BASELINE = "PyTorch + NCCL"
+PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "sort", "argsort")
+
+
+def begin_counting() -> None:
+    """On a worker: start to count allocations from RMM."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        memory.enable_statistics()
+        memory.push_statistics()
+
+
+def counted_peak() -> int:
+    """On a worker: most bytes allocated at a time since counting began, without those before; 0 without RMM."""
+    with contextlib.suppress(ImportError):
+        from rmm import statistics as memory
+
+        counted = memory.pop_statistics()
+        return 0 if counted is None else int(counted.peak_bytes)
+    return 0
+
+
+def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
+    """One sort: the result, held by the workers, and its seconds."""
+    start = time.perf_counter()
+    found = tuple(data.client.persist(list(data.sort())))
+    wait_and_report(data.client, found, data.work.patience)
+    seconds = time.perf_counter() - start
+    for future in distributed.futures_of(found):
+        if future.status == "error":
+            future.result()
+    return found, seconds
+
+
+def wait_and_report(client: Any, found: tuple[Any, ...], patience: float) -> None:
+    """Wait for a result, and report the progress of a long run."""
+    start = time.perf_counter()
+    while True:
+        left = patience - (time.perf_counter() - start)
+        try:
+            distributed.wait(found, timeout=min(REPORT, left))
+            return
+        except TimeoutError:
+            print(f"    after {time.perf_counter() - start:.0f} s: {progress(client)}", flush=True)
+            if left <= REPORT:
+                raise
+
+
+def progress(client: Any) -> str:
+    """Progress of a run: states of the tasks of each phase, and memory of the worker processes.
+
+    Tasks whose results are no longer needed are not counted. The memory of a process includes what its GPU spilled.
+    """
+    counts = client.run_on_scheduler(count_states)
+    states = [f"{name} {' '.join(f'{n} {state}' for state, n in counts[name].items())}" for name in counts]
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    held = " and ".join(f"{worker['metrics']['memory'] / 1e9:.0f}" for worker in workers)
+    paused = sum(worker["status"] == "paused" for worker in workers)
+    return f"{', '.join(states)}; processes of {held} GB, {paused} paused"
+
+
+def count_states(dask_scheduler: Any = None) -> dict[str, dict[str, int]]:
+    """On the scheduler: tasks of each phase by their state."""
+    counts: dict[str, dict[str, int]] = {}
+    for key, task in dask_scheduler.tasks.items():
+        of_phase = counts.setdefault(phase_of(key) or "other", {})
+        of_phase[task.state] = of_phase.get(task.state, 0) + 1
+    return counts
+
+
+def phase_of(key: Any) -> str | None:
+    """Phase of a task, by its key."""
+    prefix = key[0] if isinstance(key, tuple) else str(key)
+    return next((phase for phase in PHASES if prefix.startswith(phase)), None)
+
+
+def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
+    """Tasks of each phase of a task stream, seconds of its busiest worker, and when it ran."""
+    tasks: dict[str, int] = defaultdict(int)
+    busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for task in stream:
+        name = phase_of(task["key"])
+        if name is None:
+            continue
+        tasks[name] += 1
+        for part in task["startstops"]:
+            busy[name, part["action"]][task["worker"]].append((part["start"], part["stop"]))
+    moments = [moment for workers in busy.values() for spans in workers.values() for span in spans for moment in span]
+    found: dict[str, dict[str, float]] = {}
+    for name in (phase for phase in PHASES if phase in tasks):
+        compute, transfer = (
+            max(map(covered, busy[name, action].values()), default=0.0) for action in ("compute", "transfer")
+        )
+        mine = [span for action in ("compute", "transfer") for spans in busy[name, action].values() for span in spans]
+        start, stop = min(span[0] for span in mine), max(span[1] for span in mine)
+        found[name] = {"tasks": tasks[name], "compute": compute, "transfer": transfer}
+        found[name] |= {"from": start - min(moments), "to": stop - min(moments)}
+    spent = sum(phase["compute"] + phase["transfer"] for phase in found.values())
+    scheduler = {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0, "from": 0.0, "to": seconds}
+    return {**found, "scheduler": scheduler}
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Seconds covered by some spans together."""
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        total += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return total
+
+
+def measure(client: Any, name: str, work: Work, log2: float, library: str, commit: str) -> Row:
+    """One row of the table."""
+    workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    data = Data(client, work, log2, library)
+    seconds, phases, verified, peak = [], {}, False, 0
+    warm_ups = 2 if work.repeats > 1 else 0
+    for number in range(work.repeats + warm_ups):
+        client.run(begin_counting)
+        found, took = run_once(data)
+        if number >= warm_ups:
+            seconds.append(took)
+        peak = max(client.run(counted_peak).values())
+        if number == 0:
+            verified = data.check(found)
+        del found
+        time.sleep(RELEASE)
+    if work.repeats > 1:
+        with distributed.get_task_stream(client=client) as stream:
+            found, took = run_once(data)
+        phases = phases_of(stream.data, took)
+        del found
+    details = {"gpus": workers, "data_bytes": data.row_bytes * data.total, "peak_bytes": peak, "phases": phases}
+    row = Row(name, statistics.median(seconds), "s", keys=data.total, verified=verified, samples={"ours": seconds})
+    row.details = {**details, "error": "", "commit": commit}
+    return row

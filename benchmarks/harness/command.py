@@ -1,0 +1,86 @@
+"""The command line that the benchmarks share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .jobs import Effort
+from .machine import RESULTS, ROOT, commit_of, describe_machine
+from .records import Record, Row
+
+
+def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *, quick: bool = True) -> Any:
+    """Parser with the options that all benchmarks take.
+
+    Parameters
+    ----------
+    module : str
+        What ``python -m`` runs.
+    document : str
+        Docstring of the module, shown by ``--help``.
+    sections : sequence of str
+        Sections that can be chosen; none chosen means all.
+    quick : bool
+        Whether there are the options ``--quick`` and ``--repeat``.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if sections:
+        parser.add_argument("sections", nargs="*", metavar="section", help=f"of {', '.join(sections)} (default: all)")
+    if quick:
+        parser.add_argument("--repeat", type=int, default=3, help="measurements of each job (default: %(default)s)")
+        parser.add_argument("--quick", action="store_true", help="small sizes, once: only to see that everything works")
+    parser.add_argument("--output", type=Path, help="directory of the results (default: benchmarks/results)")
+    parser.add_argument("--commit", default=commit_of(ROOT), help="the commit measured, where there is no git")
+    return parser
+
+
+def parse(parser: Any, sections: Sequence[str] = ()) -> Any:
+    """Options of the command line; adds `effort` and, for a quick run without ``--output``, leaves `output` None."""
+    options = parser.parse_args()
+    if sections:
+        unknown = set(options.sections) - set(sections)
+        if unknown:
+            parser.error(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(sections)}")
+        options.sections = [name for name in sections if name in (options.sections or sections)]
+    quick = getattr(options, "quick", False)
+    if not quick:
+        options.output = options.output or RESULTS
+    options.effort = Effort(quick, 1 if quick else getattr(options, "repeat", 1))
+    return options
+
+
+def run_rows(
+    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Effort], Iterator[Row]]]
+) -> None:
+    """Command that measures the sections of a table on a CPU; a wrong result raises.
+
+    Parameters
+    ----------
+    module, document : str
+        As in `parser_of`.
+    name : str
+        File of the results. Only a run of all sections replaces the stored ones.
+    sections : mapping of str to callable
+        Each yields its rows.
+    """
+    options = parse(parser_of(module, document, list(sections)), list(sections))
+    effort = options.effort
+    settings = {"quick": effort.quick, "repeat": effort.repeat, "sections": options.sections}
+    record = Record(describe_machine(commit=options.commit), settings)
+    for section in options.sections:
+        for row in sections[section](effort):
+            # Small sizes say nothing about a goal.
+            record.rows.append(replace(row, reached=None) if effort.quick else row)
+            print(record.rows[-1], flush=True)
+    whole = len(options.sections) == len(sections)
+    if options.output and (whole or options.output != RESULTS):
+        record.write(options.output / f"{name}.json")
+        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents")
+    sys.stdout.flush()

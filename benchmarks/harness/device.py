@@ -1,0 +1,227 @@
+"""Measuring on one GPU: CUDA events, keys, verification, and the command line of the tables. Needs CuPy, no Dask."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from dask_gpusort import kernels
+
+from ..baselines.cub import LIBRARY, Cub
+from .command import parser_of
+from .machine import RESULTS
+from .records import Record, Row
+
+#: Runs of which a table shows the median.
+REPEATS = 7
+#: Runs of which a figure shows the median.
+TURNS = 5
+#: Seconds that a sort runs before the first timed run.
+WARM_SECONDS = 0.05
+#: A series ends where one run takes longer: some algorithms do work of n log^2 n, or of n^2.
+MOST_SECONDS = 0.25
+
+
+def seconds_of(run: Callable[[], Any]) -> float:
+    """Seconds of a run between CUDA events."""
+    begin, end = cp.cuda.Event(), cp.cuda.Event()
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(begin, end)) / 1e3
+
+
+def median_ms(run: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """Median milliseconds of a run, after one warm-up."""
+    run()
+    return float(np.median([1e3 * seconds_of(run) for _ in range(repeats)]))
+
+
+def keep_busy(run: Callable[[], Any]) -> None:
+    """Run until the GPU has reached its clock rate."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_SECONDS:
+        run()
+        cp.cuda.Device().synchronize()
+
+
+def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Seconds of runs in turns, on a busy GPU; a slow run is not repeated."""
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    for run in list(runs.values())[:1]:
+        keep_busy(run)
+    for _ in range(TURNS):
+        for name, run in runs.items():
+            if sum(samples[name]) < MOST_SECONDS:
+                samples[name].append(seconds_of(run))
+    return samples
+
+
+def copy_bandwidth() -> float:
+    """Bytes a second of a device-to-device copy, reads and writes counted."""
+    source = cp.ones(1 << 30, np.uint32)
+    target = cp.empty_like(source)
+    milliseconds = median_ms(lambda: cp.copyto(target, source))
+    return 2 * source.nbytes / milliseconds * 1e3
+
+
+def describe_device(copy: float, commit: str) -> dict[str, str]:
+    """The GPU, its copy bandwidth, versions and commit."""
+    properties = cp.cuda.runtime.getDeviceProperties(0)
+    versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
+    return {
+        "device": properties["name"].decode(),
+        "copy bandwidth": f"{copy / 1e12:.2f} TB/s",
+        "CUDA driver / runtime": f"{versions['driver']} / {versions['runtime']}",
+        "CuPy": cp.__version__,
+        "NumPy": np.__version__,
+        "Python": platform.python_version(),
+        "commit": commit,
+    }
+
+
+def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
+    """Keys of uniform random bits; floats include NaN and infinities."""
+    words = cp.random.default_rng(seed).integers(0, 1 << 32, -(-n * np.dtype(dtype).itemsize // 4), dtype=cp.uint32)
+    return words.view(dtype)[:n]
+
+
+def make_keys(name: str, dtype: Any, n: int) -> Any:
+    """Keys of the named distribution."""
+    rng = cp.random.default_rng(3)
+    dtype = np.dtype(dtype)
+    if name.startswith("and of"):  # random keys and-ed together
+        keys = random_keys(dtype, n)
+        for term in range(1, int(name.split()[-1])):
+            keys &= random_keys(dtype, n, seed=term + 10)
+        return keys
+    makers: dict[str, Callable[[], Any]] = {
+        "random": lambda: random_keys(dtype, n),
+        "sorted": lambda: cp.sort(random_keys(dtype, n)),
+        "reversed": lambda: cp.ascontiguousarray(cp.sort(random_keys(dtype, n))[::-1]),
+        "all equal": lambda: cp.full(n, 12345678, dtype),
+        "16 distinct": lambda: random_keys(dtype, 16)[rng.integers(0, 16, n)],
+        # P(k >= x) ~ x^-0.2
+        "Zipf": lambda: cp.minimum(cp.exp(rng.exponential(5.0, n)), 2.0**30).astype(dtype),
+        "uniform [0, 1)": lambda: rng.random(n, dtype=dtype),
+        "normal": lambda: rng.standard_normal(n, dtype=dtype),
+        "nearly equal": lambda: 1 + dtype.type(1e-9 if dtype.itemsize == 8 else 1e-3) * rng.random(n, dtype=dtype),
+        "below 2^24": lambda: rng.integers(0, 1 << 24, n, dtype=cp.uint32).astype(dtype),
+    }
+    return makers[name]()
+
+
+def is_permuted_and_sorted(keys: Any, out: Any) -> bool:
+    """Whether codes ascend, and their sum and sum of squares are those of the input."""
+    before, after = kernels.encode(keys), kernels.encode(out)
+    same = all(
+        int(power(before).sum(dtype=cp.uint64)) == int(power(after).sum(dtype=cp.uint64))
+        for power in (lambda c: c, lambda c: c.astype(cp.uint64) * c)
+    )
+    return same and bool((after[1:] >= after[:-1]).all())
+
+
+def is_lexsorted(keys: Sequence[Any], positions: Any) -> bool:
+    """Whether positions are a permutation that sorts by the keys (the last is the most significant), stably."""
+    seen = cp.zeros(positions.size, np.bool_)
+    seen[positions] = True
+    less = cp.zeros(positions.size - 1, np.bool_)
+    equal = cp.ones(positions.size - 1, np.bool_)
+    for key in keys[::-1]:
+        taken = key[positions]
+        less |= equal & (taken[:-1] < taken[1:])
+        equal &= taken[:-1] == taken[1:]
+    return bool(seen.all()) and bool((less | (equal & (positions[:-1] < positions[1:]))).all())
+
+
+def is_stable_order(keys: Any, positions: Any) -> bool:
+    """Whether positions are a permutation that sorts the keys, and ascend where keys are equal."""
+    return is_lexsorted([kernels.encode(keys)], positions)
+
+
+class Table:
+    """Collects rows and prints them as they come. `copy` is the copy bandwidth in bytes a second."""
+
+    def __init__(self, cub: Cub):
+        self.cub, self.copy, self.rows = cub, copy_bandwidth(), list[Row]()
+
+    def add(
+        self,
+        work: str,
+        keys: int,
+        ours: float,
+        verified: bool,
+        baselines: Mapping[str, float | None],
+        wanted: float | None = None,
+        traffic: int = 0,
+    ) -> None:
+        """Add a row.
+
+        Parameters
+        ----------
+        work : str
+        keys : int
+        ours : float
+            Milliseconds.
+        verified : bool
+        baselines : mapping of str to float
+            Milliseconds; the ratio is to the first one. None: not measured.
+        wanted : float, optional
+            Least ratio.
+        traffic : int
+            Bytes that a perfect run of the algorithm moves.
+        """
+        measured = {name: value for name, value in baselines.items() if value is not None}
+        row = Row(work, ours, "ms", "", keys, measured, traffic_bytes=traffic, verified=verified)
+        row.copy_share = traffic / (ours * 1e-3) / self.copy
+        if wanted is not None and row.ratio is not None:
+            row.wanted, row.reached = f"{wanted} x {next(iter(measured))}", row.ratio >= wanted
+        self.rows.append(row)
+        print(row, flush=True)
+        cp.get_default_memory_pool().free_all_blocks()
+
+
+def run_table(
+    module: str,
+    document: str | None,
+    name: str,
+    sections: Mapping[str, Callable[[Table, int], None]],
+    usual: Sequence[str],
+) -> None:
+    """Command of a table of one GPU. It fails if a result is wrong; what was measured before an error is kept.
+
+    Parameters
+    ----------
+    module, document : str
+        As in `command.parser_of`.
+    name : str
+        File of the results.
+    sections : mapping of str to callable
+        Each adds its rows to a table, for a number of keys.
+    usual : sequence of str
+        Sections that are measured unless some are chosen.
+    """
+    parser = parser_of(module, document, list(sections), quick=False)
+    parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
+    parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
+    options = parser.parse_args()
+    for section in options.sections:
+        if section not in sections:
+            parser.error(f"no section {section}: choose from {', '.join(sections)}")
+    table = Table(Cub(options.cub))
+    try:
+        for section in options.sections or usual:
+            sections[section](table, 1 << options.keys_log2)
+    finally:
+        machine = describe_device(table.copy, options.commit)
+        Record(machine, {"repeats": REPEATS}, rows=table.rows).write((options.output or RESULTS) / f"{name}.json")
+    wrong = [row.work for row in table.rows if not row.verified]
+    if wrong:
+        raise SystemExit(f"wrong results: {wrong}")

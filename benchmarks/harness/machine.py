@@ -1,0 +1,119 @@
+"""The machine that is measured: what it is, which commit it runs, and how busy other programs keep it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
+#: What distinguishes machines in stored results.
+IDENTITY = ("cpu", "cores", "memory_bytes", "device", "GPUs")
+
+
+class DifferentMachinesError(ValueError):
+    """Measurements of different machines have no meaningful ratio."""
+
+
+def check_one_machine(*machines: Mapping[str, Any]) -> None:
+    """Raise `DifferentMachinesError` unless all measurements come from one machine; the message says what differs."""
+    first, *rest = machines
+    if not any(map(first.get, IDENTITY)):
+        raise DifferentMachinesError("no ratio: the stored measurement does not name its machine")
+    for other in rest:
+        differ = [name for name in IDENTITY if first.get(name) != other.get(name)]
+        if differ:
+            names = "; ".join(f"{name}: {first.get(name)} and {other.get(name)}" for name in differ)
+            raise DifferentMachinesError(f"no ratio of two machines ({names}): measure both on one, in one run")
+
+
+def commit_of(directory: Path) -> str:
+    """The commit checked out in a directory, with a plus if files differ from it; "unknown" without git."""
+
+    def git(*command: str) -> str:
+        done = subprocess.run(["git", *command], cwd=directory, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    if shutil.which("git") is None:
+        return "unknown"
+    head = git("rev-parse", "HEAD")
+    # New results do not change what is measured.
+    changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)benchmarks/results")
+    return f"{head or 'unknown'}{'+' if changed else ''}"
+
+
+def version_of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+def cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+@functools.cache
+def devices() -> tuple[str, ...]:
+    """Names of the GPUs; none without CuPy or a driver."""
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        return tuple(runtime.getDeviceProperties(i)["name"].decode() for i in range(runtime.getDeviceCount()))
+    except Exception:  # CuPy reports a missing driver or library in many ways
+        return ()
+
+
+def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any]:
+    """Processor, memory, load, versions and commit; also the GPUs, if there are any."""
+    import psutil
+
+    found = {
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_before": os.getloadavg()[0],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: version_of(name) for name in (*PACKAGES, *packages)},
+        "commit": commit or commit_of(ROOT),
+    }
+    return found | ({"device": ", ".join(devices())} if devices() else {})
+
+
+class Watch:
+    """Measures how busy other programs keep the machine, from its creation on."""
+
+    def __init__(self) -> None:
+        self._before = _busy_seconds(), _own_seconds()
+
+    def others(self) -> float:
+        """Share of the processor time spent since then that other processes took."""
+        busy, own = _busy_seconds() - self._before[0], _own_seconds() - self._before[1]
+        return max(0.0, 1 - own / busy) if busy > 0 else 0.0
+
+
+def _busy_seconds() -> float:
+    """Processor time used on this machine by anyone."""
+    import psutil
+
+    times = psutil.cpu_times()
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
+
+
+def _own_seconds() -> float:
+    """Processor time of this process and of its finished children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

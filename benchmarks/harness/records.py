@@ -1,0 +1,175 @@
+"""Stored results: rows of tables and points of figures, with the machine and the settings they were measured with.
+
+::
+
+    {"machine": {"cpu": ..., "versions": ..., "commit": ...},
+     "settings": {...},
+     "rows": [{"work": ..., "ours": ..., "baselines": {...}, ...}],                    or
+     "points": [{"figure": ..., "series": ..., "x": ..., "samples": [...], ...}]}
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .machine import check_one_machine
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a line in a figure.
+
+    Attributes
+    ----------
+    figure, series : str
+    x : float
+        Usually the number of keys.
+    samples : list of float
+        All measurements.
+    unit : str
+    others : float or None
+        Share of the processor time that other processes took meanwhile, None if unknown.
+    """
+
+    figure: str
+    series: str
+    x: float
+    samples: list[float]
+    unit: str = "s"
+    others: float | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        return f"{self.figure:18} {self.series:36} {self.x:14,.5g} {self.median:12.5g} {self.unit}"
+
+
+@dataclass
+class Row:
+    """One row of a table.
+
+    Attributes
+    ----------
+    work : str
+        What is measured.
+    ours : float or None
+        Our median in `unit`, None if the run failed.
+    section : str
+    keys : int
+    baselines : dict of str to float
+        Medians of what ours is compared with, in `unit`. `ratio` refers to the first one.
+    ratio : float or None
+        First baseline over ours: above 1, ours is better.
+    wanted : str
+        The goal in words, empty if there is none.
+    reached : bool or None
+        Whether the goal was reached.
+    traffic_bytes : int
+        Bytes that a perfect run of the algorithm moves.
+    copy_share : float or None
+        Their rate as a share of the copy bandwidth of the device.
+    verified : bool
+        Whether the result was checked and right.
+    samples : dict of str to list of float
+        All measurements, in `unit`.
+    details : dict
+        What only one benchmark has.
+    """
+
+    work: str
+    ours: float | None
+    unit: str = "ms"
+    section: str = ""
+    keys: int = 0
+    baselines: dict[str, float] = field(default_factory=dict)
+    ratio: float | None = None
+    wanted: str = ""
+    reached: bool | None = None
+    traffic_bytes: int = 0
+    copy_share: float | None = None
+    verified: bool = True
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.ratio is None and self.baselines and self.ours:
+            self.ratio = next(iter(self.baselines.values())) / self.ours
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that say something."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in found.items() if name == "ours" or value not in (None, "", {}, [])}
+
+    def __str__(self) -> str:
+        ours = "failed" if self.ours is None else f"{self.ours:,.4g} {self.unit}"
+        baselines = "".join(f", {name} {value:,.4g}" for name, value in self.baselines.items())
+        ratio = f", ratio {self.ratio:.2f}" if self.ratio else ""
+        wanted = f" (wanted: {self.wanted})" if self.wanted else ""
+        copy = f", {100 * self.copy_share:.0f} % of copy" if self.copy_share else ""
+        return f"{self.work}: {ours}{baselines}{ratio}{wanted}{copy}{'' if self.verified else ' WRONG'}"
+
+
+@dataclass
+class Record:
+    """The results of one command."""
+
+    machine: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    def lines(self, figure: str) -> dict[str, list[Point]]:
+        """Points of a figure by series, in the order of x."""
+        found: dict[str, list[Point]] = {}
+        for point in self.points:
+            if point.figure == figure:
+                found.setdefault(point.series, []).append(point)
+        return {name: sorted(points, key=lambda point: point.x) for name, points in found.items()}
+
+    def row(self, start: str, baseline: str = "") -> Row:
+        """The row whose work starts with some words and that is compared with a baseline."""
+        for row in self.rows:
+            if row.work.startswith(start) and (not baseline or any(baseline in name for name in row.baselines)):
+                return row
+        raise KeyError(f"no row {start!r}")
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content: dict[str, Any] = {"machine": self.machine, "settings": self.settings}
+        for name in ("points", "rows"):
+            if getattr(self, name):
+                content[name] = [one.as_dict() for one in getattr(self, name)]
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def read(path: Path) -> Record:
+    """A stored record."""
+    content = json.loads(path.read_text())
+    points = [Point(**point) for point in content.get("points", [])]
+    rows = [Row(**row) for row in content.get("rows", [])]
+    return Record(content["machine"], content.get("settings", {}), points, rows)
+
+
+def times_faster(ours: tuple[Point, Mapping[str, Any]], theirs: tuple[Point, Mapping[str, Any]]) -> float:
+    """How many times faster one measurement is than another; both come with their machine.
+
+    Raises
+    ------
+    DifferentMachinesError
+    ValueError
+        If the sizes or units differ.
+    """
+    check_one_machine(ours[1], theirs[1])
+    if (ours[0].x, ours[0].unit) != (theirs[0].x, theirs[0].unit):
+        raise ValueError(f"no ratio of {ours[0].x:g} {ours[0].unit} and {theirs[0].x:g} {theirs[0].unit}")
+    return theirs[0].median / ours[0].median

@@ -1,0 +1,91 @@
+"""Checks that an array is another one sorted: order and checksums, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ..asv.data import make_chunk
+
+
+@dataclass(frozen=True)
+class Part:
+    """Summary of one chunk. The checksums are modulo 2**64."""
+
+    keys: int
+    first: int
+    last: int
+    in_order: bool
+    sum: int
+    squares: int
+
+
+def summarize(chunk: Any) -> Part:
+    """Summarize a chunk of int64, NumPy's or CuPy's, in few cheap passes, so that measurements hardly notice."""
+    if not len(chunk):
+        return Part(0, 0, 0, True, 0, 0)
+    words = chunk.view("u8")
+    in_order = not (chunk[1:] < chunk[:-1]).any()
+    return Part(len(chunk), int(chunk[0]), int(chunk[-1]), in_order, int(words.sum()), int(np.dot(words, words)))
+
+
+def summarize_block(chunk: np.ndarray) -> np.ndarray:
+    """Task: summarize a chunk."""
+    found = np.empty(1, object)
+    found[0] = summarize(chunk)
+    return found
+
+
+def parts_of(array: da.Array) -> da.Array:
+    """Summaries of an array's chunks, lazily: the array is consumed chunk by chunk."""
+    return array.map_blocks(summarize_block, dtype=object, chunks=((1,) * array.npartitions,), meta=np.empty(0, object))
+
+
+def checksums(parts: Iterable[Part]) -> tuple[int, int, int]:
+    """Keys, sum and sum of squares of all chunks."""
+    held = list(parts)
+    return (
+        sum(part.keys for part in held),
+        sum(part.sum for part in held) % 2**64,
+        sum(part.squares for part in held) % 2**64,
+    )
+
+
+def expected(distribution: str, n: int, chunks: int) -> tuple[int, int, int]:
+    """Checksums of the keys that `benchmarks.asv.data.dask_keys` makes."""
+    size = n // chunks
+    return checksums(summarize(make_chunk(number, size, size * chunks, distribution, "i8")) for number in range(chunks))
+
+
+def check_sorted(parts: Iterable[Any], distribution: str, n: int, chunks: int) -> list[int]:
+    """Raise unless the chunks are the sorted keys of `benchmarks.asv.data.dask_keys`; return their sizes."""
+    return check_parts(parts, expected(distribution, n, chunks))
+
+
+def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]:
+    """Raise unless the chunks are in order and have these checksums; return their sizes."""
+    held = list(parts)
+    full = [part for part in held if part.keys]
+    if not all(part.in_order for part in full):
+        raise AssertionError("a chunk of the result is not in order")
+    if any(after.first < before.last for before, after in pairwise(full)):
+        raise AssertionError("a chunk of the result begins below the end of the one before")
+    if checksums(full) != wanted:
+        raise AssertionError("the result does not hold the keys of the input")
+    return [part.keys for part in held]
+
+
+def check_indices(keys: Sequence[np.ndarray], indices: np.ndarray) -> None:
+    """Raise unless the indices are those of a stable sort by all keys, the most significant first. Sorts nothing."""
+    rising = np.diff(indices) > 0
+    for key in reversed(keys):
+        taken = key[indices]
+        rising = (taken[1:] > taken[:-1]) | ((taken[1:] == taken[:-1]) & rising)
+    each_once = len(indices) == len(keys[0]) and np.bincount(indices, minlength=len(indices)).max() == 1
+    if not (rising.all() and each_once):
+        raise AssertionError("the indices are not those of a stable sort")

@@ -1,0 +1,232 @@
+"""What `dask_gpusort.cost` predicts, against what was measured.
+
+    python -m benchmarks.model.cost [--quick] [--output DIRECTORY]
+
+Writes results/cost_cpu.json: rates, predictions and errors. The rates of this machine are measured one by one, none of
+them on a whole sort: chunks sorted and groups merged on two threads, one scan of rank summaries, graphs of empty tasks,
+an exchange of many small pieces and one of few large ones. The predictions for sorts in 4 to 10,000 chunks are compared
+with the stored section "chunks" of `cpu.scaling`, which has to come from the same machine.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any
+
+import dask.threaded
+import numpy as np
+from dask._task_spec import Task
+
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.cost import Rates, predict
+from dask_gpusort.graph import p2p_engine
+from dask_gpusort.graph.cut_runs import CutRun
+from dask_gpusort.graph.cuts import first_scan
+from dask_gpusort.graph.p2p_records import read_group
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
+from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
+
+from ..cpu.cluster import two_workers
+from ..cpu.scaling import FILE as MEASURED_FILE
+from ..cpu.scaling import MANY_CHUNKS_KEYS
+from ..harness.command import parse, parser_of
+from ..harness.machine import RESULTS, check_one_machine, describe_machine
+from ..harness.records import Point, Record, read
+
+FILE = "cost_cpu.json"
+ORDER = Order(np.dtype("i8"))
+THREADS = 2
+REPEATS = 5
+ON_THREADS = Workers(THREADS)
+#: Where the sorts ran, and with which exchange.
+PLACES: dict[str, Exchange] = {"threads": "gather", "two workers": "p2p"}
+
+
+def quickest(work: Callable[[], Any]) -> float:
+    """Least seconds of some runs: what the machine can do undisturbed."""
+    took = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - start)
+    return min(took)
+
+
+def on_threads(work: Callable[[int], Any]) -> None:
+    """The same work on all threads at once: they share the bandwidth of the memory, as in a sort."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, range(THREADS)))
+
+
+def random_keys(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-(1 << 63), (1 << 63) - 1, n)
+
+
+def sorted_run(n: int, seed: int) -> Run:
+    """Keys as the task of a chunk returns them."""
+    return numpy_ops.local_sort(random_keys(n, seed), (), ORDER, positions=False)
+
+
+def sort_rate(n: int) -> float:
+    """Keys a second that a thread sorts, in a chunk of n."""
+    chunks = [random_keys(n, seed) for seed in range(THREADS)]
+    return n / quickest(lambda: on_threads(lambda i: numpy_ops.local_sort(chunks[i], (), ORDER, positions=False)))
+
+
+def merge_seconds(runs: int, n: int) -> float:
+    """Seconds that a thread takes to merge runs of n keys each."""
+    pieces = [[sorted_run(n, seed * runs + number) for number in range(runs)] for seed in range(THREADS)]
+    # Copies: a merge may write to its runs.
+    return quickest(lambda: on_threads(lambda i: numpy_ops.merge([Run(run.keys.copy()) for run in pieces[i]], ORDER)))
+
+
+def scan_rate(n: int) -> float:
+    """Bytes a second of rank summaries that a scan takes in, from as many chunks as one task reads."""
+    chunks = FAN_IN
+    plan = plan_of(chunks, chunks * n, "gather")
+    summaries = [
+        numpy_ops.summarize_run(sorted_run(n, chunk), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
+        for chunk in range(chunks)
+    ]
+    received = sum(len(summary.keys) for summary in summaries) * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
+    return received / quickest(lambda: first_scan([summaries], plan))
+
+
+def nothing(*_: Any) -> None:
+    """Empty task."""
+
+
+def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> float:
+    """Seconds of a scheduler for each of many empty tasks, in two stages."""
+    token = f"{time.perf_counter_ns()}"
+    first = [Task((f"first-{token}", number), nothing) for number in range(tasks // 2)]
+    second = [Task((f"second-{token}", number), nothing, task.ref()) for number, task in enumerate(first)]
+    graph = {task.key: task for task in (*first, *second)}
+    start = time.perf_counter()
+    get(graph, [task.key for task in second])
+    return (time.perf_counter() - start) / len(graph)
+
+
+def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
+    """Task: give a chunk to the P2P engine."""
+    run = Run(np.full(bounds[-1], chunk, np.uint64))
+    return p2p_engine.send_run(shuffle_id, chunk, CutRun(run, 0, bounds, bounds))
+
+
+def count_received(shuffle_id: str, group: int, run_id: int, expected: int) -> int:
+    """Task: number of keys that the engine has for a group."""
+    with p2p_engine.receive_group(shuffle_id, group, run_id) as file:
+        return sum(len(run) for _, run in read_group(file, group, expected))
+
+
+def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float:
+    """Seconds of the engine for pieces of `piece` keys, one from each chunk to each group."""
+    name = f"cost-{time.perf_counter_ns()}"
+    shuffle_id = p2p_engine.ShuffleId(name)
+    bounds = np.arange(groups + 1) * piece
+    sends = [Task((f"send-{name}", chunk), send_pieces, shuffle_id, chunk, bounds) for chunk in range(chunks)]
+    barrier = p2p_engine.P2PBarrierTask(
+        p2p_engine.barrier_key(shuffle_id),
+        p2p_engine.p2p_barrier,
+        shuffle_id,
+        *(task.ref() for task in sends),
+        spec=p2p_engine.SortSpec(id=shuffle_id, disk=True, num_groups=groups),
+    )
+    expected = piece * chunks
+    takes = [
+        Task((f"take-{name}", group), count_received, shuffle_id, group, barrier.ref(), expected)
+        for group in range(groups)
+    ]
+    start = time.perf_counter()
+    found = client.get({task.key: task for task in (*sends, barrier, *takes)}, [task.key for task in takes])
+    took = time.perf_counter() - start
+    if found != [expected] * groups:
+        raise AssertionError("the exchange lost keys")
+    return took
+
+
+def plan_of(chunks: int, keys: int, exchange: Exchange, workers: Workers = ON_THREADS) -> Plan:
+    """The plan of a sort of int64 in equal chunks."""
+    sizes = (keys // chunks,) * chunks
+    return make_plan(ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers, groups=None)
+
+
+def measure_rates(quick: bool) -> dict[str, Rates]:
+    """The rates of this machine, for its threads and for two workers."""
+    log2 = 12 if quick else 20
+    piece_seconds = merge_seconds(1 << (6 if quick else 12), 8) / (1 << (6 if quick else 12))
+    merged = 1 << log2
+    common: dict[str, Any] = {
+        "threads": THREADS,
+        "sort_keys": sort_rate(1 << log2),
+        "merge_keys": merged / merge_seconds(16, merged // 16),
+        "scan_bytes": scan_rate(1 << (15 if quick else 20)),
+        "piece_seconds": piece_seconds,
+    }
+    tasks = 200 if quick else 10_000
+    alone = min(task_seconds(dask.threaded.get, tasks) for _ in range(3))
+    threads = Rates(workers=1, exchange_bytes=float("inf"), task_seconds=alone, message_seconds=0.0, **common)
+    with two_workers() as client:
+        task = min(task_seconds(client.get, tasks) for _ in range(3))
+        many, few = (8, 4) if quick else (64, 16)
+        exchange_seconds(client, few, few, 8)  # sets up the engine
+        small = min(exchange_seconds(client, many, many, 8) for _ in range(3))
+        piece = 1 << (10 if quick else 16)
+        large = min(exchange_seconds(client, few, few, piece) for _ in range(3))
+    message = max(0.0, small - (2 * many + 1) * task) * THREADS / many**2
+    leaving = few * few * piece * 8 / 2
+    wire = leaving / max(large - (2 * few + 1) * task - few**2 * message / THREADS, 1e-3) / 2
+    workers = Rates(workers=2, exchange_bytes=wire, task_seconds=task, message_seconds=message, **common)
+    return {"threads": threads, "two workers": workers}
+
+
+def compare(rates: dict[str, Rates], measured: Record, memory: int) -> list[Point]:
+    """Measured and predicted seconds of sorts, in total and by stage."""
+    points = []
+    for place, exchange in PLACES.items():
+        for found in measured.lines("chunks wall")[place]:
+            chunks = int(found.x)
+            keys = MANY_CHUNKS_KEYS // chunks * chunks
+            limit = ON_THREADS if place == "threads" else Workers(THREADS, memory // THREADS)
+            stages = predict(plan_of(chunks, keys, exchange, limit), rates[place])
+            figure = f"cost {place}"
+            points.append(Point(figure, "measured", chunks, found.samples))
+            points.append(Point(figure, "predicted", chunks, [sum(stages.values())]))
+            points += [Point(figure, stage, chunks, [seconds]) for stage, seconds in stages.items()]
+    return points
+
+
+def errors(points: list[Point], place: str) -> dict[float, float]:
+    """Predicted over measured seconds, minus one, by number of chunks."""
+    lines = Record({}, {}, points).lines(f"cost {place}")
+    pairs = zip(lines["predicted"], lines["measured"], strict=True)
+    return {ours.x: ours.median / theirs.median - 1 for ours, theirs in pairs}
+
+
+def main() -> None:
+    options = parse(parser_of("benchmarks.model.cost", __doc__))
+    output = options.output or RESULTS
+    machine = describe_machine(commit=options.commit)
+    measured = read(output / MEASURED_FILE)
+    check_one_machine(measured.machine, machine)
+    rates = measure_rates(options.quick)
+    points = compare(rates, measured, machine["memory_bytes"])
+    settings: dict[str, Any] = {"quick": options.quick, "rates": {place: asdict(rates[place]) for place in PLACES}}
+    for place in PLACES:
+        by_chunks = errors(points, place)
+        settings[f"errors, {place}"] = {f"{chunks:.0f}": error for chunks, error in by_chunks.items()}
+        texts = ", ".join(f"{chunks:,.0f}: {100 * error:+.0f} %" for chunks, error in by_chunks.items())
+        middle = statistics.median(map(abs, by_chunks.values()))
+        print(f"{place}: error of the prediction by chunks: {texts}; median {100 * middle:.0f} %; {rates[place]}")
+    if options.output:
+        Record(machine, settings, points).write(output / FILE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The cost model projected to 100 TB on 100 hosts of 8 GPUs.
+
+    python -m benchmarks.model.projection [--chunks ...] [--exchanges ...] [--results DIRECTORY] [--output DIRECTORY]
+
+Writes results/projection.json. Nothing is sorted. The package plans the sorts for that cluster, `dask_gpusort.cost`
+counts their costs, and graphs with few enough tasks are built to verify the counts. Rates come from stored measurements
+(int64 on one H200; the rest on the CPU of results/cost_cpu.json); the assumed rates are stored with their names.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dask_gpusort.cost import Rates, cost_of, predict
+from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.order import Order
+from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
+
+from ..harness.command import parse, parser_of
+from ..harness.machine import RESULTS, describe_machine
+from ..harness.records import read
+from .cost import FILE as RATES_FILE
+
+FILE = "projection.json"
+GPU_FILE = "gpu_table.json"
+GPU_ROW = "int64 keys, random bits"
+ORDER = Order(np.dtype("i8"))
+TOTAL_BYTES = 100 * 10**12
+HOSTS, GPUS_A_HOST = 100, 8
+#: Assumed: cores of a host, for the exchange that moves only NumPy chunks.
+CORES_A_HOST = 96
+#: Assumed: memory of an H200, and of a host, shared by its cores.
+GPU_MEMORY, HOST_MEMORY = 141 * 10**9, 2 * 10**12
+#: Assumed: a 400 Gbit/s adapter for each GPU, and 25 GB/s of local storage for each host.
+WIRE_BYTES, STORAGE_BYTES = 50e9, 25e9
+CHUNKS = (1_000, 10_000, 100_000)
+#: NumPy chunks on the cores of the hosts, and CuPy chunks.
+EXCHANGES: tuple[Exchange, ...] = ("p2p", "device")
+#: Largest graph that is built: more tasks fit neither the memory of this machine nor a scheduler.
+MOST_TASKS = 4_000_000
+
+
+def workers_of(exchange: Exchange) -> Workers:
+    """The GPUs, or for the exchange of NumPy chunks the cores."""
+    if exchange == "p2p":
+        return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST)
+    return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
+
+
+def plan_of(chunks: int, exchange: Exchange) -> Plan:
+    """The plan for the cluster."""
+    keys = TOTAL_BYTES // ORDER.dtype.itemsize
+    sizes = (keys // chunks,) * chunks
+    return make_plan(
+        ORDER,
+        InputChunks(sizes),
+        sizes,
+        method="auto",
+        exchange=exchange,
+        workers=workers_of(exchange),
+        groups=None,
+    )
+
+
+def count_tasks(plan: Plan) -> tuple[int, float]:
+    """Tasks of a whole graph, and the seconds to build it."""
+    recipe = Recipe(plan, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
+    start = time.perf_counter()
+    tasks = len(recipe.stages()) + len(recipe.output("sorted", 0, 0))
+    return tasks, time.perf_counter() - start
+
+
+def rates_of(results: Path, exchange: Exchange) -> Rates:
+    """Rates of the cluster: the measured rate of one GPU or one CPU thread times their number."""
+    here = Rates(**json.loads((results / RATES_FILE).read_text())["settings"]["rates"]["two workers"])
+    host_wire = WIRE_BYTES * GPUS_A_HOST
+    if exchange == "p2p":
+        return replace(here, workers=HOSTS, threads=HOSTS * CORES_A_HOST, exchange_bytes=host_wire)
+    row = read(results / GPU_FILE).row(GPU_ROW)
+    assert row.ours
+    keys, gpus = row.keys / (row.ours / 1e3), HOSTS * GPUS_A_HOST
+    # A group sorts what it received. A message is a task and costs as much as one.
+    return replace(
+        here,
+        workers=gpus,
+        threads=gpus,
+        sort_keys=keys,
+        merge_keys=keys,
+        exchange_bytes=WIRE_BYTES,
+        message_seconds=0.0,
+    )
+
+
+def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
+    """Cost and predicted seconds of one plan, and the tasks of its graph if it can be built."""
+    plan = plan_of(chunks, exchange)
+    cost = cost_of(plan)
+    built, seconds = count_tasks(plan) if cost.tasks <= MOST_TASKS else (None, None)
+    if built is not None and built != cost.tasks:
+        raise AssertionError(f"the plan says {cost.tasks} tasks, the graph has {built}")
+    return {
+        "chunks": chunks,
+        "exchange": exchange,
+        "groups": len(plan.groups),
+        "samples": plan.samples,
+        "cost": asdict(cost),
+        "built_tasks": built,
+        "build_seconds": seconds,
+        "seconds": predict(plan, rates_of(results, exchange)),
+    }
+
+
+def storage_seconds() -> float:
+    """Seconds to read 100 TB from local storage and write them back: two copies do not fit the GPUs."""
+    return 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
+
+
+def network_bytes(seconds: float) -> float:
+    """Bytes a second that a host has to send to exchange everything in some seconds."""
+    return TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / seconds
+
+
+def main() -> None:
+    parser = parser_of("benchmarks.model.projection", __doc__, quick=False)
+    parser.add_argument("--chunks", type=int, nargs="+", default=CHUNKS)
+    parser.add_argument("--exchanges", nargs="+", choices=EXCHANGES, default=EXCHANGES)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="directory of the measured rates")
+    options = parse(parser)
+    rows = []
+    for exchange in options.exchanges:
+        for chunks in options.chunks:
+            rows.append(row := project(chunks, exchange, options.results))
+            stages = ", ".join(f"{stage} {seconds:,.3g} s" for stage, seconds in row["seconds"].items())
+            built = "not built" if row["built_tasks"] is None else f"built in {row['build_seconds']:.3g} s"
+            cost = row["cost"]
+            print(
+                f"{exchange:7} {chunks:>9,} chunks, {row['groups']:,} groups, {cost['rounds']} rounds: "
+                f"{cost['tasks']:,} tasks ({built}), {cost['messages']:,} messages; {stages}"
+            )
+    gpus = rates_of(options.results, "device")
+    needed = network_bytes(2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads))
+    print(
+        f"to read and write storage: {storage_seconds():.0f} s; to exchange as fast as GPUs sort: {needed / 1e9:,.0f}"
+        " GB/s a host"
+    )
+    content = {
+        "machine": describe_machine(commit=options.commit),
+        "settings": {
+            "total_bytes": TOTAL_BYTES,
+            "hosts": HOSTS,
+            "gpus_a_host": GPUS_A_HOST,
+            "assumed": {
+                "cores_a_host": CORES_A_HOST,
+                "gpu_memory": GPU_MEMORY,
+                "host_memory": HOST_MEMORY,
+                "wire_bytes_a_gpu": WIRE_BYTES,
+                "storage_bytes_a_host": STORAGE_BYTES,
+            },
+            "rates": {exchange: asdict(rates_of(options.results, exchange)) for exchange in options.exchanges},
+            "storage_seconds": storage_seconds(),
+            "network_bytes_a_host": needed,
+        },
+        "rows": rows,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / FILE).write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
