@@ -56,7 +56,7 @@ def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def and_of(words: int, n: int, dtype: str) -> np.ndarray:
-    """Keys of low entropy: random words and-ed together (Thearling and Smith, 1992); a bit is set once in ``2**words``."""
+    """Keys of low entropy: random words and-ed together (Thearling and Smith, 1992); each bit is set in 2**-words."""
     rng, dtype_ = np.random.default_rng(2), np.dtype(dtype)
     keys = np.full(n, np.iinfo(dtype_).max, dtype_)
     for _ in range(words):

@@ -3,7 +3,7 @@
     python -m benchmarks.baselines [--libraries ...] [--keys 10000 ...] [--repeat 3] [--quick] [--output DIRECTORY]
 
 Writes results/baselines_cpu.json, or baselines_gpu.json where there is a GPU. One array in memory goes in and one comes
-out; in one series the result is consumed chunk by chunk. Libraries take turns, in processes of their own; each sort
+out; in one series the result is consumed chunk by chunk. Libraries take turns, in separate processes; each sort
 follows one that is not timed, and every result is verified. Libraries that are missing are left out and named.
 
 Where there is a GPU, the libraries that sort on it are measured against `numpy.sort`. A process needs seconds until it
