@@ -38,54 +38,54 @@ def sort(
     Parameters
     ----------
     a : dask array
-        Of NumPy or CuPy chunks, any number of them, also of unknown sizes. Anything else that
-        `dask.array.asanyarray` takes becomes one.
+        NumPy or CuPy chunks, any number of them, of known or unknown sizes. Other arrays are converted by
+        `dask.array.asanyarray`.
     axis : int or None, default -1
         Axis along which to sort; None sorts the flattened array.
     kind : {"quicksort", "heapsort", "mergesort", "stable"}, optional
-        As in NumPy: the last two ask for a stable sort, the others for nothing.
+        As in NumPy: the last two request a stable sort; the others have no effect.
     order : str or list of str, optional
-        Fields of a structured dtype to compare first; the others break ties.
+        Fields of a structured dtype to compare first; the remaining fields break ties.
     stable : bool, optional
-        Whether equal keys keep their input order. In a sort of keys alone that shows only in -0.0 beside +0.0 and in
-        NaNs of different bits.
+        Whether equal keys keep their input order. In a sort of keys alone this is visible only for -0.0 and +0.0, and
+        for NaNs with different bits.
     descending : bool, default False
         Largest first. NaN and NaT come last in both directions.
     key : callable, optional
-        Maps a chunk to an array of the same shape whose order decides, or to a tuple of such arrays, the first one
-        most significant. Elements of equal keys keep their input order.
+        Maps a chunk to an array of the same shape, by which the chunk's elements are sorted, or to a tuple of such
+        arrays, the first one most significant. Elements with equal keys keep their input order.
     less : callable or str, optional
-        Order of the user's own: whether elements of an array ``a`` come before those of ``b``. For NumPy chunks a
-        vectorised function ``less(a, b)`` that gives an array of bool, for CuPy chunks a CUDA C++ expression in ``a``
-        and ``b``, as a string. It must be a strict weak order; the sort is stable. Not beside `key`, `order` or
+        A user-defined order: whether elements of an array ``a`` come before those of ``b``. For NumPy chunks a
+        vectorised function ``less(a, b)`` that returns an array of bool; for CuPy chunks a CUDA C++ expression in ``a``
+        and ``b``, as a string. It must be a strict weak order; the sort is stable. It excludes `key`, `order` and
         `descending`.
     chunks : int, tuple or dict, optional
-        Chunks of the output, as `dask.array.Array.rechunk` takes them. By default those of the input.
+        Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input.
     method : {"auto", "radix", "merge"}
-        Find cuts between chunks by digit histograms or by ranks of samples; "auto" takes digits wherever a key is an
-        unsigned integer of up to 64 bits in disguise.
+        Find the cuts between chunks by digit histograms or by ranks of samples. "auto" uses digits if keys map to
+        unsigned integers of at most 64 bits.
     exchange : {"auto", "gather", "p2p", "tasks", "device"}
-        How keys move between chunks; "auto" takes the setting ``gpusort.exchange``, else what fits the scheduler in
-        use.
+        How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
+        in use.
 
     Returns
     -------
     dask array
-        Same shape and dtype. The chunk sizes are exact, whatever the data look like.
+        Same shape and dtype. The chunk sizes are exact for every distribution of keys.
 
     Raises
     ------
     numpy.exceptions.AxisError
         If the axis is out of bounds, or the array has no dimension.
     ValueError
-        If an option has an unknown value, or `order` names no field.
+        If an option has an unknown value, or `order` names an unknown field.
     TypeError
-        If the chunks are neither NumPy nor CuPy arrays, or are masked; or if `less` does not fit them.
+        If the chunks are masked, or neither NumPy nor CuPy arrays, or if `less` does not fit them.
 
     Notes
     -----
-    A `less` that contradicts itself raises ValueError when it runs, where that is seen: elements that come before
-    themselves, contradictions among some dozen elements of each chunk, or neighbours of the result out of order.
+    A `less` that contradicts itself raises ValueError during the computation if this is detected: elements that come
+    before themselves, contradictions among some dozen elements of each chunk, or neighbours out of order in the result.
 
     See Also
     --------
@@ -100,16 +100,7 @@ def sort(
     >>> dask_gpusort.sort(x).compute()
     array([0, 1, 2, 3])
     """
-    options = checked_options(
-        kind=kind,
-        order=order,
-        stable=stable,
-        descending=descending,
-        method=method,
-        exchange=exchange,
-        key=key,
-        less=less,
-    )
+    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
     array = checked_array(a)
     axis = axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -140,8 +131,8 @@ def argsort(
     Returns
     -------
     dask array of int64
-        Positions along the axis in the whole array, not in a chunk. Equal keys always keep their input order, so that
-        the result is the same on every scheduler. An array without dimensions has one position, as in NumPy.
+        Positions along the axis in the whole array, not in a chunk. Equal keys always keep their input order, so the
+        result does not depend on the scheduler. An array without dimensions has one position, as in NumPy.
 
     Raises
     ------
@@ -150,18 +141,9 @@ def argsort(
 
     See Also
     --------
-    sort_by_key : moves other arrays along, without indices
+    sort_by_key : moves other arrays with the keys, without indices
     """
-    options = checked_options(
-        kind=kind,
-        order=order,
-        stable=stable,
-        descending=descending,
-        method=method,
-        exchange=exchange,
-        key=key,
-        less=less,
-    )
+    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
     array = checked_array(a)
     axis = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -182,15 +164,15 @@ def sort_by_key(
     method: str = "auto",
     exchange: str = "auto",
 ) -> tuple[Any, ...]:
-    """Sort a Dask array and move others along with it, lazily.
+    """Sort a Dask array and move other arrays with it, lazily.
 
     Parameters
     ----------
     keys : dask array
     *values : dask arrays
-        Of the keys' shape; beside keys of one dimension also of more, and then whole rows travel.
+        Of the keys' shape. With one-dimensional keys, values may have more dimensions: then whole rows move.
     axis, kind, order, stable, descending, key, less, chunks, method, exchange
-        As for `sort`. `chunks` are those of the sorted keys; the values get them too.
+        As for `sort`. `chunks` apply to the sorted keys and to the values.
 
     Returns
     -------
@@ -200,20 +182,11 @@ def sort_by_key(
     Raises
     ------
     ValueError
-        If shapes do not fit.
+        If the shapes do not match.
     AxisError, TypeError
         As `sort`.
     """
-    options = checked_options(
-        kind=kind,
-        order=order,
-        stable=stable,
-        descending=descending,
-        method=method,
-        exchange=exchange,
-        key=key,
-        less=less,
-    )
+    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
     array = checked_array(keys)
     arrays = [checked_array(value) for value in values]
     axis = checked_axis(axis, array.ndim)
@@ -245,18 +218,9 @@ def explain(
     Returns
     -------
     str
-        Path, rounds, groups, exchange, number of tasks, projected peak bytes and what it costs, a line each.
+        Path, rounds, groups, exchange, number of tasks, projected peak bytes and cost, a line each.
     """
-    options = checked_options(
-        kind=kind,
-        order=order,
-        stable=stable,
-        descending=descending,
-        method=method,
-        exchange=exchange,
-        key=key,
-        less=less,
-    )
+    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
     array = checked_array(a)
     axis = axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -277,34 +241,35 @@ def lexsort(
     Parameters
     ----------
     keys : sequence of dask arrays, or dask array
-        Of one shape, the **last** one most significant. Of an array the first axis is the keys. Dtypes may differ.
+        Keys of one shape, the **last** one most significant; of a single array, the first axis enumerates the keys.
+        Dtypes may differ.
     axis : int, default -1
         Axis along which to sort.
     descending : bool or sequence of bool, default False
         Largest first, for all keys or for each of them. NaN and NaT come last in both directions.
     chunks, method, exchange
-        As for `sort`; by default the chunks of the last key. "radix" is possible where the keys fit 64 bits together.
+        As for `sort`; by default the chunks of the last key. "radix" needs keys that fit 64 bits together.
 
     Returns
     -------
     dask array of int64
-        Positions along the axis in the whole array. Where all keys are equal, the input order is kept. Cuts between
-        chunks are made by all keys, so that output chunks are exact however many of the first keys tie. Of keys without
-        dimensions, 0, as in NumPy.
+        Positions along the axis in the whole array. If all keys are equal, the input order is kept. All keys together
+        determine the cuts between chunks, so output chunks are exact however many of the most significant keys tie. For
+        keys without dimensions the result is 0, as in NumPy.
 
     Raises
     ------
     TypeError
         If there is no key.
     ValueError
-        If shapes differ, or there is another number of directions than of keys.
+        If shapes differ, or the numbers of directions and keys differ.
     numpy.exceptions.AxisError
         If the axis is out of bounds.
 
     See Also
     --------
     numpy.lexsort : the same for arrays in memory
-    sort, sort_by_key : with ``key=``, a function that gives several keys
+    sort, sort_by_key : with ``key=``, a function that returns several keys
 
     Examples
     --------
@@ -339,25 +304,25 @@ def merge_sorted(
     Parameters
     ----------
     *arrays : dask arrays
-        Of one dimension, each of chunks that are sorted already, by the same order.
+        One-dimensional; each chunk is already sorted, by the same order.
     order, descending, key, less, chunks, method, exchange
-        As for `sort`. The default chunks are those of the arrays, one behind the other, without empty arrays'.
+        As for `sort`. The default chunks are those of the concatenated arrays, without the empty ones.
 
     Returns
     -------
     dask array
-        All elements, sorted. Equal ones stand in the order of the arrays, and in their order within each.
+        All elements, sorted. Equal elements keep the order of the arrays, and their order within each array.
 
     Raises
     ------
     TypeError
         If there is no array; also as `sort`.
     ValueError
-        If an array has another number of dimensions than one; or, when it runs, if a chunk is not sorted.
+        If an array is not one-dimensional; during the computation, if a chunk is not sorted.
 
     Notes
     -----
-    Each chunk is looked through once, which is cheap; that the chunks of one array follow each other is not needed.
+    Each chunk is checked once, which is cheap. The chunks of one array need not be in order among themselves.
 
     See Also
     --------
@@ -371,9 +336,7 @@ def merge_sorted(
     >>> dask_gpusort.merge_sorted(old, new).compute()
     array([1, 2, 3, 3, 5, 7])
     """
-    options = checked_options(
-        order=order, stable=True, descending=descending, method=method, exchange=exchange, key=key, less=less
-    )
+    options = checked_options(None, order, True, descending, key, less, method, exchange)
     checked = checked_sorted_arrays(arrays)
     chunks = resolved_chunks(chunks, 0, 1)
     return build_merge(options, checked, chunks)
@@ -398,8 +361,8 @@ def is_sorted(
     Returns
     -------
     dask array of bool, shape ()
-        True if no element comes before the one ahead of it, in chunks or across their borders. Rows of one element,
-        or of none, are sorted.
+        True if no element comes before its predecessor, within chunks and across their borders. Rows of at most one
+        element are sorted.
 
     Raises
     ------

@@ -21,15 +21,14 @@ _METHODS = ("auto", "radix", "merge")
 
 
 def checked_options(
-    *,
     kind: str | None = None,
     order: str | Sequence[str] | None = None,
     stable: bool | None = None,
     descending: bool | None = False,
-    method: str = "auto",
-    exchange: str = "auto",
     key: Callable[[Any], Any] | None = None,
     less: Callable[[Any, Any], Any] | str | None = None,
+    method: str = "auto",
+    exchange: str = "auto",
 ) -> Options:
     """The options that all sorts share, as `dask_gpusort.sort` documents them.
 

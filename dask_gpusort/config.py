@@ -16,12 +16,12 @@ EXCHANGES = ("auto", "gather", "p2p", "tasks", "device")
 
 
 def setting(name: str) -> Any:
-    """One of this package's settings as it stands now.
+    """The current value of a setting.
 
     Raises
     ------
     ValueError
-        If it has been set to what it cannot be.
+        If its value is invalid.
     """
     value = dask.config.get(f"gpusort.{name}")
     if name == "exchange" and value not in EXCHANGES:

@@ -1,6 +1,6 @@
-"""A cluster of the GPUs of one host, set up for sorts, and its warm-up.
+"""A cluster of the GPUs of one host, configured for sorts, and its warm-up.
 
-Both functions need distributed, `cluster` also dask-cuda; neither is imported before it is called.
+Both functions need distributed, and `cluster` dask-cuda; these are imported on the first call.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
 
-#: Of a GPU's memory, what RMM's pool takes at the start. One allocation, of which UCX opens one memory handle for each
-#: peer. The rest is for CUDA's context, the kernels' code and UCX's own buffers.
+#: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
+#: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
 POOL_FRACTION = 0.9
-#: Of a GPU's memory, what results may take before the oldest are spilled to the host; the rest of the pool is for the
-#: group that is being finished, which takes four sixteenths at most (see `plan.DEVICE_GROUP_FRACTION`).
+#: Share of a GPU's memory that results may take before the oldest are spilled to the host. The rest of the pool is for
+#: the group being finished, which takes at most four sixteenths (see `plan.groups.DEVICE_GROUP_FRACTION`).
 SPILL_FRACTION = 0.65
-#: Bytes that every worker sends to every other in the warm-up: enough that UCX takes the way of large messages.
+#: Bytes that every worker sends to every other in the warm-up: enough that UCX uses its protocol for large messages.
 MESSAGE_BYTES = 1 << 26
-#: Keys of each worker that the warm-up sorts: on a GPU enough for the kernels that large chunks use.
+#: Keys of each worker that the warm-up sorts: on a GPU enough to use the kernels of large chunks.
 WARM_KEYS = {"cupy": 1 << 24, "numpy": 1 << 14}
 
 _REMEDY = (
@@ -44,28 +44,30 @@ def cluster(
     device_memory_limit: float | int | str | None = SPILL_FRACTION,
     **options: Any,
 ) -> Any:
-    """Start a `dask_cuda.LocalCUDACluster`, one worker for each GPU of this host, with the settings that sorts want.
+    """Start a `dask_cuda.LocalCUDACluster`, one worker for each GPU of this host, with settings for sorts.
 
     Parameters
     ----------
     n_workers : int, optional
-        GPUs to use; all that are visible if left out.
+        GPUs to use; by default all visible ones.
     protocol : {"ucx", "tcp"}, optional
-        How workers talk. UCX moves arrays over NVLink; it is chosen if UCXX is installed. TCP copies them through the
-        host.
+        Communication between workers. UCX moves arrays over NVLink; it is the default if UCXX is installed. TCP copies
+        them through the host.
     pool : float, int, str or None
-        RMM's memory pool on each GPU, from which CuPy allocates too: a part of the device's memory, bytes, or text such
-        as "100GB". None for no pool, which makes every allocation and every message slow. Without RMM there is none.
+        RMM's memory pool on each GPU, which CuPy uses too: a fraction of the device's memory, bytes, or text such as
+        "100GB". None disables the pool, which makes every allocation and every message slow. Without RMM there is no
+        pool.
     device_memory_limit : float, int, str or None
-        Results on each GPU before the oldest are spilled to host memory, as for `pool`; None never spills.
+        Size of results on each GPU above which the oldest are spilled to host memory, in the same units as `pool`; None
+        never spills.
     **options
-        Anything else that `dask_cuda.LocalCUDACluster` takes, such as ``CUDA_VISIBLE_DEVICES``, ``local_directory`` or
-        ``dashboard_address``. What is given here wins.
+        Other options of `dask_cuda.LocalCUDACluster`, such as ``CUDA_VISIBLE_DEVICES``, ``local_directory`` or
+        ``dashboard_address``. They override the settings above.
 
     Returns
     -------
     dask_cuda.LocalCUDACluster
-        Use it as a context manager, and make a `distributed.Client` of it.
+        A context manager; connect to it with `distributed.Client`.
 
     Raises
     ------
@@ -74,15 +76,15 @@ def cluster(
 
     See Also
     --------
-    warm_up : moves the first sort's seconds of set-up out of the way
+    warm_up : does the set-up that would delay the first sort by seconds
 
     Notes
     -----
-    Messages between the scheduler and the workers are sent at once, where distributed gathers them for up to 5 ms, and
-    tasks that have dependencies are never dealt out as root tasks (see `dask_gpusort.scheduler_plugins`); neither if
-    ``asynchronous=True``.
+    Unless ``asynchronous=True``, the plugins of `dask_gpusort.scheduler_plugins` are installed: messages between the
+    scheduler and the workers are sent without delay, where distributed waits up to 5 ms, and tasks with dependencies
+    are never treated as root tasks.
 
-    Workers are processes that import the main module again: in a script, call this under
+    Workers are processes that import the main module again. In a script, call this function under
     ``if __name__ == "__main__":``.
 
     Examples
@@ -124,22 +126,22 @@ def _has_ucx() -> bool:
 
 
 def warm_up(client: Any, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4", "f8")) -> float:
-    """Do once what the first sort of a cluster would wait for.
+    """Do the set-up that would delay the first sort on a cluster.
 
-    Every worker sends device arrays to every other, which opens connections and memory handles (seconds, over UCX);
-    then small arrays are sorted, which compiles and loads the kernels. Once in the life of a cluster is enough.
+    Every worker sends device arrays to every other, which opens connections and memory handles (seconds, over UCX).
+    Then small arrays are sorted, which compiles and loads the kernels. Once for each cluster is enough.
 
     Parameters
     ----------
     client : distributed.Client
         Not asynchronous.
     dtypes : sequence of dtypes
-        Of the keys that will be sorted.
+        Dtypes of the keys to be sorted.
 
     Returns
     -------
     float
-        Seconds it took.
+        Elapsed seconds.
 
     Raises
     ------
@@ -158,13 +160,13 @@ def warm_up(client: Any, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4
 
 
 def _open_connections(client: Any, addresses: Sequence[str]) -> None:
-    """Every worker has a message of every other."""
+    """Send a message from every worker to every other."""
     sent = [client.submit(_message, number, workers=[address], pure=False) for number, address in enumerate(addresses)]
     client.gather([client.submit(_receive, sent, workers=[address], pure=False) for address in addresses])
 
 
 def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> None:
-    """Sort and argsort random keys of a dtype, a chunk for each worker."""
+    """Sort and argsort random keys of a dtype, one chunk for each worker."""
     library = client.submit(_library, workers=[addresses[0]], pure=False).result()
     chunks = ((WARM_KEYS[library],) * len(addresses),)
     meta = import_module(library).empty(0, dtype)
@@ -173,7 +175,7 @@ def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> N
 
 
 def _library() -> str:
-    """Task: the library of the chunks that a worker is for."""
+    """Task: the library for chunks on a worker: "cupy" if it has a GPU."""
     if find_spec("cupy") is None:
         return "numpy"
     runtime = import_module("cupy").cuda.runtime
@@ -184,13 +186,13 @@ def _library() -> str:
 
 
 def _message(number: int) -> Run:
-    """Task: a message as the exchange sends them."""
+    """Task: a message in the form used by the exchange."""
     array = import_module(_library()).full(MESSAGE_BYTES // 8, number, np.uint64)
     return Run(complete(array))
 
 
 def _receive(messages: list[Run]) -> int:
-    """Task: have the messages of all workers here."""
+    """Task: receive the messages of all workers."""
     return sum(int(message.keys[0]) for message in messages)
 
 

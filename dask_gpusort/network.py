@@ -1,7 +1,7 @@
 """Sorting networks as layers of comparators, for any number of keys.
 
-A comparator ``(low, high)``, with ``low < high``, leaves the lesser key at place ``low``. The comparators of one layer
-touch no place twice, so they may run at once. Drawn for 4 keys, time to the right::
+A comparator ``(low, high)``, with ``low < high``, moves the lesser key to position ``low``. The comparators of a layer
+use no position twice, so they may run in parallel. For 4 keys, with time to the right::
 
     odd-even merge               odd-even transposition
 
@@ -13,9 +13,9 @@ touch no place twice, so they may run at once. Drawn for 4 keys, time to the rig
         |       |                    |     |
     3 --o-------o------          3 --o-----o----
 
-The lesser key always goes to the lower place. Keys past the end, taken as greater than all, would never move: their
-comparators are left out, and nothing is padded. Networks are not stable: compare (key, position) where that matters.
-(Odd-even transposition is stable as it is, since only neighbours are exchanged.)
+Keys added past the end, greater than all others, would never move, so the comparators there are omitted and nothing is
+padded. Networks are not stable: for stability, compare (key, position). (Odd-even transposition is stable, since it
+exchanges only neighbours.)
 
 References
 ----------
@@ -37,19 +37,14 @@ Layer = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def odd_even_merge_steps(n: int) -> Iterator[tuple[int, int]]:
-    """The layers of Batcher's odd-even merge sort, as two numbers each.
-
-    Parameters
-    ----------
-    n : int
-        Number of keys.
+    """The layers of Batcher's odd-even merge sort of `n` keys, as two numbers each.
 
     Yields
     ------
     run : int
-        Keys of the sorted runs that are being merged in pairs: 1, 2, 4, ...
+        Keys in each of the sorted runs that are merged in pairs: 1, 2, 4, ...
     distance : int
-        Places between the ends of the layer's comparators: `run`, then its half, and so on to 1.
+        Distance between the ends of the layer's comparators: `run`, `run` / 2, ..., 1.
     """
     run = 1
     while run < n:
@@ -61,38 +56,25 @@ def odd_even_merge_steps(n: int) -> Iterator[tuple[int, int]]:
 
 
 def odd_even_merge_layers(n: int) -> Iterator[Layer]:
-    """Batcher's odd-even merge sort.
-
-    Parameters
-    ----------
-    n : int
-        Number of keys.
+    """Batcher's odd-even merge sort of `n` keys, in ``m * (m + 1) / 2`` layers for ``m = ceil(log2(n))``.
 
     Yields
     ------
     low, high : int64 arrays, shape (comparators,)
-        Places of the comparators of one layer, ``low < high < n``. The number of layers is ``m * (m + 1) / 2`` where
-        ``m`` is the number of doublings from 1 to n, rounded up.
+        Positions compared in one layer, ``low < high < n``.
     """
-    places = np.arange(n)
+    positions = np.arange(n)
     for run, distance in odd_even_merge_steps(n):
-        offset = places - distance % run
-        starts = (offset >= 0) & (offset // distance % 2 == 0) & (places + distance < n)
-        low = places[starts & (places // (2 * run) == (places + distance) // (2 * run))]
+        offset = positions - distance % run
+        starts = (offset >= 0) & (offset // distance % 2 == 0) & (positions + distance < n)
+        low = positions[starts & (positions // (2 * run) == (positions + distance) // (2 * run))]
         yield low, low + distance
 
 
 def odd_even_transposition_layers(n: int) -> Iterator[Layer]:
-    """Odd-even transposition: n layers that exchange neighbours, from even and from odd places in turn.
+    """Odd-even transposition of `n` keys: n layers of neighbours, alternately from even and from odd positions.
 
-    Parameters
-    ----------
-    n : int
-        Number of keys.
-
-    Yields
-    ------
-    low, high : int64 arrays, shape (comparators,)
+    Yields as `odd_even_merge_layers`.
     """
     for layer in range(n):
         low = np.arange(layer % 2, n - 1, 2)
@@ -106,7 +88,7 @@ def apply(layers: Iterator[Layer], keys: NDArray[Any]) -> NDArray[Any]:
     ----------
     layers : iterator of (low, high)
     keys : array, shape (n, ...)
-        Each column, along the first axis, is sorted on its own.
+        Each column, along the first axis, is sorted separately.
 
     Returns
     -------

@@ -1,11 +1,12 @@
-"""The order of a sort: which dtype, which direction, and what equal keys keep.
+"""The order of a sort: the dtype, the direction, and whether equal keys keep their order.
 
-An order says how the keys of one array compare. Four kinds of keys, by what travels between the stages::
+An order defines how the keys of one array compare. There are four kinds, by the form of keys in transit, that is
+between the stages::
 
     coded       one unsigned integer of up to 64 bits, in the order of the sort       `keys`
-    words       several uint64 of which the first decides first: shape (n, words)     `chunk.words`
-    less        the keys as they are, ordered by a function of the user's             `chunk.numpy_less`
-    compared    the keys as they are, compared column by column                       `chunk.numpy_columns`
+    words       several uint64, most significant first: shape (n, words)              `chunk.numpy_words`
+    less        unchanged keys, ordered by the user's comparison                      `chunk.numpy_less`
+    compared    unchanged keys, compared column by column                             `chunk.numpy_columns`
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class Order:
     Attributes
     ----------
     dtype : numpy.dtype
-        Of the keys as the user has them; of words, ``(uint64, (words,))``.
+        Dtype of the user's keys; for words, ``(uint64, (words,))``.
     descending : bool
         Largest first; NaN and NaT stay last.
     stable : bool
-        Keys that compare equal keep their input order, where that can be seen: signed zeros and NaNs, or companions.
+        Equal keys keep their input order, if that is visible: signed zeros and NaNs, or companions.
     fields : tuple of str
         Fields of a structured dtype to compare first.
     directions : tuple of bool
-        Whether each field of a structured dtype descends, where the fields differ in that; else empty.
+        Whether each field of a structured dtype descends, if the fields differ in direction; else empty.
     less : callable(a, b), str or None
         Whether elements of one array come before those of another: a function of NumPy arrays, or for CuPy chunks a
         CUDA C++ expression in ``a`` and ``b``.
@@ -49,7 +50,7 @@ class Order:
 
     @property
     def coded(self) -> bool:
-        """Whether one unsigned code stands for a key."""
+        """Whether keys have unsigned codes of at most 64 bits."""
         return self.less is None and keys.code_dtype(self.dtype) is not None
 
     @property
@@ -66,15 +67,15 @@ class Order:
 
     @property
     def has_ties(self) -> bool:
-        """Whether distinct codes can stand for keys that compare equal and must keep their order."""
+        """Whether keys that compare equal, and must keep their order, may have distinct codes."""
         return self.stable and self.coded and keys.has_ties(self.dtype)
 
     @property
     def kind(self) -> str:
-        """What is sorted, for people."""
+        """Description of the keys for messages."""
         return f"{self.words} words of 64 bits" if self.words else str(self.dtype)
 
 
 def of_words(count: int) -> Order:
-    """The order of keys of several words: ascending, as every direction is in the words already."""
+    """The order of keys of several words: ascending, because the words contain the directions."""
     return Order(np.dtype((np.uint64, (count,))), stable=True)

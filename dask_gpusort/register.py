@@ -1,4 +1,4 @@
-"""Opt-in: make NumPy's and Dask's own names sort through this package."""
+"""Opt-in: make the sorts of NumPy and `dask.array` use this package."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _OURS = {"sort": _sort, "argsort": _argsort, "lexsort": _lexsort}
 def register() -> None:
     """Make `sort`, `argsort` and `lexsort` of NumPy lazy for Dask arrays, and add them to `dask.array`.
 
-    Without it NumPy's functions compute the whole array, with a warning. Calling it again changes nothing. NumPy sees
-    Dask arrays in a tuple of keys for `lexsort`, but not in a list.
+    Without it NumPy's functions compute the whole array, with a warning. A repeated call has no effect. For `lexsort`,
+    NumPy recognises Dask arrays in a tuple of keys, but not in a list.
 
     See Also
     --------
@@ -58,7 +58,7 @@ def register() -> None:
     """
     for name, function in _OURS.items():
         if name not in _previous:
-            # NumPy asks Dask for a function of the same name in dask.array.
+            # NumPy calls Dask, which looks up the function's name in dask.array.
             _previous[name] = getattr(da, name, None)
             setattr(da, name, function)
 

@@ -1,15 +1,15 @@
-"""Sort an array that is larger than the memory of the cluster, and prove that it is sorted.
+"""Sort an array that is larger than the memory of the cluster, and verify the result.
 
 Four steps, each with a progress bar::
 
     1  write   an unsorted array to disk, as Zarr, chunk by chunk
-    2  sort    it to another Zarr array, on a cluster of workers with a memory limit
-    3  read    both arrays again, with zarr and numpy alone, and compare
+    2  sort    it into another Zarr array, on a cluster of workers with a memory limit
+    3  verify  the result: read both arrays again, with zarr and numpy alone, and compare
     4  report  what was verified, the time, and the peak memory of each worker
 
-By default 4 GiB of int64 and two workers of 1 GiB each; ``--help`` lists what can be chosen. It needs about three times
-the array's size on disk (the input, the output, and the keys on their way), and removes all of it at the end. The exit
-code is 1 if the verification fails.
+The default is 4 GiB of int64 and two workers of 1 GiB each; ``--help`` lists the options. The example needs about three
+times the array's size on disk (for the input, the output and the keys in the exchange) and removes all files at the
+end. The exit code is 1 if the verification fails.
 
 Run it with ``python examples/larger_than_memory.py``.
 """
@@ -48,27 +48,27 @@ console = Console()
 
 
 def make_chunk(number: int, keys: int) -> np.ndarray:
-    """Keys of one chunk: always the same for the same number.
+    """Make the keys of one chunk, the same keys for the same number.
 
-    As in real data there is a bit of everything: half of the keys are spread over all of int64, a quarter are
-    heavily skewed, an eighth repeat a few hundred values, and an eighth are in order already.
+    Half of the keys are uniform over all of int64, a quarter are heavily skewed, an eighth repeat a few hundred values,
+    and an eighth are sorted already.
     """
     rng = np.random.default_rng([2026, number])
-    spread, skewed, repeated = keys // 2, keys // 4, keys // 8
-    ordered = keys - spread - skewed - repeated
+    uniform, skewed, repeated = keys // 2, keys // 4, keys // 8
+    in_order = keys - uniform - skewed - repeated
     bounds = np.iinfo(KEY)
     return np.concatenate(
         [
-            rng.integers(bounds.min, bounds.max, spread, endpoint=True, dtype=KEY),
+            rng.integers(bounds.min, bounds.max, uniform, endpoint=True, dtype=KEY),
             rng.lognormal(10, 4, skewed).astype(KEY),
             rng.integers(0, 300, repeated, dtype=KEY) ** 2,
-            number * ordered + np.arange(ordered, dtype=KEY),
+            number * in_order + np.arange(in_order, dtype=KEY),
         ]
     )
 
 
 def write_input(path: Path, keys: int, chunk: int) -> None:
-    """Write the unsorted array, one chunk in memory at a time."""
+    """Write the unsorted array, with one chunk in memory at a time."""
     array = zarr.create_array(path, shape=(keys,), chunks=(chunk,), dtype=KEY, compressors=None)
     for start in track(range(0, keys, chunk), "Write the input ", console=console):
         stop = min(start + chunk, keys)
@@ -79,7 +79,7 @@ def write_input(path: Path, keys: int, chunk: int) -> None:
 # Step 2: the sort
 
 
-#: Tasks that get a progress bar, by the beginning of their names.
+#: Prefixes of the names of tasks that have a progress bar, and its label.
 SHOWN_STAGES = {
     "sort-local": "  sort each chunk",
     "sort-count": "  find the cuts",
@@ -90,7 +90,7 @@ SHOWN_STAGES = {
 
 
 class Stages(SchedulerPlugin):
-    """A progress bar for each stage of the sort, moved by the scheduler as tasks finish."""
+    """A progress bar for each stage of the sort, which the scheduler advances as tasks finish."""
 
     name = "stages"
 
@@ -100,16 +100,16 @@ class Stages(SchedulerPlugin):
         self.finished: set[Any] = set()
 
     def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:
-        """Called when a graph arrives: count its tasks."""
+        """Count the tasks of a graph that arrives."""
         prefixes = [self._prefix(key) for key in tasks]
         for prefix, text in SHOWN_STAGES.items():
             self.bars[prefix] = self.progress.add_task(text, total=prefixes.count(prefix))
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        """Called when a task changes its state."""
+        """Count a task that has finished."""
         prefix = self._prefix(key)
         if finish == "memory" and prefix in self.bars and key not in self.finished:
-            self.finished.add(key)  # a task that has to run again does not count twice
+            self.finished.add(key)  # a task that runs again is not counted twice
             self.progress.advance(self.bars[prefix])
 
     def _prefix(self, key: Any) -> str:
@@ -117,7 +117,7 @@ class Stages(SchedulerPlugin):
 
 
 def peak_memory() -> tuple[int, int]:
-    """Id of this process, and the most memory that it has held, in bytes."""
+    """Return the id of this process and its peak memory, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -134,7 +134,7 @@ def sort_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> tuple[
     list of int
         Peak memory of each worker, in bytes.
     int
-        How many workers had to be started again.
+        Number of workers that had to be restarted.
     """
     with Client(cluster) as client:
         started = {pid for pid, _ in client.run(peak_memory).values()}
@@ -161,14 +161,14 @@ def sort_on_cluster(source: Path, target: Path, cluster: LocalCluster) -> tuple[
 
 @dataclass
 class Contents:
-    """What an array holds, as far as it does not depend on the order: equal for two arrays of the same keys."""
+    """Sums over the keys of an array that do not depend on their order: equal for two arrays of the same keys."""
 
     keys: int = 0
     sum: int = 0
     hashes: int = 0
 
     def add(self, chunk: np.ndarray) -> None:
-        """Take in one chunk, in arithmetic modulo 2**64."""
+        """Add one chunk, modulo 2**64."""
         words = chunk.view("u8")
         self.keys += len(words)
         self.sum = (self.sum + int(words.sum(dtype="u8"))) % 2**64
@@ -176,7 +176,7 @@ class Contents:
 
 
 def mixed(words: np.ndarray) -> np.ndarray:
-    """Scramble 64-bit words, so that errors in a sum of them cannot cancel.
+    """Hash 64-bit words, so that two errors in a sum of keys do not cancel.
 
     The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
     """
@@ -186,7 +186,7 @@ def mixed(words: np.ndarray) -> np.ndarray:
 
 
 def verify(source: Path, target: Path) -> list[str]:
-    """Compare input and output with zarr and numpy alone; gives what is wrong, nothing if all is well."""
+    """Compare input and output with zarr and numpy alone, and return a list of errors, empty if there is none."""
     wrong = []
     before, after = Contents(), Contents()
     array = zarr.open_array(source, mode="r")
@@ -200,29 +200,29 @@ def verify(source: Path, target: Path) -> list[str]:
         if (chunk[1:] < chunk[:-1]).any():
             wrong.append(f"the chunk at {start:,} is not in order")
         if last is not None and chunk[0] < last:
-            wrong.append(f"the chunk at {start:,} begins below the end of the one before")
+            wrong.append(f"the chunk at {start:,} begins below the end of the previous one")
         last = chunk[-1]
     if before != after:
-        wrong.append(f"the output does not hold the keys of the input: {after} instead of {before}")
+        wrong.append(f"the output does not contain the keys of the input: {after} instead of {before}")
     return wrong
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# All together
+# The whole example
 
 
 def check_disk(directory: Path, size: int) -> None:
-    """Stop with a clear message if the disk is too small for the input, the output and the keys on their way."""
+    """Exit with a message if the disk is too small for the input, the output and the keys in the exchange."""
     needed, free = int(3.2 * size), shutil.disk_usage(directory).free
     if free < needed:
         raise SystemExit(
-            f"{directory} has {format_bytes(free)} free and {format_bytes(needed)} are needed to sort "
-            f"{format_bytes(size)}: choose another --directory or a smaller --size."
+            f"{directory} has {format_bytes(free)} free; sorting {format_bytes(size)} needs {format_bytes(needed)}: "
+            "choose another --directory or a smaller --size."
         )
 
 
 def run(options: argparse.Namespace, directory: Path) -> bool:
-    """Make, sort and verify; tells whether the result is right."""
+    """Make, sort and verify an array; return whether the result is right."""
     keys, chunk = max(1, options.size // KEY.itemsize), max(1, options.chunk // KEY.itemsize)
     source, target = directory / "input.zarr", directory / "sorted.zarr"
     memory = options.workers * options.memory_limit
@@ -248,12 +248,12 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
 
     wrong = verify(source, target)
     console.print(f"\nsorted in     {seconds:.1f} s, from disk to disk")
-    console.print(f"worker peak   {', '.join(map(format_bytes, peaks))}; {restarts} workers started again")
+    console.print(f"worker peak   {', '.join(map(format_bytes, peaks))}; {restarts} workers restarted")
     if wrong:
         console.print("[bold red]NOT SORTED[/]    " + "; ".join(wrong[:5]))
     else:
         console.print(f"[bold green]verified[/]      order within and across chunks, and all {keys:,} keys by count,")
-        console.print("              sum and sum of hashes, read again with zarr and numpy alone")
+        console.print("              sum and sum of hashes, read back with zarr and numpy alone")
     if options.report:
         figures = {"bytes": keys * KEY.itemsize, "seconds": seconds, "peaks": peaks, "restarts": restarts}
         options.report.write_text(json.dumps({**figures, "wrong": wrong}))
@@ -263,20 +263,22 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Sort an array larger than memory, and verify the result.")
-    parser.add_argument("--size", type=parse_bytes, default="4 GiB", help="of the array (default: %(default)s)")
-    parser.add_argument("--memory-limit", type=parse_bytes, default="1 GiB", help="of a worker (default: %(default)s)")
+    parser.add_argument("--size", type=parse_bytes, default="4 GiB", help="size of the array (default: %(default)s)")
+    parser.add_argument(
+        "--memory-limit", type=parse_bytes, default="1 GiB", help="memory of one worker (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=2, help="number of workers (default: %(default)s)")
     parser.add_argument("--chunk", type=parse_bytes, default="32 MiB", help="size of a chunk (default: %(default)s)")
-    parser.add_argument("--directory", type=Path, help="for the arrays (default: a temporary one)")
-    parser.add_argument("--keep", action="store_true", help="keep the arrays")
-    parser.add_argument("--report", type=Path, help="also write the figures to this file, as JSON")
+    parser.add_argument("--directory", type=Path, help="where to write the arrays (default: a temporary directory)")
+    parser.add_argument("--keep", action="store_true", help="do not remove the arrays")
+    parser.add_argument("--report", type=Path, help="also write the results to this file, as JSON")
     return parser.parse_args(arguments)
 
 
 def main() -> int:
-    """Run the example in a directory of its own; gives the exit code."""
+    """Run the example in a new directory and return the exit code."""
     options = parse()
-    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it reports each exchange as a warning
+    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each exchange as a warning
     if options.directory:
         options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="larger-than-memory-", dir=options.directory))

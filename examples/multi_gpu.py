@@ -1,14 +1,14 @@
-"""Sort an array that the GPUs of this host hold together, and check the result by code that knows nothing of the sort.
+"""Sort an array that is distributed over the GPUs of this host, and verify the result independently.
 
-Random keys are made on the GPUs, a part on each. They are sorted by all GPUs at once; the keys move over NVLink where
-UCX is there, and never through the host. Then each chunk is checked where it lies: its order, its ends against its
-neighbours', and a checksum of all keys, whatever their order, before and after.
+Random keys are made on the GPUs, a part on each, and all GPUs sort them together. If UCX is installed, the keys move
+over NVLink, never through the host. Then each chunk is checked on its GPU: its order, its ends against those of its
+neighbours, and a checksum of all keys that does not depend on their order, before and after.
 
     python examples/multi_gpu.py                       # every GPU of this host
-    python examples/multi_gpu.py --gpus 1 --keys 1e9   # one
-    python examples/multi_gpu.py --library numpy       # none: the same graph with NumPy chunks on two processes
+    python examples/multi_gpu.py --gpus 1 --keys 1e9   # one GPU
+    python examples/multi_gpu.py --library numpy       # no GPU: the same graph with NumPy chunks on two processes
 
-GPUs need ``dask-cuda``; with ``distributed-ucxx`` and ``rmm`` beside it the keys take the fast way.
+GPUs need ``dask-cuda``. ``distributed-ucxx`` and ``rmm`` make the exchange fast.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from distributed import Client, LocalCluster, get_task_stream, wait
 
 import dask_gpusort
 
-#: Keys that are made or checked at a time, so that neither takes much memory beside the keys.
-PIECE = 1 << 26
-#: Odd numbers without a pattern, from SplitMix64: keys that differ in a bit differ in half the bits of their hash.
+#: Keys that are made or checked at a time, so that neither takes much memory.
+BATCH_KEYS = 1 << 26
+#: Multipliers of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): keys that differ in one bit differ in half the bits of
+#: their hashes.
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 PHASES = {
     "sort-local": "sort each chunk",
@@ -41,68 +42,68 @@ PHASES = {
 
 
 def random_keys(dtype: str, library: str, block_info: Any = None) -> Any:
-    """Task: random bits as keys of one chunk."""
+    """Task: make the keys of one chunk from random bits."""
     xp = import_module(library)
     info = block_info[None]
     size, seed = info["chunk-shape"][0], info["chunk-location"][0]
     keys = xp.empty(size, dtype)
     rng = xp.random.default_rng(seed)
-    for start in range(0, size, PIECE):
-        part = keys[start : start + PIECE]
+    for start in range(0, size, BATCH_KEYS):
+        part = keys[start : start + BATCH_KEYS]
         part[:] = (rng.random(len(part)) * 2.0 ** min(53, 8 * keys.itemsize)).astype(dtype)
     return keys
 
 
 def facts(keys: Any) -> dict[str, Any]:
-    """Task: what is checked of one chunk. Only these few numbers leave the worker."""
-    rising, checksum = True, 0
-    for start in range(0, len(keys), PIECE):
-        part = keys[start : start + PIECE + 1]
-        rising = rising and bool((part[:-1] <= part[1:]).all())
-        mixed = part[:PIECE].astype("u8") + np.uint64(1)
+    """Task: size, order, checksum and ends of one chunk. Only these few numbers leave the worker."""
+    in_order, checksum = True, 0
+    for start in range(0, len(keys), BATCH_KEYS):
+        part = keys[start : start + BATCH_KEYS + 1]
+        in_order = in_order and bool((part[:-1] <= part[1:]).all())
+        mixed = part[:BATCH_KEYS].astype("u8") + np.uint64(1)
         for factor in MIX:
             mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(factor)
         checksum += int(mixed.sum(dtype="u8"))
     ends = (int(keys[0]), int(keys[-1])) if len(keys) else None
-    return {"size": len(keys), "rising": rising, "checksum": checksum, "ends": ends, "type": type(keys).__module__}
+    return {"size": len(keys), "in_order": in_order, "checksum": checksum, "ends": ends, "type": type(keys).__module__}
 
 
-def look_at(client: Client, array: da.Array) -> list[dict[str, Any]]:
-    """Facts of every chunk, in order."""
-    looks = [dask.delayed(facts)(block) for block in array.to_delayed()]
-    return [future.result() for future in client.compute(looks)]
+def chunk_facts(client: Client, array: da.Array) -> list[dict[str, Any]]:
+    """Compute the facts of every chunk, in the order of the chunks."""
+    tasks = [dask.delayed(facts)(block) for block in array.to_delayed()]
+    return [future.result() for future in client.compute(tasks)]
 
 
 def errors(before: list[dict[str, Any]], after: list[dict[str, Any]], sizes: tuple[int, ...]) -> list[str]:
-    """What is wrong with a result; nothing, one hopes."""
-    found = [f"chunk {number} is not in order" for number, fact in enumerate(after) if not fact["rising"]]
+    """List what is wrong with a result."""
+    found = [f"chunk {number} is not in order" for number, fact in enumerate(after) if not fact["in_order"]]
     ends = [(number, fact["ends"]) for number, fact in enumerate(after) if fact["ends"]]
     found += [
-        f"chunk {number} begins below the end of the one before"
+        f"chunk {number} begins below the end of the previous one"
         for (_, last), (number, first) in pairwise(ends)
         if first[0] < last[1]
     ]
     if tuple(fact["size"] for fact in after) != sizes:
-        found.append("the chunks are not as long as they should be")
+        found.append("the chunks do not have the requested sizes")
     if len({sum(fact["checksum"] for fact in side) % (1 << 64) for side in (before, after)}) > 1:
-        found.append("the result does not hold the keys of the input")
+        found.append("the result does not contain the keys of the input")
     if {fact["type"] for fact in before} != {fact["type"] for fact in after}:
-        found.append("the chunks have another type than the input's")
+        found.append("the chunks and those of the input have different types")
     return found
 
 
 def timed_sort(client: Client, keys: da.Array) -> tuple[da.Array, float, list[dict[str, Any]]]:
-    """The sorted array, held by the workers, the seconds it took, and what each task did."""
+    """Sort and return the array on the workers, the seconds, and the stream of tasks."""
     with get_task_stream(client=client) as stream:
         start = time.perf_counter()
-        ordered = dask_gpusort.sort(keys).persist()
-        wait(ordered)
+        result = dask_gpusort.sort(keys).persist()
+        wait(result)
         seconds = time.perf_counter() - start
-    return ordered, seconds, stream.data
+    return result, seconds, stream.data
 
 
 def print_phases(stream: list[dict[str, Any]]) -> None:
-    """Tasks of each phase, and the seconds of the worker that is busiest in it."""
+    """Print the tasks of each phase and the time of the worker that is busiest in it."""
     tasks: Counter[str] = Counter()
     busy: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for task in stream:
@@ -120,7 +121,7 @@ def print_phases(stream: list[dict[str, Any]]) -> None:
 
 
 def run(client: Client, options: argparse.Namespace) -> list[str]:
-    """Make, sort and check; gives back what is wrong."""
+    """Make, sort and check keys; return a list of errors."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     size = max(1, int(options.keys) // (workers * options.chunks))
     chunks = ((size,) * (workers * options.chunks),)
@@ -128,39 +129,39 @@ def run(client: Client, options: argparse.Namespace) -> list[str]:
     keys = da.map_blocks(random_keys, options.dtype, options.library, chunks=chunks, dtype=options.dtype, meta=meta)
     keys = keys.persist()
     wait(keys)
-    before = look_at(client, keys)
+    before = chunk_facts(client, keys)
     print(dask_gpusort.explain(keys))
 
     print(f"warm-up: {dask_gpusort.warm_up(client, dtypes=[options.dtype]):.1f} s")
     seconds = []
     for _ in range(options.repeat):
-        ordered = None  # or the workers would still have the result
-        ordered, took, stream = timed_sort(client, keys)
+        result = None  # so that the workers release the previous result
+        result, took, stream = timed_sort(client, keys)
         seconds.append(took)
     best = min(seconds)
     gigabytes = keys.nbytes / 1e9
     print(f"{keys.size:,} keys ({gigabytes:.2f} GB) on {workers} workers: {1e3 * best:.1f} ms, ", end="")
     print(f"{keys.size / best / 1e9:.2f} Gkeys/s, {gigabytes / best:.1f} GB/s (best of {options.repeat})")
     print_phases(stream)
-    return errors(before, look_at(client, ordered), ordered.chunks[0])
+    return errors(before, chunk_facts(client, result), result.chunks[0])
 
 
 def main() -> int:
-    """Exit code 1 if the result is wrong."""
+    """Run the example; the exit code is 1 if the result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, help="how many; all that are visible if left out")
-    parser.add_argument("--keys", type=float, help="keys in all")
-    parser.add_argument("--dtype", default="u4", help="unsigned, such as u4 or u8")
-    parser.add_argument("--chunks", type=int, default=1, help="chunks for each worker")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy", help="of the chunks")
+    parser.add_argument("--gpus", type=int, help="number of GPUs (default: all visible ones)")
+    parser.add_argument("--keys", type=float, help="total number of keys")
+    parser.add_argument("--dtype", default="u4", help="unsigned dtype, such as u4 or u8")
+    parser.add_argument("--chunks", type=int, default=1, help="chunks on each worker")
+    parser.add_argument("--repeat", type=int, default=3, help="number of runs (default: %(default)s)")
+    parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy", help="library of the chunks")
     options = parser.parse_args()
     if options.library == "cupy":
         cluster = dask_gpusort.cluster(options.gpus, dashboard_address=":0")
         exchange = "auto"
     else:
         cluster = LocalCluster(n_workers=options.gpus or 2, threads_per_worker=1, dashboard_address=":0")
-        exchange = "device"  # what CuPy chunks get by themselves
+        exchange = "device"  # as "auto" chooses for CuPy chunks
     options.keys = options.keys or (1 << 30 if options.library == "cupy" else 1 << 22)
     with dask.config.set({"gpusort.exchange": exchange}), cluster, Client(cluster) as client:
         client.wait_for_workers(options.gpus or 1)

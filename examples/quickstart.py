@@ -1,4 +1,4 @@
-"""Sort, argsort and look at the plan: the package in one minute.
+"""Sort, argsort and print the plan: the package in one minute.
 
 Run it with ``python examples/quickstart.py``.
 """
@@ -12,34 +12,34 @@ import dask_gpusort
 
 
 def main() -> None:
-    """Sort a small array of ten chunks in several ways."""
+    """Sort a small array of ten chunks by each function."""
     x = da.random.default_rng(0).normal(size=1_000_000, chunks=100_000)
 
-    # Nothing is computed yet: this is a Dask array with the same chunks.
+    # Nothing is computed yet: y is a Dask array with the same chunks.
     y = dask_gpusort.sort(x)
     print("chunks in: ", x.chunks)
     print("chunks out:", y.chunks)
 
-    # What will be done, before it is done.
+    # The plan, before anything runs.
     print("\n" + dask_gpusort.explain(x) + "\n")
 
-    # Ask for a part and only what that part needs is computed.
-    print("least:   ", y[:3].compute())
-    print("median:  ", y[len(y) // 2].compute())
-    print("greatest:", dask_gpusort.sort(x, descending=True, chunks=250_000)[:3].compute())
+    # A part of the result computes only what that part needs.
+    print("least:    ", y[:3].compute())
+    print("median:   ", y[len(y) // 2].compute())
+    print("greatest: ", dask_gpusort.sort(x, descending=True, chunks=250_000)[:3].compute())
 
-    # Indices that sort. Equal keys keep their order, on every scheduler.
+    # Positions that sort. Equal keys keep their order, on every scheduler.
     order = dask_gpusort.argsort(x)
-    print("indices: ", order[:3].compute())
+    print("positions:", order[:3].compute())
 
-    # NumPy's own names can be made lazy too.
+    # NumPy's own functions can be made lazy too.
     dask_gpusort.register()
     z = np.sort(x)
     dask_gpusort.unregister()
-    print("np.sort gives a", type(z).__name__)
+    print("np.sort returns a Dask", type(z).__name__)
 
     np.testing.assert_array_equal(y.compute(), np.sort(x.compute()))
-    print("The result is that of numpy.sort.")
+    print("The result equals that of numpy.sort.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Bring sensor readings into the order of their timestamps.
+"""Sort sensor readings by their timestamps.
 
-Five hundred sensors send readings through a network that delays some of them, so they arrive out of order. Each reading
-is a timestamp, the number of the sensor, and a row of three measurements. Sorting by timestamp moves the other arrays
-along; no index into the whole array is ever made.
+Five hundred sensors send readings through a network that delays some of them, so they arrive out of order. A reading is
+a timestamp, the number of the sensor, and a row of three measurements. `sort_by_key` sorts the timestamps and moves the
+other arrays with them, without positions into the whole array.
 
 Run it with ``python examples/sort_by_key.py``.
 """
@@ -22,14 +22,14 @@ START = np.datetime64("2026-03-01T00:00:00", "ms")
 
 
 def arrivals(readings: int, chunk: int) -> tuple[da.Array, da.Array, da.Array]:
-    """Readings in the order of their arrival.
+    """Make readings in the order of their arrival.
 
     Parameters
     ----------
     readings : int
-        How many.
+        Number of readings.
     chunk : int
-        How many in a chunk.
+        Number of readings in a chunk.
 
     Returns
     -------
@@ -49,8 +49,8 @@ def arrivals(readings: int, chunk: int) -> tuple[da.Array, da.Array, da.Array]:
 
 
 def main() -> None:
-    """Sort the readings and look at one second of them."""
-    parser = argparse.ArgumentParser(description="Bring sensor readings into the order of their timestamps.")
+    """Sort the readings and print five of them."""
+    parser = argparse.ArgumentParser(description="Sort sensor readings by their timestamps.")
     parser.add_argument("--readings", type=int, default=2_000_000)
     parser.add_argument("--chunk", type=int, default=100_000, help="readings in a chunk")
     options = parser.parse_args()
@@ -58,7 +58,7 @@ def main() -> None:
     times, sensors, rows = arrivals(options.readings, options.chunk)
     sorted_times, sorted_sensors, sorted_rows = dask_gpusort.sort_by_key(times, sensors, rows)
 
-    # Asked for together, the three arrays share one sort.
+    # Computed together, the three arrays share one sort.
     summary = dask.compute(
         sorted_times[0], sorted_times[-1], (sorted_times[1:] >= sorted_times[:-1]).all(), sorted_rows.mean(axis=0)
     )
@@ -66,7 +66,7 @@ def main() -> None:
     print("in order:      ", bool(summary[2]))
     print("mean row:      ", summary[3].round(2))
 
-    # In order, a stretch of time is a slice.
+    # In sorted readings a period of time is a slice.
     around = slice(options.readings // 2, options.readings // 2 + 5)
     for time, sensor, row in zip(
         *dask.compute(sorted_times[around], sorted_sensors[around], sorted_rows[around]), strict=True

@@ -26,19 +26,6 @@ settings.register_profile("ci", max_examples=40, derandomize=True, database=None
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-_MARKERS = {
-    "gpu": "needs a CUDA device and CuPy",
-    "multi_gpu": "needs several CUDA devices",
-    "slow": "takes half a minute or more",
-}
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    known = {line.partition(":")[0] for line in config.getini("markers")}
-    for name, text in _MARKERS.items():
-        if name not in known:
-            config.addinivalue_line("markers", f"{name}: {text}")
-
 
 @dataclass(frozen=True)
 class Backend:

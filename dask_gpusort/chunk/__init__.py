@@ -1,4 +1,4 @@
-"""Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, same names."""
+"""Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ T = TypeVar("T")
 
 
 def library_of(array: Any) -> str:
-    """Name of the top-level package an array type comes from: "numpy", "cupy", ..."""
+    """Name of the top-level package that defines an array's type: "numpy", "cupy", ..."""
     return type(array).__module__.partition(".")[0]
 
 
 def ops_for(array: Any) -> ModuleType:
-    """The steps for chunks of an array's type; CuPy is only imported where its chunks are."""
+    """The steps for chunks of an array's type; CuPy is imported only for CuPy chunks."""
     name = "cupy_ops" if library_of(array) == "cupy" else "numpy_ops"
     return import_module(f"{__name__}.{name}")
 
 
 def complete(array: T) -> T:
-    """The array, once what was launched for it is done, so that others than its own stream may read it.
+    """The array, after waiting for its kernels, so that any stream may read it.
 
-    UCX and a spill to host memory know nothing of streams. Arrays on the host are always done.
+    UCX and spills to host memory ignore CUDA streams. Arrays on the host are always complete.
     """
     if library_of(array) == "cupy":
         ops_for(array).synchronize()

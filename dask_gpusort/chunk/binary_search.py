@@ -1,4 +1,4 @@
-"""Binary search of many needles at once, for keys of which only a comparison is known."""
+"""Binary search of many needles at once, by a comparison alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..table import IntArray
 
 
 def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
-    """How many of some sorted keys each needle has to pass.
+    """Number of sorted keys that each needle passes.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray])
     Returns
     -------
     int64 array, shape (count,)
-        The first position that is not passed. Ends after ``log2(size) + 1`` calls whatever they answer.
+        The first position not passed. Ends after ``log2(size) + 1`` calls, whatever they return.
     """
     low = np.zeros(count, np.int64)
     high = np.full(count, size, np.int64)

@@ -1,4 +1,4 @@
-"""CuPy arrays as plain buffers and back: what goes over a wire."""
+"""CuPy arrays as plain buffers and back, for transfers between workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def as_buffer(array: Any) -> Any:
-    """Bytes of a contiguous array: a view on the device, shape (nbytes,)."""
+    """View the bytes of an array on the device, shape (nbytes,); one that is not contiguous is copied first."""
     whole = cupy.ascontiguousarray(array)
     if whole is not array:
         cupy.cuda.get_current_stream().synchronize()
@@ -17,12 +17,16 @@ def as_buffer(array: Any) -> Any:
 
 
 def as_host_buffer(array: Any) -> memoryview:
-    """Bytes of an array, copied to the host."""
+    """Copy the bytes of an array to the host."""
     return memoryview(cupy.asnumpy(as_buffer(array)))
 
 
 def from_buffer(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """An array in a buffer, which lives on: of the device (anything with the CUDA array interface) without a copy."""
+    """An array from the bytes of a buffer.
+
+    A device buffer (anything with the CUDA array interface) is not copied; the array keeps it alive. A host buffer is
+    copied to the device.
+    """
     if hasattr(buffer, "__cuda_array_interface__"):
         return cupy.ndarray(shape, dtype, memptr=cupy.asarray(buffer).data)
     host = np.frombuffer(buffer, np.uint8)
@@ -33,5 +37,5 @@ def from_buffer(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> An
 
 
 def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """An array of the device that holds nothing."""
+    """An uninitialized array on the device."""
     return cupy.empty(shape, dtype)

@@ -1,12 +1,13 @@
 """Every step of the sort on one CuPy chunk: the steps of `numpy_ops`, under the same names.
 
-Keys, codes and companions stay on the device; what a round of counting asks for, some thousand keys, goes to the host.
-Keys are compared in one of four ways (see `order.Order`)::
+Keys, codes and companions stay on the device. A round of counting copies some thousand keys to the host. The kind of
+order (see `order.Order`) decides how keys are sorted::
 
-    coded         unsigned codes                     radix sorts
+    order         keys in transit                    sort
+    coded         unsigned codes                     radix sort
     words         rows of uint64                     radix sorts, 64 bits at a time
-    complex128    as they are                        by two words that are made where they are needed
-    less          as they are                        merge sort by a CUDA C++ expression
+    complex128    the user's                         radix sorts of two words, each made when needed
+    less          the user's                         merge sort by a CUDA C++ expression
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ import numpy as np
 from .. import kernels
 from .. import keys as key_codes
 from ..chunk import numpy_less, numpy_ops, numpy_words, summarize, word_layout
-from ..kernels.policy import merge_tuning
 from ..order import Order
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .run import Run
 
-#: Keys that are looked through for falls at a time: the masks of 2**24 take 16 MB of device memory.
+#: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
 
 check_lengths = numpy_ops.check_lengths
@@ -42,16 +42,16 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
     if order.coded and len(values) + positions == 1:
         return _sort_pairs(keys, values, order)
     permutation = _argsort(keys, order)
-    ordered = _take(keys, permutation)
+    ordered = kernels.gather(keys, permutation)
     moved = [kernels.gather(cupy.ascontiguousarray(value), permutation) for value in values]
     if positions:
-        # The kernels sort fewer than 2**32 keys with positions.
+        # Positions fit 32 bits: the kernels sort fewer than 2**32 keys with positions.
         moved.append(permutation.astype(np.uint32))
     return Run(_encode_own(ordered, order), tuple(moved))
 
 
 def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
-    """Keys of the user with one companion, or with their positions, to a run: both come out of one sort."""
+    """Sort the user's keys with one companion, or with their positions, in one sort."""
     if not values:
         ordered, moved = kernels.sort_with_positions(keys, descending=order.descending)
     else:
@@ -61,41 +61,36 @@ def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
 
 
 def _encode_own(keys: Any, order: Order) -> Any:
-    """Keys of the user to keys in transit, in the same memory."""
+    """Encode the user's keys for transit, in the same memory."""
     if not order.coded:
         return keys
     return kernels.encode(keys, order.descending, out=keys.view(f"u{keys.itemsize}"))
 
 
 def _sort_keys(keys: Any, order: Order) -> Any:
-    """Keys of the user to sorted keys in transit."""
+    """Sort the user's keys, and encode them for transit."""
     if order.coded and order.stable and order.has_ties:
         return _encode_own(kernels.sort_keys(keys, descending=order.descending, stable=True), order)
     if order.coded:
         return kernels.sorted_codes(keys, descending=order.descending)
     if order.less is not None:
         _check_less(keys, order)
-        return _checked(kernels.sort_by_comparison(keys, less=_expression(order)), order)
-    return _take(keys, _argsort(keys, order))
+        return _require_sorted(kernels.sort_by_comparison(keys, less=_expression(order)), order)
+    return kernels.gather(keys, _argsort(keys, order))
 
 
 def _argsort(keys: Any, order: Order) -> Any:
-    """Stable permutation, int64, that sorts keys of the user."""
+    """Stable permutation, int64, that sorts the user's keys."""
     if order.coded:
         return kernels.argsort(keys, descending=order.descending)
     if order.less is not None:
         _check_less(keys, order)
         permutation = kernels.argsort_by_comparison(keys, less=_expression(order))
-        _checked(_take(keys, permutation), order)
+        _require_sorted(kernels.gather(keys, permutation), order)
         return permutation
     if order.words:
         return kernels.argsort_words(keys)
     return kernels.argsort_wide(keys, descending=order.descending)
-
-
-def _take(keys: Any, permutation: Any) -> Any:
-    """Keys of any kind in the order of a permutation."""
-    return kernels.gather(keys, permutation)
 
 
 def _expression(order: Order) -> str:
@@ -105,7 +100,7 @@ def _expression(order: Order) -> str:
 
 
 def _on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """An expression as a function of host arrays, for the few keys that the rounds of counting compare."""
+    """A comparison of host arrays that runs on the device, for the few keys that the rounds of counting compare."""
 
     def compare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         one, other = (cupy.asarray(np.ascontiguousarray(keys)) for keys in (first, second))
@@ -116,7 +111,7 @@ def _on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
 
 
 def _host_order(order: Order) -> Order:
-    """The same order, for keys on the host."""
+    """The same order for keys on the host."""
     return order if order.less is None else replace(order, less=_on_host(_expression(order)))
 
 
@@ -126,33 +121,33 @@ def key_order(order: Order) -> KeyOrder:
 
 
 def _check_less(keys: Any, order: Order) -> None:
-    """Refuse an expression that contradicts itself among some of the keys; see `numpy_less.check`."""
+    """Raise if the expression contradicts itself for some of the keys; see `numpy_less.check`."""
     if len(keys):
-        places = np.unique(np.linspace(0, len(keys) - 1, numpy_less.TESTED_KEYS).astype(np.int64))
-        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(places)]), _on_host(_expression(order)))
+        tested = np.unique(np.linspace(0, len(keys) - 1, numpy_less.TESTED_KEYS).astype(np.int64))
+        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(tested)]), _on_host(_expression(order)))
 
 
-def _checked(keys: Any, order: Order) -> Any:
-    """Sorted keys, once their neighbours are found in order."""
-    fall = first_descent(keys, order)
-    if fall is not None:
-        second, first = cupy.asnumpy(keys[fall - 1 : fall + 1])
+def _require_sorted(keys: Any, order: Order) -> Any:
+    """Return the keys; raise if a sort by `less` left two neighbours out of order."""
+    descent = first_descent(keys, order)
+    if descent is not None:
+        second, first = cupy.asnumpy(keys[descent - 1 : descent + 1])
         raise ValueError(
-            f"less is no strict weak order: sorting by it leaves {first!r} behind {second!r}; it must tell of any two "
-            "elements which comes first, or that neither does, without contradictions"
+            f"less is no strict weak order: sorting by it leaves {first!r} behind {second!r}; for any two elements one "
+            "must come first, or neither, without contradictions"
         )
     return keys
 
 
 def encode(block: Any, order: Order) -> Any:
-    """Keys of the user to a fresh array of keys in transit."""
+    """Encode the user's keys for transit, into a new array."""
     if not order.coded:
         return cupy.array(block, order="C", copy=True)
     return kernels.encode(cupy.ascontiguousarray(block).ravel(), order.descending).reshape(block.shape)
 
 
 def decode(array: Any, order: Order) -> Any:
-    """Keys in transit back to the user's; may reuse their memory."""
+    """Decode keys in transit to the user's; may reuse their memory."""
     if not order.coded:
         return array
     codes = cupy.ascontiguousarray(array)
@@ -160,7 +155,7 @@ def decode(array: Any, order: Order) -> Any:
 
 
 def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
-    """Several keys of one chunk as one; see `numpy_ops.pack`."""
+    """Pack several keys of one chunk into one; see `numpy_ops.pack`."""
     columns = [
         column
         for part, descending in zip(parts, directions, strict=True)
@@ -171,16 +166,16 @@ def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
 
 
 def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
-    """Columns of one key and their bits, laid out as `numpy_columns` does."""
+    """The columns of one key and their bits, as `numpy_columns` makes them."""
     if key_codes.code_dtype(part.dtype) is not None:
         codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
         return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
     rows = kernels.encode_words(part, descending)
-    return [(rows[:, place], word_layout.WORD_BITS) for place in range(rows.shape[1])]
+    return [(rows[:, word], word_layout.WORD_BITS) for word in range(rows.shape[1])]
 
 
 class CupyKeys:
-    """Sorted keys in transit on the device, for `probing`."""
+    """Sorted keys in transit on the device, for `summarize`."""
 
     def __init__(self, array: Any, order: Order):
         self.array, self.order = array, order
@@ -218,7 +213,7 @@ class CupyKeys:
 
 
 def floor(array: Any, order: Order) -> Any:
-    """Keys in transit to the least of their tie classes."""
+    """Replace keys in transit by the least key of their tie class."""
     if not order.has_ties:
         return array
     codes = cupy.array(array, order="C", copy=True).ravel()
@@ -231,7 +226,7 @@ def _words(keys: Any, order: Order) -> Any:
 
 
 def before(first: Any, second: Any, order: Order) -> Any:
-    """Elementwise: whether keys in transit, least of their tie class, come before others."""
+    """Elementwise: whether keys in transit come before others; all are the least of their tie class."""
     if order.coded:
         return first < second
     if order.less is not None:
@@ -242,7 +237,7 @@ def before(first: Any, second: Any, order: Order) -> Any:
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
-    """The keys of a run, for `probing`."""
+    """The keys of a run, for `summarize`."""
     return CupyKeys(run.keys, order)
 
 
@@ -261,13 +256,20 @@ def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
     return summarize.count_digits(keys.size, shift, first, keys.search(numpy_ops.floor(edges, order), "left"))
 
 
-def merge(pieces: Sequence[Run], order: Order) -> Run:
+def merge(runs: Sequence[Run], order: Order) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
-    if len(pieces) == 1:
-        return pieces[0].own()
-    if _merging_wins(pieces, order):
-        return _merge_runs(pieces, order)
-    joined = Run.concat(pieces)
+    if len(runs) == 1:
+        return runs[0].own()
+    keys = runs[0].keys
+    key_bytes = keys.itemsize * math.prod(keys.shape[1:])
+    if order.less is not None or kernels.prefers_merging(len(runs), key_bytes):
+        return _merge_runs(runs, order)
+    return _sort_runs(runs, order)
+
+
+def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
+    """Concatenate runs and sort the result."""
+    joined = Run.concat(runs)
     if not joined.values and order.coded and not order.has_ties:
         return Run(kernels.sort_keys(joined.keys, out=joined.keys))
     keys = decode(joined.keys, order)
@@ -276,23 +278,15 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
         return Run(_encode_own(ordered, order))
     permutation = _argsort(keys, order)
     moved = tuple(kernels.gather(value, permutation) for value in joined.values)
-    return Run(_encode_own(_take(keys, permutation), order), moved)
+    return Run(_encode_own(kernels.gather(keys, permutation), order), moved)
 
 
-def _merging_wins(pieces: Sequence[Run], order: Order) -> bool:
-    """Whether runs are merged, rather than sorted again."""
-    if order.less is not None:
-        return True
-    keys = pieces[0].keys
-    width = keys.itemsize * math.prod(keys.shape[1:])
-    return len(pieces) <= merge_tuning.MOST_MERGED_RUNS.get(width, merge_tuning.MOST_MERGED_WIDE_RUNS)
-
-
-def _merge_runs(pieces: Sequence[Run], order: Order) -> Run:
-    keys = [cupy.ascontiguousarray(piece.keys) for piece in pieces]
-    companions = [list(column) for column in zip(*(piece.values for piece in pieces), strict=True)]
+def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
+    """Merge runs with the merge kernels."""
+    keys = [cupy.ascontiguousarray(run.keys) for run in runs]
+    companions = [list(column) for column in zip(*(run.values for run in runs), strict=True)]
     if order.coded:
-        # With companions every sort was by the least codes of the tie classes.
+        # Runs with companions are sorted by the least codes of the tie classes.
         ties_of = order.dtype if companions or order.has_ties else None
         return Run(*kernels.merge_runs(keys, companions, ties_of=ties_of, descending=order.descending))
     if order.less is not None or order.words:
@@ -304,17 +298,17 @@ def _merge_runs(pieces: Sequence[Run], order: Order) -> Run:
 
 
 def first_descent(array: Any, order: Order) -> int | None:
-    """Position of the first key in transit that comes before the one ahead of it; None if they are sorted."""
+    """Position of the first key in transit that is less than the key before it; None if the keys are sorted."""
     for start in range(0, len(array) - 1, _SCANNED_KEYS):
         part = floor(array[start : start + _SCANNED_KEYS + 1], order)
-        fallen = before(part[1:], part[:-1], order)
-        if bool(fallen.any()):
-            return start + 1 + int(fallen.argmax())
+        descents = before(part[1:], part[:-1], order)
+        if bool(descents.any()):
+            return start + 1 + int(descents.argmax())
     return None
 
 
 def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
-    """Whether the rows of a chunk are sorted, and the first and the last key of each; see `numpy_ops.edges`."""
+    """Whether the rows of a chunk are sorted, and the first and last key of each row; see `numpy_ops.edges`."""
     keys = floor(encode(cupy.moveaxis(block, axis, 0), order), order)
     shape = keys.shape[keys.ndim - bool(order.words) :]
     rows = math.prod(keys.shape[1 : keys.ndim - bool(order.words)])
@@ -324,7 +318,7 @@ def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
 
 
 def sort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Sort a chunk along an axis that is whole in it."""
+    """Sort a chunk along an axis of one chunk."""
     if not order.coded:
         return take_rows(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
@@ -333,7 +327,7 @@ def sort_rows(block: Any, order: Order, axis: int) -> Any:
 
 
 def argsort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Stable indices, int64, that sort a chunk along an axis that is whole in it; see `numpy_ops.argsort_rows`."""
+    """Stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
     if order.coded:
         rows, shape = _rows(block, axis)
         found = kernels.argsort_rows(rows, descending=order.descending)
@@ -346,20 +340,20 @@ def argsort_rows(block: Any, order: Order, axis: int) -> Any:
 
 
 def _argsort_batch(keys: Any, count: int, length: int, order: Order) -> Any:
-    """Indices that sort `count` rows of uncoded keys, which lie one after the other."""
+    """Indices that sort `count` contiguous rows of uncoded keys."""
     if order.less is not None:
         rows = [_argsort(keys[row * length : (row + 1) * length], order) for row in range(count)]
         return cupy.concatenate(rows) if rows else cupy.empty(0, np.int64)
     if count <= 1:
         return _argsort(keys, order)
-    # The row's number is the first word: all rows are sorted together.
+    # All rows are sorted together, with the number of the row as the first word.
     number = (cupy.arange(count * length, dtype=np.uint64) // np.uint64(max(length, 1)))[:, None]
     by_row = cupy.ascontiguousarray(cupy.concatenate([number, _words(keys, order)], axis=1))
     return kernels.argsort_words(by_row) % max(length, 1)
 
 
 def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
-    """A chunk as a matrix of the rows to sort, and the shape it has with the axis last."""
+    """A chunk as a matrix of the rows to sort, and the chunk's shape with the axis moved last."""
     moved = cupy.moveaxis(block, axis, -1)
     rows = cupy.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
     return rows, moved.shape
@@ -376,5 +370,5 @@ def concatenate(arrays: Sequence[Any]) -> Any:
 
 
 def synchronize() -> None:
-    """Wait for all that was launched on the current stream."""
+    """Wait until the current stream is done."""
     cupy.cuda.get_current_stream().synchronize()

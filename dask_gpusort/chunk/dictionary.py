@@ -1,9 +1,9 @@
-"""Columns of few distinct values as the ranks of these, a byte a key.
+"""Dictionary encoding: columns of few distinct values as ranks of these values, a byte a key.
 
 Rounded measurements, classes and categories have few values in many bits. Their ranks take a few bits, so that several
-such columns, or one and the keys' positions, are one radix sort, where the columns themselves would be sorted one by
-one among the ties of the one before. The distinct values are found by a sort of the column alone, which is fast for few
-values, and looked up by a hash that keeps them apart.
+such columns, or one and the keys' positions, need one radix sort; the columns themselves would be sorted one by one
+among the ties of the previous ones. A sort of the column alone, which is fast for few values, finds the distinct
+values, and a perfect hash looks them up.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-#: Most distinct values: their ranks are bytes, and a multiplier that keeps them apart is found in a few tries.
+#: Most distinct values: their ranks are bytes, and a few tries find a multiplier without collisions.
 MOST_VALUES = 256
 
-#: Keys that are looked at first. If these have many values, as random keys do, nothing else is done.
+#: Keys sampled first. If the sample has many values, as random keys do, the encoding is given up.
 _SAMPLED_KEYS = 1 << 10
 
-#: Bits of a slot of the hash table, which has a byte in each: it stays in the level-1 cache.
+#: Bits of a slot number. The hash table has a byte in each slot and stays in the level-1 cache.
 _HASH_BITS = 15
 
-#: Multipliers that are tried: random odd numbers. One in three keeps 256 random values apart (exp(-256**2 / 2**16)), so
-#: that all of them fail once in 10**12.
+#: Multipliers to try: random odd numbers. One in three has no collisions among 256 random values, exp(-256**2 / 2**16),
+#: so that all of them fail once in 10**12.
 _MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """The rank of each key's value among the distinct values of a column, None if these are many.
+    """The rank of each key's value among the distinct values of a column; None if there are many.
 
     Parameters
     ----------

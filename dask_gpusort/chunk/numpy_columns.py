@@ -1,14 +1,14 @@
-"""Comparison keys: a key of several columns, compared column by column.
+"""Comparison keys: keys of several columns, compared column by column.
 
-A key that no single unsigned integer of 64 bits can stand for is taken apart into columns, most significant first::
+A key without a code of at most 64 bits is split into columns, most significant first::
 
     complex128          real part | imaginary part                (NaN in either part: see `_complex_columns`)
     S20, V20            8 bytes | 8 bytes | 4 bytes               (big-endian words)
     U5                  a column for each character           (narrow, as letters are few)
     structured          columns of the first field | of the second | ...
-    longdouble, object, StringDType                               (compared by NumPy itself, behind a bit for NaN)
+    longdouble, object, StringDType                               (compared by NumPy, after a bit for NaN)
 
-Where every column is an array of unsigned codes, they are sorted together (`numpy_words`).
+If every column is an array of unsigned codes, they are sorted together (`numpy_words`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Column:
     values : array, shape (n,)
         Unsigned codes, or values that NumPy compares.
     descending : bool
-        Whether larger values come first; codes are never descending, the direction is part of them.
+        Whether larger values come first; False for codes, which contain the direction.
     bits : int
-        Of codes, their width: every value is below ``2**bits``. 0 for what NumPy compares.
+        Width of codes: every value is below ``2**bits``. 0 for values that NumPy compares.
     """
 
     values: np.ndarray
@@ -84,7 +84,7 @@ def _named(error: TypeError, values: np.ndarray) -> TypeError:
 
 
 def _incomparable(values: np.ndarray) -> str:
-    """Name two elements that do not compare, the later one at the first place where that happens."""
+    """Name two elements that cannot be compared, the later one as early as possible."""
     seen: dict[type, Any] = {}
     for position, value in enumerate(values.ravel()):
         for other in seen.values():
@@ -97,7 +97,7 @@ def _incomparable(values: np.ndarray) -> str:
 
 
 def columns_of(array: np.ndarray, order: Order) -> list[Column]:
-    """Take keys apart.
+    """Split keys into columns.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _raw_bytes(field: np.ndarray) -> np.ndarray:
 def _complex_columns(array: np.ndarray, order: Order) -> list[Column]:
     """The two parts, in NumPy's order of NaN in either of them.
 
-    The codes of numbers lie below that of NaN, so the classes of NaN go on from there::
+    The codes of numbers are below that of NaN, so the classes of NaN follow::
 
         real, imag    number, number    number, NaN    NaN, number    NaN, NaN
         first         real              NaN            NaN + 1        NaN + 2
@@ -185,20 +185,20 @@ def _long_complex_columns(array: np.ndarray, inner: Order) -> list[Column]:
 
 
 def _nan_last(array: np.ndarray, nan: np.ndarray, order: Order) -> list[Column]:
-    """A float that has no code: NumPy compares it, and NaN goes by a column before it."""
+    """Floats without a code: NumPy compares them, after a column for NaN."""
     value = np.where(nan, array.dtype.type(0), array)
     return [Column(nan.astype(np.uint8), bits=1), Column(-value if order.descending else value)]
 
 
 def _string_columns(array: np.ndarray, order: Order) -> list[Column]:
-    """Variable-width strings; missing ones that are like NaN go last."""
+    """Variable-width strings; missing strings that behave like NaN go last."""
     if not _like_nan(getattr(array.dtype, "na_object", "")):
         return [Column(array, order.descending)]
     return _missing_last(array, np.isnan(array), "", order)
 
 
 def _like_nan(missing: Any) -> bool:
-    """Whether NumPy sorts what stands for a missing string last: it differs from itself, or (pandas.NA) cannot tell."""
+    """Whether NumPy sorts missing strings last: their object differs from itself, or (pandas.NA) has no truth value."""
     try:
         return bool(missing != missing)
     except TypeError:
@@ -206,7 +206,7 @@ def _like_nan(missing: Any) -> bool:
 
 
 class _Least:
-    """Comes before every object, so that it can stand where a missing one was."""
+    """Comes before every other object: a filler for missing ones."""
 
     def __lt__(self, other: object) -> bool:
         return other is not self
@@ -222,7 +222,7 @@ _LEAST = _Least()
 
 
 def _object_columns(array: np.ndarray, order: Order) -> list[Column]:
-    """Python objects; those that differ from themselves, as NaN does, go last."""
+    """Python objects; objects that differ from themselves, as NaN does, go last."""
     try:
         missing = np.not_equal(array, array).astype(bool)
     except TypeError as error:
@@ -239,7 +239,7 @@ def _missing_last(array: np.ndarray, missing: np.ndarray, filler: Any, order: Or
 
 
 def _padded(array: np.ndarray) -> np.ndarray:
-    """Fixed-width strings as rows of bytes, zeros appended up to a multiple of words."""
+    """Fixed-width strings as rows of bytes, padded with zeros to whole words."""
     contiguous = np.ascontiguousarray(array)
     width = contiguous.itemsize
     padding = -width % WORD_BYTES or (0 if width else WORD_BYTES)
@@ -257,11 +257,11 @@ def _character_columns(array: np.ndarray, order: Order) -> list[Column]:
     if not width or not len(array):
         return [Column(np.zeros(len(array), np.uint32), bits=32) for _ in range(max(width, 1))]
     points = native.view(np.uint32).reshape(len(array), width)
-    return [Column(~points[:, place] if order.descending else points[:, place], bits=32) for place in range(width)]
+    return [Column(~points[:, index] if order.descending else points[:, index], bits=32) for index in range(width)]
 
 
 def _word_columns(words: np.ndarray, bits: int, order: Order) -> list[Column]:
-    """Columns of big-endian words, of which the last may end in padding."""
+    """Columns of big-endian words; the last may end in padding."""
     found = []
     for number, word in enumerate(words.T):
         width = min(8 * WORD_BYTES, max(bits - 8 * WORD_BYTES * number, 1))
@@ -275,7 +275,7 @@ def _word_columns(words: np.ndarray, bits: int, order: Order) -> list[Column]:
 
 
 def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
-    """The columns as unsigned arrays; None if NumPy has to compare one of them."""
+    """The columns as unsigned arrays; None if NumPy must compare one of them."""
     return [column.values for column in found] if all(column.bits for column in found) else None
 
 
@@ -287,7 +287,7 @@ def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) ->
     found : sequence of Column
         Most significant first, all of length n.
     offsets : int64 array, shape (runs + 1,), optional
-        Where the keys are sorted runs side by side.
+        Ends of contiguous sorted runs, if the keys are such runs.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) ->
 
     Notes
     -----
-    Columns of codes are sorted together. Of others the first one sorts everything; each later one only the keys that
+    Columns of codes are sorted together. Otherwise the first column sorts all keys, and each later one only those that
     still tie.
     """
     codes = codes_of(found)
@@ -308,7 +308,7 @@ def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) ->
         tied = np.flatnonzero(~starts | ~np.append(starts[1:], True))
         if not len(tied):
             break
-        # Sorting by the column, then stably by the run of ties, keeps every tie in its place.
+        # A sort by the column, then a stable sort by the tie group, keeps every key in its group.
         group = np.cumsum(starts)[tied].astype(np.uint64)
         by_column = column[permutation[tied]].argsort()
         arranged = by_column[numpy_radix.argsort(group[by_column])]
@@ -356,12 +356,12 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
     Returns
     -------
     int64 array, shape (m,)
-        How many keys come before ("left"), or not after ("right"), each needle.
+        Number of keys before ("left"), or not after ("right"), each needle.
     """
     wanted = columns_of(needles, order)
 
     def passes(positions: IntArray) -> np.ndarray:
-        probed = columns_of(array[positions], order)
-        return less(probed, wanted) if side == "left" else ~less(wanted, probed)
+        candidates = columns_of(array[positions], order)
+        return less(candidates, wanted) if side == "left" else ~less(wanted, candidates)
 
     return lower_bound(len(array), len(needles), passes)

@@ -1,4 +1,4 @@
-"""Several keys of one NumPy chunk as one."""
+"""Packing of several keys of one NumPy chunk into one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..order import Order, of_words
 
 
 def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
-    """Several keys of one chunk as one.
+    """Pack several keys of one chunk into one.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
     Returns
     -------
     array
-        Of the parts' shape, unsigned codes; or with one dimension more, words; in the order of the sort, equal where
-        NumPy calls the keys equal. Or a record of columns, if NumPy has to compare one of them. `packed_order` tells.
+        Unsigned codes in the parts' shape, or words with an additional dimension, in the order of the sort and equal
+        where NumPy calls the keys equal. A record of columns if NumPy must compare one of them. See `packed_order`.
     """
     columns = _columns([part.reshape(-1) for part in parts], directions)
     if numpy_columns.codes_of(columns) is None:
@@ -36,7 +36,7 @@ def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
 
 
 def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
-    """The order of what `pack` gives for keys of some dtypes."""
+    """The order of the result of `pack` for keys of some dtypes."""
     columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
     if numpy_columns.codes_of(columns) is None:
         return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))
@@ -53,7 +53,7 @@ def _columns(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> list[nu
 
 
 def _record(columns: Sequence[numpy_columns.Column]) -> np.ndarray:
-    # A record cannot hold strings of variable width, but references to Python's.
+    # A record cannot hold variable-width strings, so it holds Python strings.
     arrays = [column.values.astype(object) if column.values.dtype.kind == "T" else column.values for column in columns]
     record = np.empty(len(arrays[0]), [(f"key{number}", array.dtype) for number, array in enumerate(arrays)])
     for number, array in enumerate(arrays):

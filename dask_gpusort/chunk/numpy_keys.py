@@ -1,4 +1,4 @@
-"""Keys in transit of one NumPy chunk: how they are made, compared and searched."""
+"""Keys in transit of one NumPy chunk: encoding, comparison and search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..table import Side
 
 
 def encode(block: np.ndarray, order: Order) -> np.ndarray:
-    """Keys of the user to a fresh array of keys in transit."""
+    """The user's keys to a new array of keys in transit."""
     if order.coded:
         return key_codes.encode(block, descending=order.descending)
     return np.array(block, order="C", copy=True)
@@ -28,7 +28,7 @@ def decode(array: np.ndarray, order: Order) -> np.ndarray:
 
 
 def floor(array: np.ndarray, order: Order) -> np.ndarray:
-    """Keys in transit to the least of their tie classes: what compares equal becomes the same."""
+    """Keys in transit to the least of their tie classes: equal keys become identical."""
     return key_codes.tie_floor(array, order.dtype, descending=order.descending) if order.has_ties else array
 
 
@@ -58,9 +58,9 @@ def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
 
 
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """How many sorted keys in transit are less than ("left"), or at most ("right"), each needle."""
+    """Number of sorted keys in transit less than ("left"), or up to ("right"), each needle."""
     if order.coded:
-        # Keys of one tie class may stand in any order, so a search must pass them all.
+        # Keys of one tie class are in any order, so a search from the right must pass all of them.
         ends = ceiling(needles, order) if side == "right" else needles
         return np.searchsorted(array, ends, side=side).astype(np.int64, copy=False)
     if order.less is not None:
@@ -68,13 +68,13 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
     if order.words:
         return numpy_words.search(array, needles, side)
     if order.dtype.kind in "cSU" and order.dtype.isnative and not order.descending:
-        # NumPy's own search compares as its sort does, without taking keys apart at every step.
+        # NumPy's search compares as its sort does, and needs no columns at every step.
         return np.searchsorted(array, needles, side=side).astype(np.int64, copy=False)
     return numpy_columns.search(array, needles, order, side)
 
 
 def needles(codes: Sequence[int], order: Order) -> np.ndarray:
-    """Codes as Python integers to needles: least of their tie class, in transit form."""
+    """Needles from codes given as Python integers: least of their tie class, in transit."""
     highest = np.iinfo(order.transit_dtype).max
     array = np.array([min(code, int(highest)) for code in codes], order.transit_dtype)
     return floor(array, order)

@@ -1,14 +1,15 @@
-"""Stable merge sort by a comparison of the user's, all comparisons of a step at once.
+"""Stable merge sort by the user's comparison, with all comparisons of a step in one call.
 
-A function ``less(a, b)`` of two arrays costs some microseconds however few elements it compares, so it is called on as
-many as there are. A round merges neighbouring runs pairwise; each pair is cut along its merge path into *lanes* of at
-most `keys` keys, and all lanes of the round step together, one key each::
+A call of ``less(a, b)`` costs some microseconds however few elements it compares, so each call compares as many as
+possible. A round merges neighbouring runs pairwise. Each pair is cut along its merge path into *lanes* of limited
+length, and all lanes of the round advance together, one key each::
 
     run A   run B          cut by the diagonals           lanes, in lockstep
     1 4 6 8 | 2 3 7 9      [1 4 | 2 3] [6 8 | 7 9]        1 6    2 7    3 8    4 9
 
-A comparison that is no strict weak order gives cuts that do not fit together. They are moved until they do, so that
-whatever it answers every round ends and every key comes out once; and what it answers is tested where that is cheap.
+A comparison that is no strict weak order gives inconsistent cuts. They are moved until they are consistent, so that
+every round ends and every key comes out once, whatever the comparison returns; where it is cheap, the comparison is
+tested.
 
 References
 ----------
@@ -31,13 +32,13 @@ from .binary_search import lower_bound
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Less: TypeAlias = Callable[[Any, Any], Any]
 
-#: Keys of which every pair and triple is tested: 2,304 comparisons, a hundred microseconds.
+#: Keys whose pairs and triples are all tested: 2,304 comparisons, a hundred microseconds.
 TESTED_KEYS = 48
 
-#: A lane is at least this long: shorter ones are more diagonals to search than keys to merge.
+#: Shortest lane, in keys: shorter lanes cost more in diagonal searches than they save in merging.
 _SHORTEST_LANE = 32
 
-_REMEDY = "it must tell of any two elements which comes first, or that neither does, without contradictions"
+_REMEDY = "for any two elements it must say which comes first, or that neither does, without contradictions"
 
 
 def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArray:
@@ -48,9 +49,9 @@ def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArr
     array : array, shape (n,)
         Any dtype.
     less : callable(a, b)
-        Of two arrays of one shape: whether elements of the first come before those of the second.
+        For two arrays of one shape, whether elements of the first come before those of the second.
     offsets : int64 array, shape (runs + 1,), optional
-        Where the keys are sorted runs side by side; without it every key is a run.
+        Ends of contiguous sorted runs; without it every key is a run.
 
     Returns
     -------
@@ -59,9 +60,9 @@ def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArr
     Raises
     ------
     ValueError
-        If the comparison contradicts itself where that was seen, naming the elements.
+        If the comparison was found to contradict itself; the message names the elements.
     TypeError
-        If it does not give truth values.
+        If it does not return truth values.
     """
     if len(array) and offsets is None:
         check(array, less)
@@ -72,20 +73,20 @@ def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArr
         source = _merge_round(ordered, bounds, less)
         ordered, permutation = ordered[source], permutation[source]
         bounds = np.append(bounds[:-1:2], bounds[-1])
-    fallen = np.flatnonzero(compare(less, ordered[1:], ordered[:-1]))
-    if len(fallen):
-        first, second = ordered[fallen[0]], ordered[fallen[0] + 1]
+    descents = np.flatnonzero(compare(less, ordered[1:], ordered[:-1]))
+    if len(descents):
+        first, second = ordered[descents[0]], ordered[descents[0] + 1]
         raise ValueError(f"less is no strict weak order: sorting by it leaves {second!r} behind {first!r}; {_REMEDY}")
     return permutation
 
 
 def compare(less: Less, first: Array, second: Array) -> Array:
-    """What the comparison says, as an array of bool.
+    """The result of the comparison as an array of bool.
 
     Raises
     ------
     TypeError
-        If it is no array of truth values of the same shape.
+        If the result is not an array of truth values of the same shape.
     """
     found = np.asarray(less(first, second))
     if found.shape != first.shape or found.dtype.kind not in "bO":
@@ -124,11 +125,11 @@ def check(array: Array, less: Less) -> None:
 
 
 def _check_chains(sample: Array, related: Array, what: str) -> None:
-    """Refuse a relation that two steps leave: both relations of a strict weak order are transitive."""
+    """Refuse a relation that is not transitive, as both relations of a strict weak order are."""
     steps = related.astype(np.float32)
-    left = np.argwhere(np.greater(steps @ steps, 0) & ~related)
-    if len(left):
-        first, third = left[0]
+    missing = np.argwhere(np.greater(steps @ steps, 0) & ~related)
+    if len(missing):
+        first, third = missing[0]
         second = np.flatnonzero(related[first] & related[:, third])[0]
         raise _contradiction(sample[[first, second, third]], what)
 
@@ -140,7 +141,7 @@ def _contradiction(elements: Array, what: str) -> ValueError:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Pieces of pairs of runs, longest first: keys ``a:a_end`` and ``b:b_end`` go to ``out`` and on."""
+    """Pieces of pairs of runs, longest first: keys ``a:a_end`` and ``b:b_end`` go to the offsets from ``out`` on."""
 
     a: IntArray
     a_end: IntArray
@@ -150,18 +151,18 @@ class _Lanes:
 
 
 def _merge_round(keys: Array, bounds: IntArray, less: Less) -> IntArray:
-    """Where each key comes from if neighbouring runs are merged in pairs."""
+    """The source of each key after neighbouring runs are merged in pairs."""
     source = np.arange(len(keys), dtype=np.int64)
     lanes = _lanes(keys, bounds, less)
     a, b = lanes.a.copy(), lanes.b.copy()
     lengths = lanes.a_end - a + lanes.b_end - b
-    # Lanes that have a key left at a step are the first ones, as the longest stand first.
+    # Lanes are sorted by length, longest first, so the lanes active at a step are the first ones.
     active = np.searchsorted(-lengths, -np.arange(lengths.max(initial=0)), side="left")
     last = max(len(keys) - 1, 0)
     for step, count in enumerate(active):
         one, other = a[:count], b[:count]
         is_less = compare(less, keys[np.minimum(other, last)], keys[np.minimum(one, last)])
-        # Ties take the first run's key, which is what stable means.
+        # Ties take the first run's key, for stability.
         second = (one >= lanes.a_end[:count]) | ((other < lanes.b_end[:count]) & is_less)
         source[lanes.out[:count] + step] = np.where(second, other, one)
         other += second
@@ -176,7 +177,7 @@ def _lanes(keys: Array, bounds: IntArray, less: Less) -> _Lanes:
     pair = np.repeat(np.arange(len(low)), count)
     diagonal = (np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)) * size
     start, begin, end = low[pair], middle[pair], high[pair]
-    a = start + _fitting(_merge_path(keys, start, begin, end, diagonal, less), start, pair, diagonal)
+    a = start + _consistent(_merge_path(keys, start, begin, end, diagonal, less), start, pair, diagonal)
     b = begin + diagonal - (a - start)
     closing = np.append(pair[1:] != pair[:-1], True)
     a_end, b_end = (np.where(closing, ends, np.roll(first, -1)) for first, ends in ((a, begin), (b, end)))
@@ -185,35 +186,35 @@ def _lanes(keys: Array, bounds: IntArray, less: Less) -> _Lanes:
 
 
 def _merge_path(keys: Array, start: IntArray, middle: IntArray, end: IntArray, diagonal: IntArray, less: Less) -> Any:
-    """How many of the first run's keys are among the first ``diagonal`` keys of each merged pair."""
+    """Number of the first run's keys among the first ``diagonal`` keys of each merged pair."""
     least = np.maximum(diagonal - (end - middle), 0)
     most = np.minimum(diagonal, middle - start)
 
     def passes(tried: IntArray) -> Array:
-        place = np.minimum(least + tried, most - 1)
-        # The bound is clipped for lanes that have nothing left to search, whose answers are not looked at.
-        first, second = np.maximum(start + place, 0), middle + diagonal - 1 - place
+        count = np.minimum(least + tried, most - 1)
+        # Clipped for lanes whose search is over; their results are not used.
+        first, second = np.maximum(start + count, 0), middle + diagonal - 1 - count
         inside = least + tried < most
         return inside & ~compare(less, keys[np.minimum(second, len(keys) - 1)], keys[first])
 
     return least + lower_bound(int((most - least).max(initial=0)), len(diagonal), passes)
 
 
-def _fitting(cuts: Any, start: IntArray, pair: IntArray, diagonal: IntArray) -> IntArray:
-    """Move cuts until neither run's cut falls behind the one before: nothing to do for a true order."""
+def _consistent(cuts: Any, start: IntArray, pair: IntArray, diagonal: IntArray) -> IntArray:
+    """Make the cuts of both runs non-decreasing, which they are already for a strict weak order."""
     rising = np.maximum.accumulate(start + cuts) - start
-    # The second run's cuts rise if these fall; each pair begins anew, below all of the one before.
+    # The second run's cuts must not decrease either. Each pair starts anew, above all values of the previous pair.
     base = pair * (int(diagonal.max(initial=0)) + 1)
     fitted: IntArray = diagonal + base - np.maximum.accumulate(diagonal - rising + base)
     return fitted
 
 
 def search(array: Array, needles: Array, less: Less, side: Side) -> IntArray:
-    """`numpy.searchsorted` by a comparison: how many keys come before, or not behind, each needle."""
+    """`numpy.searchsorted` by a comparison: the number of keys before, or not after, each needle."""
 
     def passes(positions: IntArray) -> Array:
-        probed = array[positions]
-        return compare(less, probed, needles) if side == "left" else ~compare(less, needles, probed)
+        candidates = array[positions]
+        return compare(less, candidates, needles) if side == "left" else ~compare(less, needles, candidates)
 
     return lower_bound(len(array), len(needles), passes)
 

@@ -13,27 +13,27 @@ import numpy as np
 
 from ..chunk import numpy_presorted
 from .numpy_packing import Array, as_rows, digit_of, pack, unpack_positions
-from .numpy_radix import argsort, mend, sort, sorted_words
+from .numpy_radix import argsort, resolve_ties, sort, sorted_words
 
-# Runs up to which a merge (np.sort(kind="stable") finds the runs and merges
+# Most runs for which a merge (np.sort(kind="stable") finds the runs and merges
 # them) beats a vectorised sort of their keys, by bytes a code. 2 / 4 / 8 runs
 # of u4, merged: 102 / 161 / 219 ms, sorted: 115 / 111 / 114 ms; of u8, merged:
 # 140 / 168 / 236 ms, sorted: 250 / 253 / 238 ms.
 _MERGED_RUNS = {4: 2, 8: 4}
 
-# Runs up to which merging the words of runs beats sorting them afresh, which
-# saves the pass that cuts them. 2 / 16 / 64 runs of 2**20 u8: 1.9 / 1.2 / 1.2
+# Most runs for which merging the words of runs beats a fresh sort, which saves
+# the pass that cuts them. 2 / 16 / 64 runs of 2**20 u8: 1.9 / 1.2 / 1.2
 # times faster; 256 / 1024 runs: 0.98 / 0.88 times.
 _MERGED_WORD_RUNS = 64
 
-# Runs that `argsort` finds and merges no slower than they are merged here. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
+# Most runs that `argsort` finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
 # 1.81 times as fast as argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
 _FOUND_RUNS = 2
 
-# Keys of a piece in which runs are sorted together. Pieces that fit the
-# level-2 cache are best for few runs (16 runs of u8: 2**15 232 ms, 2**16 250,
+# Keys of a piece, the unit in which runs are sorted together. Pieces that fit
+# the level-2 cache are best for few runs (16 runs of u8: 2**15 232 ms, 2**16 250,
 # 2**18 277, 2**20 309, no pieces 379), but a piece costs a slice of every run,
-# which a thousand keys a slice repay (1024 runs: 2**15 558 ms, 2**18 329,
+# which pays from a thousand keys a slice on (1024 runs: 2**15 558 ms, 2**18 329,
 # 2**20 295, no pieces 470).
 _PIECE_KEYS = 1 << 15
 _SLICE_KEYS = 1 << 10
@@ -43,13 +43,13 @@ _SAMPLES_PER_SLICE = 4
 
 
 def join_runs(runs: Sequence[Array]) -> Array:
-    """Give the sorted keys of sorted runs, as new memory.
+    """Merge sorted runs into new memory.
 
     Parameters
     ----------
     runs : sequence of 1-D arrays of one unsigned dtype, each sorted
-        Left as they are. Need not lie side by side: the pass that puts them
-        together is the one that a concatenation would make.
+        Not modified. They need not be contiguous: concatenating them is part
+        of the merge.
 
     Returns
     -------
@@ -58,13 +58,12 @@ def join_runs(runs: Sequence[Array]) -> Array:
     Raises
     ------
     ValueError
-        If there are no runs, not even empty ones: their dtype is unknown.
+        If there are no runs, not even empty ones: the dtype is unknown.
 
     Notes
     -----
-    The runs are cut at common splitters into pieces that fit the cache, and
-    each piece is merged or sorted afresh, whichever is faster for that many
-    runs.
+    The runs are cut at common splitters into pieces that fit the cache. Each
+    piece is merged or sorted afresh, whichever is faster for the number of runs.
     """
     if not runs:
         raise ValueError("no runs to join; pass at least one, which may be empty")
@@ -73,7 +72,7 @@ def join_runs(runs: Sequence[Array]) -> Array:
     if all(a[-1] <= b[0] for a, b in pairwise(filled)):
         return np.concatenate(runs, out=joined)
     if joined.dtype.itemsize <= 2:
-        # Counting reads the keys once, in any order.
+        # A counting sort reads the keys once, in any order.
         sort(np.concatenate(runs, out=joined))
         return joined
     merged = len(filled) <= _MERGED_RUNS[joined.dtype.itemsize]
@@ -90,24 +89,24 @@ def join_runs(runs: Sequence[Array]) -> Array:
 
 
 def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:
-    """Give the positions that sort sorted runs side by side, stably.
+    """Positions that sort contiguous sorted runs, stably.
 
     Parameters
     ----------
     codes : 1-D unsigned array, shape (n,)
-        Left as they are.
+        Not modified.
     offsets : ints, shape (runs + 1,)
         Run i is ``codes[offsets[i]:offsets[i + 1]]``.
 
     Returns
     -------
     int64 array, shape (n,)
-        As `argsort` gives them: equal codes stay in input order.
+        As from `argsort`: equal codes stay in input order.
 
     Notes
     -----
-    The words of a sorted run are sorted, so they are merged as keys are. Holds
-    two words a key at its peak.
+    The words of a sorted run are sorted, so they are merged as keys are. Peak
+    memory is two words a key.
     """
     if codes.size == 0 or len(offsets) <= 2:
         return np.arange(codes.size, dtype=np.int64)
@@ -121,7 +120,7 @@ def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:
         packed: Array = pack(row, least, index_bits, dropped)[0]
         words = join_runs(_split(packed, offsets)).reshape(1, -1)
         if dropped:
-            mend(row, words, least, index_bits, dropped)
+            resolve_ties(row, words, least, index_bits, dropped)
     positions: Array = unpack_positions(words, index_bits)[0]
     return positions
 

@@ -1,4 +1,4 @@
-"""Words of a code's digit and the key's position: how they are packed and unpacked (see `numpy_radix`).
+"""Packing of a code's digit and the key's position into words, and unpacking (see `numpy_radix`).
 
 Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
 NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
@@ -13,9 +13,9 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# Keys that one pass over memory handles at a time: operands and scratch of
-# 2**14 words stay in the level-2 cache. Packing 2**24 keys takes 58 ms in
-# blocks of 2**13 or 2**14, 72 ms of 2**12, 69 ms of 2**15, 114 ms whole.
+# Keys in a block of one pass over memory: operands and scratch of 2**14 words
+# stay in the level-2 cache. Packing 2**24 keys takes 58 ms in blocks of 2**13
+# or 2**14, 72 ms in blocks of 2**12, 69 ms of 2**15, 114 ms as a whole.
 BLOCK_KEYS = 1 << 14
 
 
@@ -60,8 +60,8 @@ def pack(rows: Array, least: int, index_bits: int, dropped: int) -> Array:
     words = np.empty(rows.shape, word)
     for across, along in tiles(rows.shape):
         out = words[across, along]
-        # A code fits the word, or its excess over the least does: modulo the
-        # word's range the subtraction is right either way.
+        # The code may exceed the word, but its difference from the least code
+        # does not, and the subtraction is exact modulo the word's range.
         out[...] = rows[across, along]
         out -= low
         out <<= shift
@@ -96,7 +96,7 @@ def unpack(rows: Array, words: Array, index_bits: int, least: int, dropped: int)
 
 def take(rows: Array, positions: Array) -> Array:
     if len(rows) == 1:
-        # One index is gathered with at half the cost of a row and a column.
+        # A gather by one index costs half as much as one by row and column.
         taken: Array = rows[0].take(positions[0])
         return taken.reshape(rows.shape)
     return np.take_along_axis(rows, positions, axis=-1)

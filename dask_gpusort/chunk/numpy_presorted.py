@@ -1,4 +1,4 @@
-"""Positions that sort keys which NumPy sorts fast as they are: in order already, few, or narrow.
+"""Positions that sort keys, for keys that NumPy sorts fast itself: in order already, few, or narrow.
 
 Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
 NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
@@ -10,30 +10,30 @@ import numpy as np
 
 from .numpy_packing import BLOCK_KEYS, Array, tiles
 
-# Descents up to which a row counts as a few sorted runs side by side, which
+# Most descents of a row that is treated as a few contiguous sorted runs, which
 # np.argsort(kind="stable") finds and merges. 2 / 4 / 8 equal runs of u8: 179 /
 # 258 / 356 ms, words sorted afresh 427 / 635 / 533 ms; with unequal runs, such
-# as a sorted row with a few strays, it takes no longer than a copy.
+# as a sorted row with a few keys out of order, it takes no longer than a copy.
 _FEW_DESCENTS = 7
 
-# Keys up to which np.argsort(kind="stable") is done before a dozen NumPy calls
-# have begun: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
+# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
+# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
 # keys 162 us, words 88 and 117 us.
 SMALL = 1 << 11
 
-# Keys of a row up to which NumPy's insertion sort of it wins. 2**20 keys in
+# Longest row for which NumPy's insertion sort wins. 2**20 keys in
 # rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
 # 3.8 (u4).
 _SHORT_ROW = 8
 
 
 def known_positions(rows: Array) -> Array | None:
-    """Give the positions if they can be had faster than by words, else None.
+    """The positions if there is a faster method than sorting words, else None.
 
-    So they can for narrow codes, few keys, and rows that are in order already:
-    a few runs or reversed. Each test ends at the first block that fails it, so it costs other input
-    next to nothing. What passes it is what np.argsort(kind="stable") does in
-    linear time too.
+    There is one for narrow codes, for few keys, and for rows that are in order:
+    a few runs, or reversed. Each test stops at the first block that fails it, so
+    other inputs cost almost nothing. np.argsort(kind="stable") takes linear time
+    for the rows that pass.
     """
     if rows.dtype.itemsize <= 2 or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return _numpy_positions(rows)
@@ -57,27 +57,27 @@ def _numpy_positions(rows: Array) -> Array:
 
 
 def _few_descents(rows: Array) -> Array | None:
-    """Find keys greater than their successor: flat positions, or None if many."""
+    """Flat positions of keys greater than their successor, or None if there are many."""
     num_keys = rows.shape[-1]
     found = [np.empty(0, np.int64)]
     count = 0
     for across, along in tiles(rows.shape):
         stop = min(along.stop + 1, num_keys)
         tile = rows[across, along.start : stop]
-        fallen = tile[:, :-1] > tile[:, 1:]
-        if not fallen.any():
+        descends = tile[:, :-1] > tile[:, 1:]
+        if not descends.any():
             continue
-        falls = np.flatnonzero(fallen)
-        count += falls.size
+        descents = np.flatnonzero(descends)
+        count += descents.size
         if count > _FEW_DESCENTS:
             return None
-        line, column = np.divmod(falls, tile.shape[-1] - 1)
+        line, column = np.divmod(descents, tile.shape[-1] - 1)
         found.append((across.start + line) * num_keys + along.start + column)
     return np.concatenate(found)
 
 
 def _never(compare: np.ufunc, row: Array) -> bool:
-    """Tell that ``compare(key, successor)`` holds nowhere in a row."""
+    """Whether ``compare(key, successor)`` is false everywhere in a row."""
     for start in range(0, row.size, BLOCK_KEYS):
         part = row[start : start + BLOCK_KEYS + 1]
         if compare(part[:-1], part[1:]).any():
@@ -86,9 +86,9 @@ def _never(compare: np.ufunc, row: Array) -> bool:
 
 
 def _reversed_positions(row: Array) -> Array:
-    """Stable positions of a row that never rises.
+    """Stable positions that sort a non-increasing row.
 
-    They fall from n - 1 to 0, but rise within a group of equal keys: in the
+    They descend from n - 1 to 0, but ascend within a group of equal keys: in the
     result, group [first, end) holds the positions n - end up to n - first - 1.
     """
     num_keys = row.size

@@ -1,7 +1,7 @@
 """Radix sorts of unsigned codes on one CPU core, built from NumPy calls.
 
 NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable
-sort and its argsort. Every function here turns its work into sorts of words:
+sort and its argsort. Every function here therefore sorts words:
 
     codes     c0 c1 c2 ...                    (unsigned, any range)
     words     [high digit of c - least | position]      one u32 or u64 a key
@@ -10,9 +10,9 @@ sort and its argsort. Every function here turns its work into sorts of words:
     unpack    position = word & mask,  code = least + (word >> index_bits)
 
 The digit is as wide as fits beside the position. Codes whose observed range
-fits whole need nothing more. Of wider ones (say, 64-bit codes of random bits:
-40 bits fit beside 2**24 positions) the high part is sorted, and keys whose
-high parts tie are put in order by their low parts, group by group.
+fits need nothing more. Of wider ones (random 64-bit codes: 40 bits fit
+beside 2**24 positions) the high part is sorted, and keys with equal high
+parts are ordered by their low parts, tie group by tie group.
 
 Codes are arrays of any number of dimensions, C-contiguous, sorted along the
 last axis. Nothing here knows what a code means (`dask_gpusort.keys` does).
@@ -28,12 +28,12 @@ import numpy as np
 from .numpy_packing import Array, as_rows, digit_of, pack, take, unpack, unpack_positions
 from .numpy_presorted import known_positions
 
-# Keys that one block of the mending step starts from. Larger than BLOCK_KEYS, as
-# it makes some ten NumPy calls a block, and mostly finds nothing to mend.
-_MEND_BLOCK = 1 << 16
+# Keys in a block of the step that resolves ties. Larger than BLOCK_KEYS, because
+# the step makes about ten NumPy calls a block, and most blocks have no ties.
+_TIE_BLOCK = 1 << 16
 
-# Keys of one counting step of 8- and 16-bit codes: np.bincount turns them to
-# int64, 2 MiB here, and has 2**16 counters to clear for each step. 2**24
+# Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
+# int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
 # 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
 _COUNT_BLOCK = 1 << 18
 
@@ -47,8 +47,8 @@ def sort(codes: Array) -> None:
 
     Notes
     -----
-    8- and 16-bit codes in long rows are counted, those in short rows left to
-    NumPy's radix sort; its vectorised sort needs AVX-512 for them.
+    8- and 16-bit codes are counted in long rows, and sorted by NumPy's radix
+    sort in short ones; NumPy's vectorised sort needs AVX-512 for them.
     """
     rows = as_rows(codes)
     if codes.dtype.itemsize > 2:
@@ -71,19 +71,19 @@ def argsort(codes: Array) -> Array:
     Returns
     -------
     int64 array, same shape
-        Positions within the last axis: what NumPy indexes with, uncast.
-        Equal codes stay in input order.
+        Positions within the last axis, in NumPy's index dtype. Equal codes
+        stay in input order.
 
     Notes
     -----
-    Beside the result, which is built where the words were, at most two bytes a
-    key are held, and the members of tied groups if high parts tie.
+    The result is built in the memory of the words. Beyond it, at most two bytes
+    a key are held, and the members of tie groups if high parts tie.
 
-    Sorting the high part and mending beats two least-significant-digit
-    passes, as the second of those gathers twice at random and sorts again:
-    2**24 random 64-bit codes take 0.41 s, of which 0.03 s look for ties.
+    Sorting the high part and resolving ties beats two least-significant-digit
+    passes: the second pass gathers twice at random and sorts again. 2**24
+    random 64-bit codes take 0.41 s, 0.03 s of it to look for ties.
 
-    8- and 16-bit codes are left to NumPy, whose stable argsort is a radix sort
+    NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort
     for them: words were 0.4 to 1.3 times as fast up to 2**22 keys.
     """
     rows = as_rows(codes)
@@ -95,7 +95,7 @@ def argsort(codes: Array) -> Array:
 
 
 def sort_with_positions(codes: Array) -> tuple[Array, Array]:
-    """Sort codes along the last axis, stably, and tell where each came from.
+    """Sort codes along the last axis, stably, with their positions.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
 
     Notes
     -----
-    Codes whose range fits beside the position are read off the sorted words;
-    only wider ones are gathered.
+    Codes whose range fits beside the position are unpacked from the sorted
+    words; only wider ones are gathered.
     """
     rows = as_rows(codes)
     positions = known_positions(rows)
@@ -132,49 +132,56 @@ def _counting_sort(row: Array) -> None:
 
 
 def sorted_words(rows: Array) -> tuple[Array, int, int, int]:
-    """Pack, sort and mend: (words, index_bits, least, dropped)."""
+    """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
     least, index_bits, dropped = digit_of(rows)
     words = pack(rows, least, index_bits, dropped)
     words.sort(axis=-1)
     if dropped:
-        mend(rows, words, least, index_bits, dropped)
+        resolve_ties(rows, words, least, index_bits, dropped)
     return words, index_bits, least, dropped
 
 
-def mend(rows: Array, words: Array, least: int, index_bits: int, dropped: int) -> None:
-    """Order keys whose words tie but for the position by the bits left out.
+def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped: int) -> None:
+    """Order keys with equal digits by the low bits that their words lack.
 
-    Works on flat blocks that end where a group of ties ends. Within a block
-    the tied keys are sorted, stably, by (group, low bits); as those take few
-    bits, this is one pass more over the tied keys and no other.
+    Works on flat blocks that end at the end of a tie group. Within a block the
+    tied keys are sorted, stably, by (group, low bits); as those take few bits,
+    this is one more pass over the tied keys only.
     """
     num_keys = rows.shape[-1]
-    flat_codes, flat = rows.reshape(-1), words.reshape(-1)
+    flat = words.reshape(-1)
     mask = np.uint64((1 << index_bits) - 1)
-    low_bits = np.uint64((1 << dropped) - 1)
     start = 0
     while start < flat.size:
-        stop = min(start + _MEND_BLOCK, flat.size)
+        stop = min(start + _TIE_BLOCK, flat.size)
         row_end = -(-stop // num_keys) * num_keys
         stop += int(np.searchsorted(flat[stop:row_end], flat[stop - 1] | mask, side="right"))
         block = flat[start:stop]
         tied = (block[1:] ^ block[:-1]) <= mask
         tied[num_keys - 1 - start % num_keys :: num_keys] = False  # rows end there
         if tied.any():
-            members: Array | slice = slice(None)
-            groups: Array | None = None
-            if not tied.all():
-                members = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-                groups = np.cumsum(np.append(True, ~tied), dtype=np.uint64)[members]
-            ours = block[members]
-            sources = (ours & mask).view(np.int64)
+            members, groups = _tie_groups(tied)
+            sources = (block[members] & mask).view(np.int64)
             if len(rows) > 1:
                 sources += np.arange(start, stop)[members] // num_keys * num_keys
-            low = flat_codes[sources].astype(np.uint64)
-            low -= np.uint64(least)
-            low &= low_bits
+            low = _low_bits(rows.reshape(-1)[sources], least, dropped)
             if groups is not None:
                 low |= groups << np.uint64(dropped)
             if not (low[1:] >= low[:-1]).all():
-                block[members] = ours[argsort(low)]
+                block[members] = block[members][argsort(low)]
         start = stop
+
+
+def _tie_groups(tied: Array) -> tuple[Array | slice, Array | None]:
+    """The tied keys of a block and their groups; all keys and None if there is one group."""
+    if tied.all():
+        return slice(None), None
+    members = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    return members, np.cumsum(np.append(True, ~tied), dtype=np.uint64)[members]
+
+
+def _low_bits(codes: Array, least: int, dropped: int) -> Array:
+    low: Array = codes.astype(np.uint64)
+    low -= np.uint64(least)
+    low &= np.uint64((1 << dropped) - 1)
+    return low

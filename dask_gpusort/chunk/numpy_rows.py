@@ -1,4 +1,4 @@
-"""Sorts of the rows of one NumPy chunk, along an axis that is whole in it."""
+"""Sorts of the rows of one NumPy chunk, along an axis that is in one chunk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..order import Order
 from .numpy_keys import decode, encode, floor
 from .numpy_sorts import argsort_keys, sort_keys, sorted_by_numpy
 
-#: Keys of rows that are sorted together, the row's number being the first column: enough to make up for some fifty
-#: NumPy calls, few enough that the columns stay near the cache.
+#: Keys of rows that are sorted together, with the row's number as the first column: enough to outweigh some fifty NumPy
+#: calls, few enough for the cache.
 _ROW_KEYS = 1 << 16
 
 
 def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Sort a chunk along an axis that is whole in it."""
+    """Sort a chunk along an axis that is in one chunk."""
     rows = np.moveaxis(block, axis, -1)
     if not order.coded and block.ndim == 1:
         return sort_keys(encode(block, order) if sorted_by_numpy(order) else block, order)
@@ -28,9 +28,9 @@ def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Stable indices, int64, that sort a chunk along an axis that is whole in it.
+    """Stable indices, int64, that sort a chunk along an axis that is in one chunk.
 
-    Keys of several words have them in one more dimension, the last, which the indices lack.
+    Words are in an additional last dimension, which the indices do not have.
     """
     rows = np.moveaxis(block, axis, -2 if order.words else -1)
     if order.coded:
@@ -46,12 +46,12 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
 
 def take_rows(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """A chunk's elements in the order of indices along an axis."""
+    """A chunk's elements reordered by indices along an axis."""
     return np.take_along_axis(block, indices, axis)
 
 
 def _argsort_batch(rows: np.ndarray, order: Order) -> np.ndarray:
-    """Indices that sort rows, shape (rows, keys): all together if the keys are columns of codes."""
+    """Indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
     count, length = rows.shape[:2]
     columns = _code_columns(rows.reshape(count * length, *rows.shape[2:]), order) if count > 1 else None
     if columns is None:
@@ -61,7 +61,7 @@ def _argsort_batch(rows: np.ndarray, order: Order) -> np.ndarray:
 
 
 def _code_columns(array: np.ndarray, order: Order) -> list[np.ndarray] | None:
-    """Uncoded keys as columns of codes, None if they are none."""
+    """Uncoded keys as columns of codes; None if NumPy or the user's function must compare them."""
     if order.less is not None:
         return None
     if order.words:

@@ -1,4 +1,4 @@
-"""Sorts and merges of keys in transit of one NumPy chunk, by whichever way their order allows."""
+"""Sorts and merges of keys in transit of one NumPy chunk, by the method that fits their order."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ..order import Order
 from .numpy_keys import ceiling, floor, function_of
 from .run import Run
 
-#: Bytes of `U` up to which columns of codes beat np.sort, which reads a wide string but once. Times as fast as np.sort,
-#: 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of eight bytes: S1 3.6,
-#: S8 5.4, S20 2.1, S64 1.7, S100 1.3.
+#: Widest `U` dtype, in bytes, for which columns of codes beat np.sort, which reads a wide string only once. Speed
+#: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
+#: eight bytes: S1 3.6, S8 5.4, S20 2.1, S64 1.7, S100 1.3.
 _COLUMN_TEXT_BYTES = 48
 
-#: Runs up to which NumPy's stable sort of keys alone beats sorting their columns afresh, by kind of dtype. 2**20 keys
-#: in 2 / 16 / 64 / 256 runs, by NumPy and by columns: complex128 12, 32, 43, 54 and 48, 42, 46, 51 ms; S20 21, 50, 71,
-#: 99 and 47, 48, 55, 62 ms; U8 33, 72, 151, 199 and 90, 79, 116, 163 ms (all on an AVX-512 Xeon).
+#: Most runs for which NumPy's stable sort of keys alone beats a fresh sort of their columns, by kind of dtype. 2**20
+#: keys in 2 / 16 / 64 / 256 runs, by NumPy and by columns: complex128 12, 32, 43, 54 and 48, 42, 46, 51 ms; S20 21, 50,
+#: 71, 99 and 47, 48, 55, 62 ms; U8 33, 72, 151, 199 and 90, 79, 116, 163 ms (all on an AVX-512 Xeon).
 _NUMPY_RUNS = {"c": 64, "S": 8, "U": 16}
 
 
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
-    """Sort keys in transit along the last axis, in place where that can be had."""
+    """Sort keys in transit along the last axis, in place if possible."""
     if not order.coded:
         if not sorted_by_numpy(order):
             return array.take(argsort_keys(array, order), axis=0)
-        # Equal strings are the same bits, so NumPy's own sort cannot be told from a stable one.
+        # Equal strings have equal bits, so NumPy's unstable sort gives the same result as a stable one.
         array.sort()
         return array
     members = _tie_members(array, order)
@@ -39,7 +39,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
 def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = None) -> np.ndarray:
     """Stable permutation that sorts keys in transit, shape (n,).
 
-    `offsets`, shape (runs + 1,), tells where sorted runs lie side by side: they are then merged.
+    `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     """
     if order.coded:
         codes = floor(array, order)
@@ -64,7 +64,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     Parameters
     ----------
     pieces : sequence of Run, not empty
-        May be written to.
+        They may be overwritten.
     order : Order
 
     Returns
@@ -89,21 +89,21 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
 
 
 def sorted_by_numpy(order: Order) -> bool:
-    """Whether NumPy's own sort of uncoded keys is used: where it is right, and faster than by columns."""
+    """Whether NumPy's sort of uncoded keys is used: if it is correct and faster than columns."""
     if order.less is not None or order.descending:
         return False
     return order.dtype.kind == "T" or (order.dtype.kind == "U" and order.dtype.itemsize > _COLUMN_TEXT_BYTES)
 
 
 def _merged_by_numpy(order: Order, num_runs: int) -> bool:
-    """Whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys alone."""
+    """Whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys without values."""
     if order.less is not None or order.descending or not order.dtype.isnative:
         return False
     return sorted_by_numpy(order) or num_runs <= _NUMPY_RUNS.get(order.dtype.kind, 0)
 
 
 def _tie_members(array: np.ndarray, order: Order) -> np.ndarray | None:
-    """Codes in input order whose tie class has several codes, None where that order cannot be seen."""
+    """Codes in input order whose tie class has several codes; None if their order does not matter."""
     if not order.has_ties:
         return None
     members = array[_in_tie_class(array, order)]
@@ -116,7 +116,7 @@ def _in_tie_class(array: np.ndarray, order: Order) -> np.ndarray:
 
 
 def _restore_ties(array: np.ndarray, members: np.ndarray | None, order: Order) -> None:
-    """Rewrite keys that compare equal but differ in their bits in input order, row by row."""
+    """Rewrite keys that compare equal but differ in their bits, in input order, row by row."""
     if members is None:
         return
     mask = _in_tie_class(array, order)

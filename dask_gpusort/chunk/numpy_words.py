@@ -1,14 +1,14 @@
 """Sorts of keys of several unsigned columns on one CPU core, in as few radix sorts as the keys allow.
 
-The columns of a chunk, words in transit or the columns of a string, are read as one long number, each column only as
-wide as its values in this chunk, or as their ranks where they are few::
+The columns of a chunk, words in transit or the columns of a string, are read as one long number. Each column is only as
+wide as its range in this chunk, or as the ranks of its values if these are few::
 
     columns    [ 17..80: 6 bits | all 5: 0 bits | any: 64 bits | 0..3: 2 bits ]
     digits     [  6 bits + upper 58 of the third  ] [ lower 6 + 2 bits ]
     argsort      every key, one radix sort            only keys that tie in the first digit
 
-So two 32-bit keys, a class beside a date, or many columns of few values are one radix sort of 64-bit codes. Of wider
-keys, random ones differ in the first digit already, and the second one has little left to sort.
+So two 32-bit keys, a class beside a date, or many columns of few values take one radix sort of 64-bit codes. Random
+wider keys mostly differ in the first digit, and few keys remain to sort by the second.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-#: Bits of a column from which it is worth a look whether it has few values.
+#: A column of more bits than this is tested for few distinct values.
 _WIDE_BITS = 16
 
-#: Keys of which a digit is put together at a time: operands and scratch stay in a level-2 cache.
+#: Keys of a block in which a digit is assembled: operands and scratch stay in a level-2 cache.
 _BLOCK = 1 << 14
 
-#: A digit that has more bits of one column than this takes no other's: where it is the whole column, it is not copied.
+#: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
 _WHOLE_BITS = 56
 
-#: Keys from which a step of ordering ties starts: what it works on stays in the cache, and their ties are few enough
-#: that most of a word is left for the digit.
+#: Keys in a block of the step that resolves ties: its operands stay in the cache, and the numbers of its tie groups
+#: leave most of a word for the digit.
 _TIED_KEYS = 1 << 16
 
-#: Numbers of runs that are merged rather than sorted afresh: a fresh sort finds very few runs itself, and of very many
-#: it need not look up the digits by which they are merged. Times as fast as a fresh sort, 2**21 keys of two random
+#: Numbers of runs for which a merge beats a fresh sort: a fresh sort finds very few runs by itself, and for very many
+#: it saves the gather of the digits by which they are merged. Speed relative to a fresh sort, 2**21 keys of two random
 #: words in 2 / 4 / 8 / 16 / 64 / 256 / 1024 runs: 0.91, 0.97, 1.32, 1.09, 1.03, 0.96, 0.89 (on an AVX-512 Xeon).
 _FEWEST_MERGED, _MOST_MERGED = 5, 64
 
@@ -64,7 +64,7 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
     columns : sequence of unsigned arrays, each of shape (n,)
         Most significant first; never empty. Of any strides and byte order.
     offsets : int64 array, shape (runs + 1,), optional
-        Where the keys are sorted runs side by side, the places at which they begin and end: the runs are then merged.
+        Ends of contiguous sorted runs, if the keys are such runs: the runs are then merged.
 
     Returns
     -------
@@ -83,20 +83,20 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
     else:
         return numpy_radix.argsort(code)
     if reader.more():
-        _order_ties(permutation, code, reader)
+        _resolve_ties(permutation, code, reader)
     return permutation
 
 
-def _order_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:
-    """Order the keys whose sorted codes tie by the digits that are left, in place."""
+def _resolve_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:
+    """Order the keys whose sorted codes tie by the remaining digits, in place."""
     starts = np.ones(len(code) + 1, bool)
     np.not_equal(code[1:], code[:-1], out=starts[1:-1])
-    # The columns left over when nothing ties are not even looked at.
+    # Without ties, the remaining columns are not read.
     while not starts.all() and reader.more():
         digit = reader.digit(WORD_BITS - _TIED_KEYS.bit_length())
         start = 0
         while start < len(code):
-            # Up to the end of a group of ties, which may be far.
+            # Up to the end of a tie group, which may be long.
             stop = min(start + _TIED_KEYS, len(code))
             stop += int(starts[stop:].argmax())
             _order_block(permutation[start:stop], starts[start : stop + 1], digit)
@@ -104,15 +104,15 @@ def _order_ties(permutation: IntArray, code: Array, reader: _Reader) -> None:
 
 
 def _order_block(permutation: IntArray, starts: Array, digit: Sequence[_Part]) -> None:
-    """Order the ties of neighbouring keys by one digit; `starts` marks the first key of each tie, and the end."""
+    """Order the tie groups of a block by one digit; `starts` marks the first key of each group, and the end."""
     tied = np.flatnonzero(~(starts[:-1] & starts[1:]))
     if not len(tied):
         return
     members, first = permutation[tied], starts[tied]
     code = _build(digit, members, len(members))
-    # Ties are mostly equal keys, which stand in order already.
+    # Ties are mostly equal keys, which are in order already.
     if ((code[1:] < code[:-1]) & ~first[1:]).any():
-        # The groups stand in order, so that sorting by them too moves no key out of its group.
+        # The groups are in order, so a sort by (group, code) keeps every key in its group.
         group = np.cumsum(first, dtype=np.uint64)
         group <<= np.uint64(sum(part.bits for part in digit))
         group |= code
@@ -123,22 +123,22 @@ def _order_block(permutation: IntArray, starts: Array, digit: Sequence[_Part]) -
 
 
 class _Reader:
-    """Reads the columns' bits, as far as they vary, from the most significant one on."""
+    """Reads the varying bits of the columns, most significant first."""
 
     def __init__(self, columns: Sequence[Array]):
         self._columns = iter(columns)
         self._column: Array | None = None
-        self._least = self._left = 0
+        self._least = self._remaining = 0
 
     def more(self) -> bool:
-        """Whether bits are left."""
-        while not self._left:
+        """Whether bits remain."""
+        while not self._remaining:
             self._column = next(self._columns, None)
             if self._column is None:
                 return False
             if len(self._column):
                 self._measure()
-                if self._left > _WIDE_BITS and (ranks := dictionary_encode(self._column)) is not None:
+                if self._remaining > _WIDE_BITS and (ranks := dictionary_encode(self._column)) is not None:
                     self._column = ranks
                     self._measure()
         return True
@@ -146,16 +146,16 @@ class _Reader:
     def _measure(self) -> None:
         assert self._column is not None
         self._least = int(self._column.min())
-        self._left = (int(self._column.max()) - self._least).bit_length()
+        self._remaining = (int(self._column.max()) - self._least).bit_length()
 
-    def digit(self, room: int) -> list[_Part]:
-        """The next bits, as many as there are and room for."""
+    def digit(self, capacity: int) -> list[_Part]:
+        """The next bits, at most `capacity`."""
         found = []
-        while room and self.more():
+        while capacity and self.more():
             assert self._column is not None
-            bits = min(self._left, room)
-            room, self._left = room - bits, self._left - bits
-            found.append(_Part(self._column, self._least, self._left, bits))
+            bits = min(self._remaining, capacity)
+            capacity, self._remaining = capacity - bits, self._remaining - bits
+            found.append(_Part(self._column, self._least, self._remaining, bits))
             if bits > _WHOLE_BITS:
                 break
         return found
@@ -164,7 +164,7 @@ class _Reader:
 def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
     """The code of one digit for some keys, a block at a time."""
     if len(digit) == 1 and not digit[0].drop and digit[0].bits > _WHOLE_BITS:
-        # A column of 64 bits is a code as it is.
+        # A whole 64-bit column is a code already.
         return np.ascontiguousarray(digit[0].column[which], np.uint64)
     parts = [_Part(part.column[which], part.least, part.drop, part.bits) for part in digit]
     code = code_of(sum(part.bits for part in parts))
@@ -199,7 +199,7 @@ def columns_of(words: Array) -> list[Array]:
 
 
 def less(first: Array, second: Array) -> Array:
-    """Whether keys come before others, row by row: shapes (n, words)."""
+    """Whether keys come before others, row by row; both of shape (n, words)."""
     found: Array = first[:, -1] < second[:, -1]
     for one, other in zip(first.T[-2::-1], second.T[-2::-1], strict=True):
         found &= one == other
@@ -217,7 +217,7 @@ def search(words: Array, needles: Array, side: Side) -> IntArray:
     """`numpy.searchsorted` for keys of several words: shapes (n, words) and (m, words) to (m,)."""
 
     def passes(positions: IntArray) -> Array:
-        probed = words[positions]
-        return less(probed, needles) if side == "left" else ~less(needles, probed)
+        candidates = words[positions]
+        return less(candidates, needles) if side == "left" else ~less(needles, candidates)
 
     return lower_bound(len(words), len(needles), passes)

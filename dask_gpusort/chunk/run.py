@@ -1,16 +1,16 @@
 """A run: sorted consecutive keys of one chunk, and the values that travel with them.
 
-A run is what every task between the local sort and the finished groups hands on::
+Every task between the local sort and the finished groups passes runs on::
 
     sort chunk c -> Run -> views run[a:b], one a group -> Run.concat of one group's views -> finish
 
-It is a class of its own, and not a tuple of arrays, for three reasons: its size is known exactly (Dask's ``sizeof``
-samples long containers, and asks any other object for ``__sizeof__``), it pickles every fixed-width dtype out of band
-(NumPy itself copies ``datetime64`` into the pickle), and keys and values cannot get out of step when they are cut.
+A run is a class and not a tuple of arrays for three reasons: its size is exact (Dask's ``sizeof`` samples long
+containers, and calls ``__sizeof__`` of other objects), it pickles every fixed-width dtype out of band (NumPy copies
+``datetime64`` into the pickle), and slicing keeps keys and values together.
 
-Distributed sends an object without a serialiser of its own by pickle protocol 5, whose out-of-band buffers are the
-frames: the same frames, without a copy, that a registered serialiser would give. So nothing is registered for runs of
-NumPy arrays, and importing this file needs neither dask nor distributed nor CuPy.
+Distributed sends an object without a registered serialiser by pickle protocol 5, with out-of-band buffers as frames.
+These are the frames that a registered serialiser would give, without a copy. So nothing is registered for runs of NumPy
+arrays, and this file imports neither dask nor distributed nor CuPy.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ import numpy as np
 #: A NumPy array, or a CuPy array, which has the same methods.
 Array: TypeAlias = Any
 
-#: Elements looked at to estimate what an array of Python objects or of variable-width strings holds: enough for the
-#: few per cent that a scheduler can use, few enough to cost some microseconds.
+#: Elements sampled to estimate the size of an array of Python objects or variable-width strings: exact to a few per
+#: cent, which is enough for a scheduler, in some microseconds.
 SAMPLED_ELEMENTS = 32
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:
-    """Tell whether an array's own buffer is all of its data.
+    """Whether an array's buffer holds all of its data.
 
-    Not so for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
+    It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
     """
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject
 
@@ -53,7 +53,7 @@ class Run:
     Parameters
     ----------
     keys : array, shape (n,), or (n, words)
-        NumPy or CuPy, any dtype; words are of uint64.
+        NumPy or CuPy, any dtype; words are uint64.
     values : tuple of arrays, each of shape (n, ...)
         Companions of the keys: row i belongs to key i.
 
@@ -103,25 +103,25 @@ class Run:
         return object.__sizeof__(self) + self.nbytes + sum(_bytes_elsewhere(array) for array in self.arrays)
 
     def copy(self) -> Run:
-        """Copy into contiguous memory of its own."""
+        """Copy into contiguous memory."""
         return Run(self.keys.copy(), tuple(value.copy() for value in self.values))
 
     def own(self) -> Run:
-        """Copy what is a view or not contiguous, so that a slice does not keep the array it was cut from alive."""
+        """Copy views and strided arrays, so that a slice does not keep its base array alive."""
         return Run(_owned(self.keys), tuple(_owned(value) for value in self.values))
 
     @staticmethod
     def concat(runs: Sequence[Run], *, copy: bool | None = True) -> Run:
-        """Join runs end to end.
+        """Concatenate runs.
 
         Parameters
         ----------
         runs : sequence of Run, not empty
             All with the same number of values.
         copy : bool or None, default True
-            NumPy's meaning: True always gives fresh memory, so that the result may be sorted in place; None gives
-            views where the runs already lie end to end in memory (as the P2P exchange leaves them), which saves a
-            copy of the group; False raises where they do not.
+            As in NumPy: True always gives new memory, so that the result may be sorted in place; None gives views if
+            the runs are already contiguous in memory (as after the P2P exchange), which saves a copy of the group;
+            False raises if they are not.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Run:
 
 
 def _bytes_elsewhere(array: Array) -> int:
-    """Estimate, from a few elements, the bytes that an array refers to outside its buffer."""
+    """Estimate, from a few elements, the bytes that an array references outside its buffer."""
     if is_fixed_width(array.dtype) or array.size == 0:
         return 0
     flat = array.reshape(-1)
@@ -158,21 +158,21 @@ def _join(arrays: Sequence[Array], *, copy: bool | None) -> Array:
         if joined is not None:
             return joined
         if copy is False and any(array.size for array in arrays):
-            raise ValueError("the runs do not lie end to end in memory: pass copy=None to copy where needed")
+            raise ValueError("the runs are not contiguous in memory: pass copy=None to copy where needed")
     return concatenate(arrays)
 
 
 def concatenate(arrays: Sequence[Array]) -> Array:
-    """Join arrays, NumPy or CuPy, along their first dimension; a dtype that all share stays as it is.
+    """Concatenate arrays, NumPy or CuPy, along their first dimension; a common dtype is preserved.
 
-    Left to itself NumPy joins arrays of a swapped byte order, or of padded records, into the native or packed dtype.
+    By default NumPy makes swapped byte orders native and padded records packed.
     """
     shared = arrays[0].dtype if len({array.dtype for array in arrays}) == 1 else None
     return np.concatenate(arrays, dtype=shared)  # CuPy's own, for CuPy arrays
 
 
 def _view_across(arrays: Sequence[Array]) -> Array | None:
-    """One view across arrays that lie end to end in one base array, or None if they do not."""
+    """One view across arrays that are contiguous in one base array, or None if they are not."""
     if len(arrays) == 1:
         return arrays[0]
     filled = [array for array in arrays if array.size]
@@ -182,8 +182,8 @@ def _view_across(arrays: Sequence[Array]) -> Array | None:
     row_shape = filled[0].shape[1:]
     start = end = _address(filled[0])
     for array in filled:
-        alike = array.base is base and array.dtype == base.dtype and array.shape[1:] == row_shape
-        if not alike or not array.flags.c_contiguous or _address(array) != end:
+        compatible = array.base is base and array.dtype == base.dtype and array.shape[1:] == row_shape
+        if not compatible or not array.flags.c_contiguous or _address(array) != end:
             return None
         end += array.nbytes
     first, last = ((address - _address(base)) // base.itemsize for address in (start, end))
@@ -195,7 +195,7 @@ def _address(array: Array) -> int:
 
 
 def _packed(array: Array, protocol: int) -> tuple[Any, ...]:
-    """Give what pickle keeps of one array: its bytes, out of band if the protocol can, or the array itself."""
+    """The pickled form of one array: its bytes, out of band if the protocol allows, or the array itself."""
     if not isinstance(array, np.ndarray) or not is_fixed_width(array.dtype):
         return (array,)
     data: Any = byte_view(array)
@@ -210,5 +210,5 @@ def _restore(*packed: tuple[Any, ...]) -> Run:
 
 
 def _writable(buffer: Any) -> Any:
-    """Copy a ``bytes`` object, which only an in-band pickle gives: arrays that come back should be writable."""
+    """Copy a ``bytes`` object, which an in-band pickle gives, so that the restored array is writable."""
     return bytearray(buffer) if isinstance(buffer, bytes) else buffer

@@ -1,1 +1,1 @@
-"""Builders of Dask graphs, one file a stage: the only room that knows Dask's tasks."""
+"""Builders of Dask graphs, one file a stage: the only package that knows Dask's tasks."""

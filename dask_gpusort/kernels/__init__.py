@@ -1,4 +1,4 @@
-"""The GPU room: CUDA C++ kernels and typed functions on CuPy arrays.
+"""CUDA C++ kernels, and typed functions on CuPy arrays that launch them.
 
 Importing it needs neither CuPy nor a GPU; the first call of a function does.
 """
@@ -8,7 +8,7 @@ from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
 from .keys.ranks import rank_samples
 from .keys.transform import decode, encode, gather, search_sorted
 from .launch.loader import KernelsUnavailable
-from .merging import merge_runs
+from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
@@ -29,6 +29,7 @@ __all__ = [
     "gather",
     "lexsort",
     "merge_runs",
+    "prefers_merging",
     "rank_samples",
     "search_by_comparison",
     "search_sorted",

@@ -2,10 +2,10 @@
 
 ::
 
-    algorithm                       by                                            keys moved
-    "merge"                         tiles, then pairwise merging                  once a level
-    "odd_even_merge"                Batcher's network, one launch a layer         once a layer, (log2 n)^2 / 2 of them
-    "odd_even_transposition"        neighbours, one launch a layer                n times
+    algorithm                       steps                                         every key is read and written
+    "merge"                         tiles, then merging of two or four runs       once per level
+    "odd_even_merge"                Batcher's network, one launch per layer       once per layer, (log2 n)^2 / 2 of them
+    "odd_even_transposition"        neighbours, one launch per layer              n times
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from .keys.dtypes import device_key
 from .keys.less import Comparison, by_expression, natural
 from .keys.transform import decode, encode, gather
 from .launch.array_checks import check_algorithm, check_array, check_indexable, prepare_out
+from .launch.grid import blocks_for, instance
 from .launch.launch import Launch
 from .launch.loader import require_cupy
 from .merge import merge_sort
 from .papers import odd_even_merge
 from .policy import merge_tuning
-from .wide.word_sort import check_side
+from .primitives.rank_search import search_ranks
 
 NETWORKS = {
     "odd_even_merge": odd_even_merge.odd_even_merge,
@@ -36,7 +37,7 @@ THREADS = 256
 
 
 def compare(dtype: Any, less: str | None, descending: bool, *, tied: bool) -> Comparison:
-    """The comparison for keys of a dtype; see `less.natural` and `less.by_expression`."""
+    """Choose the comparison for keys of a dtype; parameters as `less.natural` and `less.by_expression`."""
     if less is not None:
         return by_expression(dtype, less, descending)
     return natural(dtype, descending, tied=tied)
@@ -60,17 +61,17 @@ def sort_by_comparison(
     keys : cupy.ndarray, shape (n,)
         Contiguous. Without `less` a radix dtype; with it also complex128, and not float16.
     less : str, optional
-        CUDA C++ expression, true where key ``a`` comes before key ``b``: a strict weak order. Without it, NumPy's.
-        Of anything else the result is some choice of the input's keys, and nothing worse happens.
+        CUDA C++ expression, true where key ``a`` comes before key ``b``: a strict weak order (default: NumPy's order).
+        If it is no such order, the result holds keys of the input in no useful order, some perhaps missing or repeated.
     descending : bool
         Largest first; without `less`, NaN and NaT stay last.
     stable : bool
-        Zeros of both signs, and NaNs, keep their order; with `less`, equal keys always do.
+        Zeros of both signs keep their order, and so do NaNs. With `less`, equal keys always keep their order.
     out : cupy.ndarray, optional
         Receives the result; may be `keys`.
     algorithm : {"merge", "odd_even_merge", "odd_even_transposition"}
     split : {"four_way", "path", "samples"}
-        How "merge" cuts runs into parts: four at a time by selection, or pairs by merge path or the paper's samples.
+        How "merge" cuts runs into parts: in fours by selection, or in pairs by merge path or by the paper's samples.
     tiles : {"merge", "network"}
         How "merge" sorts tiles.
 
@@ -81,17 +82,19 @@ def sort_by_comparison(
     Raises
     ------
     ValueError
-        `less` does not compile; the message is the compiler's.
+        `less` does not compile (the message is the compiler's), or `algorithm` is none of these.
+    TypeError
+        The dtype cannot be compared.
 
     References
     ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5; Batcher, AFIPS 1968.
+    Satish, Harris, Garland, IPDPS 2009, section 5; Odeh et al., IPDPS workshops 2012; Batcher, AFIPS 1968.
     """
     check_array(keys, "keys")
     check_algorithm(algorithm, ALGORITHMS)
     out = prepare_out(out, keys.shape, keys.dtype)
     tied = stable and less is None and device_key(keys.dtype).has_ties
-    if tied or (less is not None and algorithm == "odd_even_merge"):  # keys alone would lose the order of ties
+    if tied or (less is not None and algorithm == "odd_even_merge"):  # a sort of keys alone loses the order of ties
         positions = argsort_by_comparison(
             keys, less=less, descending=descending, algorithm=algorithm, split=split, tiles=tiles
         )
@@ -121,7 +124,7 @@ def argsort_by_comparison(
     split: merge_sort.Split = merge_tuning.SPLIT,
     tiles: merge_sort.Tiles = "merge",
 ) -> Any:
-    """Positions that sort the keys by comparing them, stable; parameters as `sort_by_comparison`.
+    """Find the positions that sort the keys by comparing them, stably; parameters and errors as `sort_by_comparison`.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def argsort_by_comparison(
         return out
     if less is None:
         order = device_key(keys.dtype, descending).order
-        comparison = replace(comparison, less=f"CanonicalLess<{order}>")
+        comparison = replace(comparison, less=instance("CanonicalLess", order))
     moved = cupy.arange(keys.size, dtype=np.uint32)
     codes = encode(keys, descending) if less is None else keys.copy()
     NETWORKS[algorithm](comparison, codes, moved)
@@ -151,7 +154,7 @@ def argsort_by_comparison(
 
 
 def compare_elements(first: Any, second: Any, less: str) -> Any:
-    """Whether keys come before others by an expression, element by element.
+    """Test, element by element, whether a key comes before another by an expression.
 
     Parameters
     ----------
@@ -164,17 +167,17 @@ def compare_elements(first: Any, second: Any, less: str) -> Any:
     -------
     cupy.ndarray, shape (n,), bool
     """
-    check_alike(first, second)
+    check_same_dtype(first, second)
     comparison = by_expression(first.dtype, less, False)
     before = require_cupy().empty(first.size, np.bool_)
-    name = f"compare_elements<{comparison.code}, {comparison.less}>"
+    name = instance("compare_elements", comparison.code, comparison.less)
     arguments = (first, second, before, np.uint64(first.size))
-    Launch(SOURCE, name, -(-first.size // THREADS), THREADS, arguments, expression=less).run()
+    Launch(SOURCE, name, blocks_for(first.size, THREADS), THREADS, arguments, expression=less).run()
     return before
 
 
-def check_alike(first: Any, second: Any) -> None:
-    """Raise unless two arrays of keys have one dtype."""
+def check_same_dtype(first: Any, second: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless these are two arrays of keys of one dtype."""
     check_array(first, "keys")
     check_array(second, "needles")
     if first.dtype != second.dtype:
@@ -182,14 +185,14 @@ def check_alike(first: Any, second: Any) -> None:
 
 
 def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
-    """Ranks of needles among keys that are sorted by an expression, as `numpy.searchsorted`.
+    """Rank needles among keys that are sorted by an expression, as `numpy.searchsorted`.
 
     Parameters
     ----------
     keys : cupy.ndarray, shape (n,)
     needles : cupy.ndarray, shape (k,), the same dtype
     side : {"left", "right"}
-        Number of keys that come before the needle, or that do not come after it.
+        Count the keys that come before the needle, or those that do not come after it.
     less : str
         As for `sort_by_comparison`.
 
@@ -197,11 +200,7 @@ def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
     -------
     cupy.ndarray, shape (k,), int64
     """
-    check_alike(keys, needles)
-    check_side(side)
+    check_same_dtype(keys, needles)
     comparison = by_expression(keys.dtype, less, False)
-    ranks = require_cupy().empty(needles.size, np.int64)
-    name = f"search_compared<{comparison.code}, {comparison.less}, {str(side == 'right').lower()}>"
-    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
-    Launch(SOURCE, name, -(-needles.size // THREADS), THREADS, arguments, expression=less).run()
-    return ranks
+    types = comparison.code, comparison.less
+    return search_ranks(SOURCE, "search_compared", types, keys, needles, side, expression=less)

@@ -1,4 +1,4 @@
-"""complex128 keys on the device: two words each, and sorted as columns of such words."""
+"""complex128 keys: two words each, sorted as columns of words (see the package `wide`)."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import DeviceKey, device_key
-from .launch.array_checks import check_array, check_indexable, check_side, prepare_out
+from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.grid import blocks_for, instance
 from .launch.launch import Launch
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
+from .primitives.rank_search import search_ranks
 from .wide.columns import (
+    ALL_KEYS,
     COLUMN_THREADS,
-    MEASURE_BLOCKS,
+    EMPTY_FIELD,
     RANGE_WORDS,
-    Share,
+    BitField,
+    Subset,
     Width,
-    blocks_of,
     lay_out,
+    measure_blocks,
     read_widths,
-    word_dtype,
 )
 from .wide.tie_groups import TieResolver, break_ties
 from .wide.word_sort import argsort_columns
 
 SOURCE = "wide/complex_keys.cu"
 COMPLEX_WORDS = 2
-NO_SHARE = (np.uint64(0),) * 4  # as Share.numbers, of no bits
 
 
 class ComplexColumns:
-    """Both words of complex128 keys, as columns that can be told apart by few bits."""
+    """The two words of complex128 keys as columns, without gaps between the codes of numbers."""
 
     def __init__(self, keys: Any, descending: bool) -> None:
         self.keys = keys
-        self._reverse = str(bool(descending)).lower()
+        self._descending = bool(descending)
         self._high: Any = None
 
     @property
@@ -45,59 +47,58 @@ class ComplexColumns:
         return int(self.keys.size)
 
     def measure(self) -> list[Width]:
-        """In the same look at the keys the high words are made, which are likely to be the first word."""
+        """The bits that vary. The same reading of the keys makes the high words, usually the first to sort by."""
         cupy = require_cupy()
         ranges, self._high = cupy.zeros(COMPLEX_WORDS * RANGE_WORDS, np.uint64), cupy.empty(self.n, np.uint64)
         arguments = (self.keys, np.uint64(self.n), self._high, ranges)
-        name, blocks = f"measure_complex<{self._reverse}>", min(blocks_of(self.n), MEASURE_BLOCKS)
-        Launch(SOURCE, name, blocks, COLUMN_THREADS, arguments).run()
+        name = instance("measure_complex", self._descending)
+        Launch(SOURCE, name, measure_blocks(self.n), COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
-    def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
-        """The high words themselves, where they have the word to themselves."""
+    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
+        """The high words themselves, if the word consists of them alone."""
         word, self._high = self._high, None
-        if len(shares) > 1 or shares[0].column != 0:
+        if len(fields) > 1 or fields[0].column != 0:
             del word  # its memory is the next word's
-            word = self.make_word(shares, None, None, 0)
+            word = self.make_word(fields)
         return word, device_key(word.dtype)
 
-    def make_word(self, shares: Sequence[Share], elements: Any, heads: Any, head_bits: int) -> Any:
-        """One launch; the words of all keys where `elements` is `None`."""
-        n = self.n if elements is None else elements.size
-        dtype, cxx = word_dtype(head_bits + sum(share.bits for share in shares))
-        word = require_cupy().empty(n, dtype)
-        numbers = {share.column: share.numbers for share in shares}
-        parts = (*numbers.get(0, NO_SHARE), *numbers.get(1, NO_SHARE))
-        arguments = (self.keys, elements, np.uint64(n), *parts, heads, word)
-        Launch(SOURCE, f"make_complex_word<{self._reverse}, {cxx}>", blocks_of(n), COLUMN_THREADS, arguments).run()
+    def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
+        """Words of some keys, in one launch."""
+        word, cxx = subset.empty_word(self.n, fields)
+        by_column = {field.column: field.arguments for field in fields}
+        both = (*by_column.get(0, EMPTY_FIELD), *by_column.get(1, EMPTY_FIELD))
+        arguments = (self.keys, subset.positions, np.uint64(word.size), *both, subset.groups, word)
+        name, blocks = instance("make_complex_word", self._descending, cxx), blocks_for(word.size, COLUMN_THREADS)
+        Launch(SOURCE, name, blocks, COLUMN_THREADS, arguments).run()
         return word
 
-    def tie_order(self) -> tuple[str, Any, int]:
-        """By positions of whole keys."""
-        return f"ByComplex<{self._reverse}>", self.keys, 0
+    def position_order(self) -> tuple[str, Any, int]:
+        """Positions are compared by their whole keys."""
+        return instance("ComplexPositions", self._descending), self.keys, 0
 
-    def moved_order(self) -> str:
-        """C++ name in ties.cu of the order of keys that were moved themselves."""
-        return f"MovedComplex<{self._reverse}>"
+    def key_order(self) -> str:
+        """C++ order of ``tie_groups.cu`` if the keys themselves are sorted."""
+        return instance("ComplexKeys", self._descending)
 
 
 def check_complex(keys: Any) -> None:
     """Raise unless these are complex128 keys."""
     check_array(keys, "keys")
     if keys.dtype != np.complex128:
-        raise TypeError(f"`keys` are {keys.dtype}; wide keys are complex128, others have a code (`encode`).")
+        raise TypeError(f"`keys` has dtype {keys.dtype}; give complex128. Keys of other dtypes have codes (`encode`).")
 
 
 def encode_words(keys: Any, descending: bool = False) -> Any:
-    """Rows of words whose order is NumPy's order of complex128 keys.
+    """Rows of words in NumPy's order of complex128 keys.
 
-    Keys that NumPy calls equal (by their signed zeros or NaNs) get the same words, so they cannot be decoded.
+    Keys that NumPy calls equal (signed zeros, NaNs) get the same words, so words cannot be decoded.
 
     Parameters
     ----------
     keys : cupy.ndarray of complex128, shape (n,)
     descending : bool
-        Words that ascend as the keys descend; NaN stays last.
+        Words that ascend as the keys descend; keys with NaN stay last.
 
     Returns
     -------
@@ -105,8 +106,8 @@ def encode_words(keys: Any, descending: bool = False) -> Any:
     """
     check_complex(keys)
     rows = require_cupy().empty((keys.size, COMPLEX_WORDS), np.uint64)
-    name = f"encode_complex<{str(bool(descending)).lower()}>"
-    Launch(SOURCE, name, blocks_of(keys.size), COLUMN_THREADS, (keys, rows, np.uint64(keys.size))).run()
+    name, blocks = instance("encode_complex", bool(descending)), blocks_for(keys.size, COLUMN_THREADS)
+    Launch(SOURCE, name, blocks, COLUMN_THREADS, (keys, rows, np.uint64(keys.size))).run()
     return rows
 
 
@@ -119,23 +120,18 @@ def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool
     """
     check_complex(keys)
     check_complex(needles)
-    check_side(side)
-    ranks = require_cupy().empty(needles.size, np.int64)
-    name = f"search_complex<{str(bool(descending)).lower()}, {str(side == 'right').lower()}>"
-    arguments = (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size))
-    Launch(SOURCE, name, blocks_of(needles.size), COLUMN_THREADS, arguments).run()
-    return ranks
+    return search_ranks(SOURCE, "search_complex", (str(bool(descending)).lower(),), keys, needles, side)
 
 
 def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Positions that sort complex128 keys, stable.
+    """Positions that sort complex128 keys; the sort is stable.
 
     Parameters
     ----------
     keys : cupy.ndarray of complex128, shape (n,)
         n below 2^32.
     descending : bool
-        Largest first; NaN stays last.
+        Largest first; keys with NaN stay last.
     out : cupy.ndarray of int64, optional
         Receives the result.
 
@@ -151,7 +147,7 @@ def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any
 
 
 def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Sort complex128 keys, stable; parameters as `argsort_wide`, `out` of complex128 and apart from `keys`.
+    """Stable sort of complex128 keys; parameters as `argsort_wide`, but `out` is complex128 and must not be `keys`.
 
     Returns
     -------
@@ -168,7 +164,7 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
         return out
     ordered, _ = sort_pairs(columns.first_word(words[0])[0], keys, values_out=out)
     if len(words) > 1:
-        # Further words are those of the keys as they stand now.
-        moved = ComplexColumns(out, descending)
-        break_ties(moved, words[1:], ordered, TieResolver(moved.moved_order(), elements=out))
+        # The later words are made from the keys in their new order.
+        reordered = ComplexColumns(out, descending)
+        break_ties(reordered, words[1:], ordered, TieResolver(reordered.key_order(), elements=out))
     return out

@@ -63,13 +63,13 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
     n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
-    small = free and lsd.is_small(key, n)
+    small = free and lsd.prefers_cooperative(key, n)
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
     arrays = Arrays([spare, out], [None, None], out, None)
-    passes = algorithm == "lsd" or (free and not in_block and lsd.prefers_passes(key, n))
+    passes = algorithm == "lsd" or (free and not in_block and lsd.prefers_lsd(key, n))
     if small:
-        lsd.sort_small(elements, keys, n, arrays)
+        lsd.sort_cooperative(elements, keys, n, arrays)
     elif passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
         lsd.sort(elements, keys, n, arrays)
 

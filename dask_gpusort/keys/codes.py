@@ -1,4 +1,4 @@
-"""Keys of any dtype to their codes and back, and the ends of the classes that NumPy calls equal."""
+"""Codes of keys of any dtype, the inverse maps, and the ends of classes of equal keys."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from .complexes import complex_tie_end, decode_complex, encode_complex
 from .floats import FLOATS, Array, decode_float, encode_float, float_tie_end
 
-# Elements that one step of a float map works on. Source, result and scratch
-# of 2**14 eight-byte elements are 384 KiB: they stay in a 512 KiB level-2
-# cache, while a ufunc call (about 1 us) stays small beside its work (10 us).
+# Elements in a block of a float map. Source, result and scratch of 2**14
+# eight-byte elements are 384 KiB and stay in a 512 KiB level-2 cache; the
+# overhead of a ufunc call (about 1 us) is small compared to its work (10 us).
 _BLOCK = 1 << 14
 
 _CODED_KINDS = "buifmM"
 
 
 def code_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """Tell the unsigned dtype that codes keys of a dtype.
+    """The unsigned dtype of the codes of a key dtype.
 
     Parameters
     ----------
-    dtype : dtype or what makes one
+    dtype : dtype-like
         Dtype of the keys, of either byte order.
 
     Returns
     -------
     dtype or None
-        Native unsigned integer of the same itemsize; None where the keys do
-        not map to at most 64 bits (longdouble, complex128, strings, records,
-        objects): those are compared, not coded.
+        Native unsigned integer of the same itemsize; None if the keys do not
+        map to at most 64 bits (longdouble, complex128, strings, records,
+        objects): these are compared, not coded.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
@@ -42,11 +42,11 @@ def code_dtype(dtype: Any) -> np.dtype[Any] | None:
 
 
 def has_ties(dtype: Any) -> bool:
-    """Tell whether NumPy calls keys equal whose codes differ.
+    """Whether keys that NumPy calls equal may have different codes.
 
     Parameters
     ----------
-    dtype : dtype or what makes one
+    dtype : dtype-like
         A dtype that `code_dtype` codes.
 
     Returns
@@ -70,14 +70,14 @@ def encode(keys: Array, *, descending: bool = False) -> Array:
     Parameters
     ----------
     keys : array, any shape, strides and byte order
-        Keys of a dtype that `code_dtype` codes. Left as they are.
+        Keys of a dtype that `code_dtype` codes. Not modified.
     descending : bool
-        Order the codes from the greatest key down; NaN and NaT stay last.
+        Descending order; NaN and NaT stay last.
 
     Returns
     -------
     array of ``code_dtype(keys.dtype)``, same shape, C-contiguous
-        New memory. This is the only copy a sort of the keys needs.
+        New memory. This is the only copy that a sort of the keys needs.
 
     Raises
     ------
@@ -100,17 +100,17 @@ def encode(keys: Array, *, descending: bool = False) -> Array:
 
 
 def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """Map codes back to the keys they were made of, bit for bit.
+    """Map codes back to the original keys, bit for bit.
 
     Parameters
     ----------
     codes : array of ``code_dtype(dtype)``, any shape
         **Consumed**: if C-contiguous and writable, the keys are built in its
-        memory and what comes back is a view of it; otherwise of a copy.
-    dtype : dtype or what makes one
+        memory and the result is a view of it; otherwise a view of a copy.
+    dtype : dtype-like
         Dtype of the keys, byte order included.
     descending : bool
-        The direction that the codes were made for.
+        The direction of the codes.
 
     Returns
     -------
@@ -136,27 +136,27 @@ def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
         _decode_integers(codes, dtype.kind, descending)
     if not dtype.isnative:
         flat = codes.reshape(-1)
-        # The two parts of a complex number swap on their own.
+        # The two parts of a complex number are swapped separately.
         (flat.view(np.uint32) if dtype.kind == "c" else flat).byteswap(inplace=True)
     return codes.view(dtype)
 
 
 def tie_floor(codes: Array, dtype: Any, *, descending: bool = False, out: Array | None = None) -> Array:
-    """Give the least code of each code's tie class.
+    """The least code of each code's tie class.
 
-    Two keys are equal to NumPy exactly if their floors are equal, so a stable
+    NumPy calls two keys equal exactly if their floors are equal, so a stable
     sort orders by the floor: -0.0 and +0.0 keep their input order, and so do
-    NaNs of any payload.
+    NaNs with any payload.
 
     Parameters
     ----------
     codes : array of ``code_dtype(dtype)``, any shape
-        Left as they are.
-    dtype : dtype or what makes one
+        Not modified.
+    dtype : dtype-like
         Dtype of the keys.
     descending : bool
-        The direction of the codes. The classes are the same sets of codes in
-        both, so it changes nothing; taken so that the calls read alike.
+        The direction of the codes. The tie classes are the same sets of codes
+        in both directions, so it has no effect; it keeps calls uniform.
     out : array, C-contiguous, optional
         Receives the result; may be `codes`.
 
@@ -174,12 +174,12 @@ def tie_floor(codes: Array, dtype: Any, *, descending: bool = False, out: Array 
 
 
 def tie_ceiling(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """Give the greatest code of each code's tie class.
+    """The greatest code of each code's tie class.
 
-    The partner of `tie_floor` for searches from the right: the codes of keys
-    at most ``x`` are those at most the ceiling of ``x``'s code.
+    Used in searches from the right: the codes of keys up to ``x`` are those up
+    to the ceiling of the code of ``x``.
 
-    Parameters, returned array and errors are `tie_floor`'s.
+    Parameters, result and errors are those of `tie_floor`.
     """
     return _tie_end(codes, np.dtype(dtype), floor=False)
 
@@ -223,7 +223,7 @@ def _encode_integers(bits: Array, out: Array, kind: str, descending: bool) -> No
         return
     flip = sign if kind == "i" else 0
     if descending:
-        # The complement is one more xor; a bool has one bit to complement.
+        # The complement is one more xor; a bool has one bit.
         flip ^= 1 if kind == "b" else (1 << width) - 1
     if flip or bits is not out:
         np.bitwise_xor(bits, as_code(flip), out=out)
@@ -234,7 +234,7 @@ def _decode_integers(codes: Array, kind: str, descending: bool) -> None:
     if kind in "mM" and not descending:
         codes -= codes.dtype.type((1 << 63) - 1)
     else:
-        # Xor with a constant and subtraction from one undo themselves.
+        # Xor with a constant is its own inverse, and so is subtraction from a constant.
         _encode_integers(codes, codes, kind, descending)
 
 
@@ -246,7 +246,7 @@ def _encode_blocks(keys: Array, codes: Array, descending: bool) -> None:
     if keys.flags.c_contiguous and keys.dtype.isnative:
         source = keys.reshape(-1).view(bits_dtype)
     else:
-        # Strides and byte order are settled by one copy, worked on in place.
+        # One copy resolves strides and byte order; the codes are then made in place.
         native = keys.dtype.newbyteorder("=")
         codes.reshape(-1).view(native).reshape(keys.shape)[...] = keys
     step = source.size // max(flat.size, 1)

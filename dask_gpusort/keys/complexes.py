@@ -1,4 +1,4 @@
-"""Codes of complex64: the codes of its two float32 parts, by NumPy's classes of NaN, a block at a time."""
+"""Codes of complex64, from the codes of its two float32 parts and NumPy's classes of NaN, a block at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOTH_NAN = np.uint64(_N * _N + 2 * _N * _M)  # first whose parts are both NaN
 _ZERO = np.uint64(_N // 2 - 1)  # the lower float32 code of the two zeros
 _ZERO_ROW = np.uint64((_N // 2 - 1) * _N)  # first code whose real part is a zero
 _ONE = np.uint64(1)
-# The float32 codes as they are held while a complex code is put together.
+# The layout of float32 codes while a complex code is built from them.
 _WIDE_FLOAT32 = replace(
     FLOATS[4],
     first_nan=_NUMBERS,
@@ -42,7 +42,7 @@ def _join_complex(real: Array, imag: Array, out: Array) -> None:
     """Code one block of pairs of float32 codes, both given as uint64."""
     np.multiply(real, _NUMBERS, out=out)
     out += imag
-    # Zeros and NaNs are rare: the general blocks end here.
+    # Zeros and NaNs are rare: most blocks need nothing more.
     zeros = (real - _ZERO) <= _ONE
     if zeros.any():
         # Both signs of a zero are one real part; its sign breaks ties last.
@@ -54,7 +54,7 @@ def _join_complex(real: Array, imag: Array, out: Array) -> None:
 
 
 def _encode_complex_nans(real: Array, imag: Array) -> Array:
-    """Code the complex keys of which at least one part's code is a NaN's."""
+    """Code complex keys with a NaN in at least one part."""
     real_nan, imag_nan = real >= _NUMBERS, imag >= _NUMBERS
     a, b = real - _NUMBERS, imag - _NUMBERS  # ranks among the NaNs, where they are
     both = _BOTH_NAN + a * _NANS + b
@@ -64,7 +64,7 @@ def _encode_complex_nans(real: Array, imag: Array) -> Array:
 
 
 def _split_complex(codes: Array) -> tuple[Array, Array]:
-    """Give the float32 codes, as uint64, of the two parts of complex codes."""
+    """The float32 codes, as uint64, of the two parts of complex codes."""
     real = codes // _NUMBERS
     imag = codes - real * _NUMBERS
     zeros = (real - _ZERO) <= _ONE
@@ -103,8 +103,8 @@ def decode_complex(codes: Array, descending: bool) -> None:
 def complex_tie_end(codes: Array, floor: bool) -> None:
     """Move one block of complex codes to the end of their class, in place.
 
-    Part by part: the rows of codes that share a real part, or a NaN's class,
-    are laid out so that ends of the parts' classes are an end of the whole's.
+    Part by part: codes with equal real parts, or with equal NaN classes, are
+    contiguous, so the ends of the parts' classes give the end of the class.
     """
     real, imag = _split_complex(codes)
     float_tie_end(real, _WIDE_FLOAT32, floor)

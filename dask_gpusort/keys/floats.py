@@ -1,4 +1,4 @@
-"""Codes of floats, a block at a time (see the package's drawing)."""
+"""Codes of floats, a block at a time (see the package's table)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class FloatLayout:
     """Constants of one float format's codes, as scalars of the code's dtype.
 
-    Scalars of the very dtype keep NumPy 2's promotion from widening, and
-    wrap as the maps need.
+    Scalars of exactly this dtype avoid promotion to a wider one in NumPy 2,
+    and wrap as the maps need.
     """
 
     code: np.dtype[Any]
@@ -70,8 +70,8 @@ def decode_float(codes: Array, layout: FloatLayout, descending: bool) -> None:
         np.subtract(layout.first_nan - layout.code.type(1), codes, out=codes)
         _unreflect_nans(codes, layout)
     codes += layout.nans_of_a_sign
-    # The set bit now marks keys that were not negative: the shift's ones
-    # become the sign bit alone, its zeros become all ones.
+    # The sign bit is now set for keys that were not negative: turn the
+    # shift's ones into the sign bit alone, and its zeros into all ones.
     flip = np.right_shift(codes.view(layout.signed), layout.bits - 1).view(layout.code)
     flip &= layout.top ^ layout.sign
     flip ^= layout.top
@@ -79,11 +79,11 @@ def decode_float(codes: Array, layout: FloatLayout, descending: bool) -> None:
 
 
 def _unreflect_nans(codes: Array, layout: FloatLayout) -> None:
-    """Undo the reflection ``N - 1 - code`` where the code is a NaN's.
+    """Undo the reflection ``N - 1 - code`` for the codes of NaNs.
 
-    Modulo 2**bits the reflection maps the numbers, below N, and the NaNs, from
-    N on, each onto themselves, so that the NaNs can be told afterwards. Few
-    blocks hold any, and the others pay one comparison.
+    Modulo 2**bits the reflection maps the numbers, below N, to numbers and the
+    NaNs, from N on, to NaNs, so the NaNs are still recognisable. Few blocks have
+    any; the others cost one comparison.
     """
     nans = codes >= layout.first_nan
     if nans.any():

@@ -179,8 +179,8 @@ def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits
     if len(whole.keys) > samples:
         distance = -(-int((whole.stop - whole.start).sum()) // samples)
         cell = (whole.left - whole.start[whole.bracket]) // distance
-        # The last entries of neighbouring cells leave only the order inside a cell unknown. The first entry of a
-        # bracket bounds the start of its keys.
+        # Between the last entries of two neighbouring cells, only the distribution inside the second cell is unknown.
+        # The first entry of a bracket bounds the start of its keys.
         first = _first_of_brackets(whole.bracket)
         last = np.ones(len(first), bool)
         last[:-1] = first[1:] | (cell[1:] != cell[:-1])

@@ -442,7 +442,7 @@ def test_a_source_that_changes_between_two_rounds_is_told_from_wrong_sizes(tmp_p
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_source_that_changed_before_it_was_counted_again_names_both_remedies(tmp_path, exchange, count):
-    # As after a lost worker that had the counts too: nothing tells this from chunk sizes that were wrong all along.
+    # As after a lost worker that had the counts too: this looks the same as chunk sizes that were wrong all along.
     x = changing_source(tmp_path)
     with groups(count):
         found = dask_gpusort.sort(x, exchange=exchange)

@@ -1,4 +1,4 @@
-"""Array query planning, which is decided once, when dask.array is imported: so in a process of its own."""
+"""Array query planning, which is decided once, when dask.array is imported: so in a separate process."""
 
 from __future__ import annotations
 
@@ -25,32 +25,37 @@ HERE = Path(__file__).parent
 planned = pytest.mark.skipif(not PLANNING, reason="runs in the process that is started for it")
 
 #: What else must hold with query planning as it does without. Dask's own part of it is young: such arrays have neither
-#: blocks nor masks nor reshape, and no NumPy functions of their own.
-ALSO = [
+#: blocks nor masks nor reshape, and NumPy functions do not dispatch to them.
+SOME = [
+    "test_argsort.py::test_one_dimension",
+    "test_sort_by_key.py::test_chunks_are_those_of_every_output",
+    "test_lexsort.py::test_any_axis",
+    "test_merge_sorted.py::test_is_sorted_along_an_axis",
+]
+REST = [
     "test_sort.py::test_one_dimension",
     "test_sort.py::test_output_chunks_are_exact",
     "test_sort.py::test_chunks_of_several_dimensions",
     "test_sort.py::test_records_along_an_axis",
-    "test_argsort.py::test_one_dimension",
     "test_argsort.py::test_equal_keys_keep_their_order_in_both_directions",
     "test_sort_by_key.py::test_along_an_axis",
-    "test_sort_by_key.py::test_chunks_are_those_of_every_output",
     "test_sort_by_key.py::test_a_key_decides_and_does_not_come_back",
     "test_lexsort.py::test_one_dimension",
-    "test_lexsort.py::test_any_axis",
     "test_merge_sorted.py::test_merge_by_a_key",
-    "test_merge_sorted.py::test_is_sorted_along_an_axis",
     "test_less.py::test_along_an_axis",
 ]
 
 
-@pytest.mark.skipif(PLANNING, reason="this is the process of its own")
-def test_in_a_process_of_its_own():
+@pytest.mark.skipif(PLANNING, reason="this is the process that was started for it")
+@pytest.mark.parametrize(
+    "names", [[Path(__file__).name, *SOME], pytest.param(REST, marks=pytest.mark.thorough)], ids=["some", "rest"]
+)
+def test_in_a_separate_process(names):
     package = str(Path(dask_gpusort.__file__).parents[1])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short"]
     result = subprocess.run(
-        [*command, *(str(HERE / name) for name in (Path(__file__).name, *ALSO))],
+        [*command, *(str(HERE / name) for name in names)],
         env={**os.environ, "DASK_ARRAY__QUERY_PLANNING": "True", "PYTHONPATH": path},
         cwd=HERE,
         capture_output=True,

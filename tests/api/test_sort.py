@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.dtypes import StringDType
 from support import oracle
 from support import strategies as ours
+from support.marks import grid
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
@@ -115,13 +116,14 @@ def test_unknown_sizes_beside_a_known_axis():
     oracle.assert_same_bits(computed(dask_gpusort.sort(rows.rechunk({1: -1}), 1)), np.sort(array, 1))
 
 
-@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+KEYS_AND_METHODS = [("i8", "radix"), ("i8", "merge"), ("f4", "radix"), ("f4", "merge"), ("S5", "auto"), ("c16", "auto")]
+
+
 @pytest.mark.parametrize(
-    ("dtype", "method"),
-    [("i8", "radix"), ("i8", "merge"), ("f4", "radix"), ("f4", "merge"), ("S5", "auto"), ("c16", "auto")],
+    ("distribution", "dtype_and_method", "descending"), grid(ours.DISTRIBUTIONS, KEYS_AND_METHODS, [False, True])
 )
-@pytest.mark.parametrize("descending", [False, True])
-def test_output_chunks_are_exact(distribution, dtype, method, descending):
+def test_output_chunks_are_exact(distribution, dtype_and_method, descending):
+    dtype, method = dtype_and_method
     array = ours.make(dtype, 997, distribution)
     x = da.from_array(array, chunks=((0, 400, 1, 96, 0, 500),))
     with groups(7):
@@ -245,7 +247,7 @@ def test_strings_of_any_width():
 
 
 class Unknown:
-    """As pandas.NA: whether it differs from itself cannot be told."""
+    """As pandas.NA: comparing it with itself gives no truth value."""
 
     def __ne__(self, other):
         return self
@@ -294,8 +296,8 @@ def test_objects_that_compare():
 )
 def test_objects_that_differ_from_themselves_are_last_in_both_directions(elements, upwards, chunks):
     array = ours._objects(elements)
-    missing = [place for place in upwards if elements[place] != elements[place]]
-    downwards = [place for place in upwards[::-1] if place not in missing] + missing
+    missing = [index for index in upwards if elements[index] != elements[index]]
+    downwards = [index for index in upwards[::-1] if index not in missing] + missing
     x = da.from_array(array, chunks=chunks, name=False)
     for descending, wanted in ((False, upwards), (True, downwards)):
         with groups(3):

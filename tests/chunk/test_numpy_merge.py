@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_numpy_radix import WIDTHS, code_arrays, shapes_of_input
+from support.codes import WIDTHS, code_arrays, shapes_of_input
 
 from dask_gpusort.chunk import numpy_merge, numpy_presorted
 from dask_gpusort.chunk.numpy_merge import argmerge_runs, join_runs

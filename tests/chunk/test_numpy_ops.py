@@ -140,29 +140,29 @@ def definition_of_counts(array, needle, order, side):
 def test_probe_of_the_whole_chunk(backend, draw_keys, data, samples):
     array, order = draw_keys(data, dtypes=[d for d in ours.EVERY if d.kind != "O"], sizes=st.integers(0, 40))
     run = local_sort(backend, array, order)
-    entries = backend.ops.summarize_run(run, None, order, samples=samples)
-    assert isinstance(entries.keys, np.ndarray)
-    assert entries.size == len(array)
-    assert (entries.start.tolist(), entries.stop.tolist()) == ([0], [len(array)])
-    # Both ends are among the answers, or the bracket would stay open.
+    summary = backend.ops.summarize_run(run, None, order, samples=samples)
+    assert isinstance(summary.keys, np.ndarray)
+    assert summary.size == len(array)
+    assert (summary.start.tolist(), summary.stop.tolist()) == ([0], [len(array)])
+    # Both ends are in the summary, or the bracket would stay open.
     if len(array):
-        assert entries.left[0] == 0
-        assert entries.right[-1] == len(array)
-    assert samples is None or len(entries.keys) <= samples + 2
-    found = backend.asnumpy(backend.ops.decode(backend.asarray(entries.keys.copy()), order))
-    for place, (key, left, right) in enumerate(zip(found, entries.left, entries.right, strict=True)):
+        assert summary.left[0] == 0
+        assert summary.right[-1] == len(array)
+    assert samples is None or len(summary.keys) <= samples + 2
+    found = backend.asnumpy(backend.ops.decode(backend.asarray(summary.keys.copy()), order))
+    for index, (key, left, right) in enumerate(zip(found, summary.left, summary.right, strict=True)):
         needle = np.array([key], array.dtype) if array.dtype.names is None else np.array([tuple(key)], array.dtype)
         less, upto = (definition_of_counts(array, needle, order, side) for side in ("left", "right"))
         if order.coded and not order.stable:
-            # Keys that compare equal but differ in their bits, zeros or NaNs, may stand in any order: by their codes.
+            # Keys that compare equal but differ in their bits, zeros or NaNs, may be in any order: by their codes.
             codes = backend.asnumpy(run.keys)
             assert less <= left < right <= upto
-            assert set(np.flatnonzero(codes == entries.keys[place])) == set(range(left, right))
+            assert set(np.flatnonzero(codes == summary.keys[index])) == set(range(left, right))
         else:
             assert (left, right) == (less, upto)
     if samples is None:
-        # Every distinct key answers, so that nothing lies between them.
-        np.testing.assert_array_equal(entries.right[:-1], entries.left[1:])
+        # Every distinct key is in the summary, so nothing is between them.
+        np.testing.assert_array_equal(summary.right[:-1], summary.left[1:])
 
 
 @shared
@@ -172,9 +172,9 @@ def test_probe_in_brackets(backend, draw_keys, data, samples):
     order = Order(order.dtype, order.descending, True)
     run = local_sort(backend, array, order)
     whole = backend.ops.summarize_run(run, None, order, samples=None)
-    places = sorted(set(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=1, max_size=6))))
-    pairs = list(zip(places[::2], places[1::2] if len(places) > 1 else places, strict=False)) or [
-        (places[0], places[0])
+    chosen = sorted(set(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=1, max_size=6))))
+    pairs = list(zip(chosen[::2], chosen[1::2] if len(chosen) > 1 else chosen, strict=False)) or [
+        (chosen[0], chosen[0])
     ]
     low, high = (np.array([pair[end] for pair in pairs]) for end in (0, 1))
     brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[low], whole.keys[high])
@@ -184,7 +184,7 @@ def test_probe_in_brackets(backend, draw_keys, data, samples):
     for number, (first, last) in enumerate(pairs):
         mine = entries.bracket == number
         assert mine.any()
-        # Each answer is one of the chunk's keys there, with its own counts; the ends are among them.
+        # Each entry is one of the keys in the bracket, with its counts; the ends are among them.
         assert entries.left[mine][0] == whole.left[first]
         assert entries.right[mine][-1] == whole.right[last]
         assert set(zip(entries.left[mine], entries.right[mine], strict=True)) <= set(
@@ -201,8 +201,8 @@ def test_counts_up_to_the_ends_of_brackets(backend, draw_keys, data):
     order = Order(order.dtype, order.descending, True)
     run = local_sort(backend, array, order)
     whole = backend.ops.summarize_run(run, None, order, samples=None)
-    places = sorted(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=2, max_size=2)))
-    low, high = places
+    chosen = sorted(data.draw(st.lists(st.integers(0, len(whole.keys) - 1), min_size=2, max_size=2)))
+    low, high = chosen
     keys = backend.ops.sorted_keys(run, order)
     brackets = Brackets(len(array), np.array([]), np.array([]), whole.keys[[low]], whole.keys[[high]])
     counts = summarize.count_ends(keys, brackets)

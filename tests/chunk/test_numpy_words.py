@@ -88,10 +88,10 @@ def test_argsort_of_more_keys_than_a_block(size, spread):
 
 
 @given(columns(), st.lists(st.floats(0, 1), max_size=6))
-def test_argsort_of_runs(drawn, places):
+def test_argsort_of_runs(drawn, fractions):
     found, _ = drawn
     size = len(found[0])
-    offsets = np.array(sorted([0, size, *(int(place * size) for place in places)]), np.int64)
+    offsets = np.array(sorted([0, size, *(int(fraction * size) for fraction in fractions)]), np.int64)
     runs = [np.arange(start, stop) for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
     order = np.concatenate([run[np.lexsort([column[run] for column in found[::-1]])] for run in runs])
     sorted_runs = [column[order] for column in found]

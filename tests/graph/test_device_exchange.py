@@ -45,9 +45,9 @@ def test_cuts_lie_between_their_bounds(data, array, samples, descending):
     (sizes,) = data.draw(ours.chunkings(array.shape))
     order = Order(array.dtype, descending, True)
     runs = sorted_blocks(array, sizes, order)
-    answers = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in runs]
+    summaries = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in runs]
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
-    bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
+    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order))
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
     for boundary, rank in enumerate([0, *ranks, len(array)]):
         cut = np.bincount(chunk_of[:rank], minlength=len(sizes))
@@ -64,9 +64,11 @@ def test_little_is_unresolved_whatever_the_distribution(distribution, chunks):
     array = ours.make("u4", 40_000, distribution, seed=chunks)
     order, samples = Order(array.dtype), 500
     sizes = [len(part) for part in np.array_split(array, chunks)]
-    answers = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)]
+    summaries = [
+        numpy_ops.summarize_run(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)
+    ]
     ranks = np.arange(1, 4) * len(array) // 4
-    bounds = bound_cuts(answers, ranks, numpy_ops.key_order(order))
+    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order))
     # Twice a sample's distance in every chunk, for each boundary.
     assert (bounds.last - bounds.first).sum() <= len(ranks) * 2 * (len(array) / samples + chunks)
 
@@ -77,22 +79,22 @@ def test_two_heavy_keys_side_by_side_leave_little_unresolved():
     blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
     blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
     runs = [numpy_ops.local_sort(block, (), order, positions=False) for block in blocks]
-    answers = [numpy_ops.summarize_run(run, None, order, samples=20) for run in runs]
+    summaries = [numpy_ops.summarize_run(run, None, order, samples=20) for run in runs]
     for rank in (29_985, 29_990, 29_995):
-        bounds = bound_cuts(answers, np.array([rank]), numpy_ops.key_order(order))
+        bounds = bound_cuts(summaries, np.array([rank]), numpy_ops.key_order(order))
         assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
 
 
 def test_a_fingerprint_is_of_the_content():
     order = Order(np.dtype("i8"))
 
-    def answer(keys):
+    def summary(keys):
         return numpy_ops.summarize_run(
             numpy_ops.local_sort(np.array(keys), (), order, positions=False), None, order, samples=9
         )
 
-    assert fingerprint(answer([3, 1, 2])) == fingerprint(answer([1, 2, 3]))
-    assert len({fingerprint(answer(keys)) for keys in ([1, 2, 3], [1, 2, 4], [1, 2], [1, 1, 3])}) == 4
+    assert fingerprint(summary([3, 1, 2])) == fingerprint(summary([1, 2, 3]))
+    assert len({fingerprint(summary(keys)) for keys in ([1, 2, 3], [1, 2, 4], [1, 2], [1, 1, 3])}) == 4
 
 
 # Tasks.
@@ -134,21 +136,21 @@ def test_bundles_hold_each_chunk_once(sizes, workers, data):
 
 
 def test_bundles_of_unknown_sizes_are_single_chunks():
-    assert bundle_chunks([np.nan] * 3, 8, Workers(2), []) == ((0,), (1,), (2,))
+    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2)) == ((0,), (1,), (2,))
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
-def test_runs_are_of_chunks_that_may_be_joined(sizes, alike, data):
+def test_runs_are_of_chunks_that_may_be_joined(sizes, interchangeable, data):
     holders = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
     bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(3, 32 * 8 * 200, True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_groups, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
-        runs, sources = join_chunks(bundles, sizes, alike)
+        runs, sources = join_chunks(bundles, sizes, interchangeable)
         for run in runs:
             assert len(run) == 1 or sum(sizes[chunk] for chunk in run) <= plan_groups.MOST_RUN_KEYS
     assert sorted(runs) == list(runs)
     assert [tuple(chunk for run in numbers for chunk in runs[run]) for numbers in sources] == list(bundles)
-    if not alike:
+    if not interchangeable:
         assert all(run == tuple(range(run[0], run[-1] + 1)) for run in runs)
 
 
@@ -259,19 +261,19 @@ def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
         plain = dask_gpusort.sort(x, stable=True, exchange="device")
         monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: True)
         found = dask_gpusort.sort(x, stable=True, exchange="device")
-        told = dask_gpusort.explain(x, exchange="device", stable=True)
-    assert "all cut before a group is finished" in told
+        text = dask_gpusort.explain(x, exchange="device", stable=True)
+    assert "all cut before a group is finished" in text
     freed = [key for key in own_tasks(found) if key[0].startswith("sort-freed")]
     assert len(own_tasks(found)) - len(own_tasks(plain)) == len(freed) > 0
     number = dask.order.order(dict(found.__dask_graph__()))
-    last_cut = max(place for key, place in number.items() if str(key[0]).startswith("sort-scatter"))
-    assert all(last_cut < place for key, place in number.items() if str(key[0]).startswith("sort-merge"))
+    last_cut = max(index for key, index in number.items() if str(key[0]).startswith("sort-scatter"))
+    assert all(last_cut < index for key, index in number.items() if str(key[0]).startswith("sort-merge"))
     oracle.assert_same_bits(found.compute(), oracle.sort(array))
 
 
 def test_data_are_large_that_a_gpu_does_not_hold_twice():
     sizes = (1 << 28,) * 16
-    # Of 16 GiB on each; in too little memory fragments leave no room.
+    # Of 16 GiB on each; in too little memory fragments leave no memory.
     for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
         options = {"method": "auto", "exchange": "device", "groups": None}
         plan = make_plan(Order(np.dtype("u8")), InputChunks(sizes), sizes, workers=Workers(2, memory, True), **options)
@@ -297,14 +299,14 @@ def test_shards_have_memory_of_their_own():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
-    told = [device_exchange.take_summaries(bundle) for bundle in bundles]
+    cut_info = [device_exchange.take_summaries(bundle) for bundle in bundles]
     before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
     for group in range(3):
-        mine = [device_exchange.cut_shard(bundle, told, group, plan) for bundle in bundles]
+        mine = [device_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
         for shard in mine:
             assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
         copies = [shard.keys.copy() for shard in mine]
-        device_exchange.finish_group(mine, told, group, plan, Finish(plan.order, True, False))
+        device_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
         # Distributed may have the shard for another task that is computed again.
         assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
     assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
@@ -313,31 +315,31 @@ def test_shards_have_memory_of_their_own():
 def test_a_chunk_that_changed_is_refused():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
         bundle = made_bundles(changed, sizes, plan)[0]
         with pytest.raises(RuntimeError, match="persist"):
-            device_exchange.cut_shard(bundle, told, 0, plan)
+            device_exchange.cut_shard(bundle, cut_info, 0, plan)
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
     with pytest.raises(RuntimeError, match="received 1 keys where"):
-        device_exchange.finish_group(short, told, 0, plan, Finish(plan.order, True, False))
+        device_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
 
 
 def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
     array = ours.make("i8", 300)
     plan = small_plan(array, (100, 100, 100))
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
+    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
     with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
-        device_exchange.bounds_of(told, plan)
+        device_exchange.bounds_of(cut_info, plan)
 
 
 def test_the_scan_is_done_once_a_process_and_again_for_other_answers():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    told = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    first = device_exchange.bounds_of(told, plan)
-    assert device_exchange.bounds_of(list(told), plan) is first
+    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    first = device_exchange.bounds_of(cut_info, plan)
+    assert device_exchange.bounds_of(list(cut_info), plan) is first
     others = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     assert device_exchange.bounds_of(others, plan) is not first
     assert (device_exchange.bounds_of(others, plan).first == first.first).all()
@@ -388,8 +390,8 @@ def test_bundles_on_a_device_travel_as_frames(pretended_device):
         assert len(frames) == len(bundle.runs)
         back = protocol.deserialize(header, frames)
         assert back.numbers == bundle.numbers
-        assert [fingerprint(answer) for answer in back.summaries] == [
-            fingerprint(answer) for answer in bundle.summaries
+        assert [fingerprint(summary) for summary in back.summaries] == [
+            fingerprint(summary) for summary in bundle.summaries
         ]
         for one, other in zip(back.runs, bundle.runs, strict=True):
             oracle.assert_same_bits(one.keys, other.keys)
@@ -406,15 +408,15 @@ def test_runs_on_the_host_are_pickled_without_a_copy():
 
 
 def test_dask_cuda_is_told_what_to_spill(monkeypatch):
-    told = {}
-    dispatch = SimpleNamespace(register=lambda cls: lambda function: told.update({cls: function}))
+    registered = {}
+    dispatch = SimpleNamespace(register=lambda cls: lambda function: registered.update({cls: function}))
     monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask_cuda.is_device_object", SimpleNamespace(is_device_object=dispatch))
     monkeypatch.setattr(serialization, "_known_to_distributed", set())
     pytest.importorskip("distributed")
     serialization.register()
-    assert set(told) >= {Run, device_exchange.Bundle}
-    assert told[Run](made_run()) is False
+    assert set(registered) >= {Run, device_exchange.Bundle}
+    assert registered[Run](made_run()) is False
 
 
 def test_sizes_of_bundles_are_known():

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
+from support.marks import grid
 from support.sorting import groups
 
 import dask_gpusort
@@ -61,9 +62,9 @@ def test_an_asynchronous_client_is_given_what_was_built():
             assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
-    found, places = asyncio.run(sorted_by_it())
+    found, positions = asyncio.run(sorted_by_it())
     oracle.assert_same_bits(found, np.sort(array))
-    np.testing.assert_array_equal(places, np.argsort(array, kind="stable"))
+    np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
 
 
 def test_no_client_where_one_is_asked_for():
@@ -113,20 +114,21 @@ def test_values(client, exchange, data):
         oracle.assert_same_bits(one, array[positions])
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ids=str)
-def test_the_same_bits_as_on_threads(client, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "exchange"), grid([dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ON_CLUSTER)
+)
+def test_the_same_bits_as_on_threads(client, dtype, exchange):
     # Not stable, where the order of equal keys is nobody's but must not depend on who sorts.
     array = ours.make(dtype, 400, "special")
     with groups(5):
         with dask.config.set(scheduler="threads"):
             wanted = dask_gpusort.sort(ours.dask_array(array, 37)).compute()
-        for exchange in ON_CLUSTER:
-            oracle.assert_same_bits(dask_gpusort.sort(ours.dask_array(array, 61), exchange=exchange).compute(), wanted)
+        oracle.assert_same_bits(dask_gpusort.sort(ours.dask_array(array, 61), exchange=exchange).compute(), wanted)
 
 
-@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("method", ["radix", "merge"])
+@pytest.mark.parametrize(
+    ("method", "exchange", "distribution"), grid(["radix", "merge"], EXCHANGES, ours.DISTRIBUTIONS)
+)
 def test_exact_sizes_for_every_distribution(client, method, exchange, distribution):
     array = ours.make("i8", 5000, distribution)
     with groups(7):
@@ -310,10 +312,23 @@ STAGES = {
 }
 
 
+KILLED = [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
+KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")]
+#: Of each exchange: while chunks move, and around what is peculiar to it. The default run takes these.
+KILLED_FIRST = [
+    ("p2p", "sort-scatter", "radix"),
+    ("p2p", "shuffle-barrier", "radix"),
+    ("p2p", "output", "radix"),
+    ("tasks", "sort-scatter", "radix"),
+    ("tasks", "output", "radix"),
+    ("device", "sort-freed", "radix"),
+    ("device", "sort-merge", "merge"),
+]
+
+
 @pytest.mark.parametrize(
     ("exchange", "stage", "method"),
-    [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
-    + [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")],
+    [pytest.param(*case, marks=() if case in KILLED_FIRST else pytest.mark.thorough) for case in KILLED],
 )
 def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
     # Of the device exchange: as for more runs, and for more data.

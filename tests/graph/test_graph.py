@@ -129,7 +129,7 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
 @pytest.mark.parametrize("exchange", CUT_EXACTLY)
 @pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
 def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, monkeypatch):
-    # A table so small that a tree of several levels must keep few of the answers.
+    # A table so small that a tree of several levels must keep few of the entries.
     monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
     chunks, size = 1100, 40
     array = ours.make(dtype, chunks * size)
@@ -145,9 +145,9 @@ def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, 
         if key[0] != "sort-count-token":
             read[key] = sum(table_bytes(values[name]) for name in task.dependencies)
     assert 0 < max(read.values()) <= plan.table_bytes
-    # Far less than all that the chunks answer, which is what one task would have to read.
-    answers = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
-    assert max(read.values()) < answers / 4
+    # Far less than the summaries of all chunks, which one task would have to read otherwise.
+    table_total = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
+    assert max(read.values()) < table_total / 4
 
 
 def table_bytes(value):

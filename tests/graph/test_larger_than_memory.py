@@ -13,15 +13,13 @@ import dask_gpusort
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
 
-pytestmark = pytest.mark.slow
-
 MIB = 1 << 20
 
 #: A worker needs some 150 MiB for Python, NumPy and Dask alone; below this it would be paused for them.
 WORKER_MEMORY = 400 * MIB
 WORKERS = 2
 CHUNK_KEYS = MIB
-NUM_CHUNKS = 128
+NUM_CHUNKS = 104
 
 
 def chunk_of_keys(block_id=None):

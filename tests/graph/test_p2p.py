@@ -217,7 +217,7 @@ def test_graph_grows_with_chunks_plus_groups():
 
 
 def draw(chunk, keys):
-    """Source: the same random keys each time, and where in the input they stand."""
+    """Source: the same random keys each time, and their positions in the input."""
     drawn = np.random.default_rng(chunk).integers(0, 50, keys, dtype=np.uint64)
     order = np.argsort(drawn, kind="stable")
     return Run(drawn[order], (chunk * 1_000_000 + order,))
@@ -442,11 +442,11 @@ def test_exchange_between_processes(processes):
     ("prefix", "state", "nth", "victim"),
     [
         ("sort-scatter-", "memory", 2, "same"),
-        ("sort-scatter-", "memory", CHUNKS - 1, "other"),
-        ("shuffle-barrier-", "processing", 1, "same"),
+        pytest.param("sort-scatter-", "memory", CHUNKS - 1, "other", marks=pytest.mark.thorough),
+        pytest.param("shuffle-barrier-", "processing", 1, "same", marks=pytest.mark.thorough),
         ("shuffle-barrier-", "processing", 1, "other"),
-        ("shuffle-barrier-", "memory", 1, "other"),
-        ("sort-merge-", "memory", 2, "same"),
+        pytest.param("shuffle-barrier-", "memory", 1, "other", marks=pytest.mark.thorough),
+        pytest.param("sort-merge-", "memory", 2, "same", marks=pytest.mark.thorough),
         ("sort-merge-", "memory", GROUPS, "other"),
     ],
 )

@@ -35,10 +35,10 @@ def test_networks_sort_more_keys(layers, n):
 @pytest.mark.parametrize("layers", NETWORKS)
 def test_comparators_of_a_layer_are_apart(layers, n):
     for low, high in layers(n):
-        places = np.concatenate([low, high])
-        assert len(np.unique(places)) == len(places)
+        positions = np.concatenate([low, high])
+        assert len(np.unique(positions)) == len(positions)
         assert (low < high).all()
-        assert not len(places) or (places.min() >= 0 and places.max() < n)
+        assert not len(positions) or (positions.min() >= 0 and positions.max() < n)
 
 
 @pytest.mark.parametrize(("n", "comparators"), [(2, 1), (4, 5), (8, 19), (16, 63), (1024, 24063)])

@@ -32,7 +32,7 @@ def runs_of(lists):
     return [Run(np.array(keys, "u2")) for keys in lists]
 
 
-def probe(runs, brackets, samples):
+def summaries_of(runs, brackets, samples):
     return [numpy_ops.summarize_run(run, brackets, ORDER, samples=samples) for run in runs]
 
 
@@ -79,7 +79,7 @@ digits_of_chunks = st.lists(
 
 @given(digits_of_chunks, st.integers(1, 6))
 def test_digit_table_counts_as_if_each_key_were_counted_again(chunks, radix_bits):
-    # A coarser digit keeps the leading bits, so the first code of a finer one tells where its keys go.
+    # A coarser digit keeps the leading bits, so the first code of a finer one gives the position of its keys.
     histograms = [None if chunk is None else table.Digits(chunk[0], chunk[1], np.array(chunk[2])) for chunk in chunks]
     shift, first, counts = digit_table(histograms, radix_bits)
     assert counts.shape[1] == len(chunks)
@@ -109,28 +109,28 @@ def size_of(runs):
     return sum(map(len, runs))
 
 
-def added_up(answers, fan_in, add):
-    """What the last task of a tree reads, if each task of it adds up some answers."""
-    while len(answers) > fan_in:
-        answers = [add(answers[first : first + fan_in]) for first in range(0, len(answers), fan_in)]
-    return answers
+def added_up(summaries, fan_in, add):
+    """What the last task of a tree reads, if each task of it adds up some summaries."""
+    while len(summaries) > fan_in:
+        summaries = [add(summaries[first : first + fan_in]) for first in range(0, len(summaries), fan_in)]
+    return summaries
 
 
-def summed(answers, fan_in, kept):
-    return added_up(answers, fan_in, lambda some: table.combine_summaries(some, kept, 0, KEY_ORDER))
+def summed(summaries, fan_in, kept):
+    return added_up(summaries, fan_in, lambda some: table.combine_summaries(some, kept, 0, KEY_ORDER))
 
 
 def first_brackets(runs, ranks, samples, fan_in=1 << 30, kept=1 << 30):
     if not ((ranks > 0) & (ranks < size_of(runs))).any():
         return table.disjoint(size_of(runs), ranks, runs[0].keys[:0], runs[0].keys[:0], KEY_ORDER)
-    return table.narrow(size_of(runs), ranks, None, summed(probe(runs, None, samples), fan_in, kept), KEY_ORDER)
+    return table.narrow(size_of(runs), ranks, None, summed(summaries_of(runs, None, samples), fan_in, kept), KEY_ORDER)
 
 
 def next_brackets(runs, brackets, samples, fan_in=1 << 30, kept=1 << 30):
     if not len(brackets.low):
         return brackets
-    answers = summed(probe(runs, brackets, samples), fan_in, kept)
-    return table.narrow(brackets.size, brackets.ranks, brackets, answers, KEY_ORDER)
+    summaries = summed(summaries_of(runs, brackets, samples), fan_in, kept)
+    return table.narrow(brackets.size, brackets.ranks, brackets, summaries, KEY_ORDER)
 
 
 def check_brackets(brackets, whole):
@@ -144,7 +144,7 @@ def check_brackets(brackets, whole):
     assert set(brackets.bracket[inside]) == set(range(len(brackets.low)))
 
 
-#: How many answers are added up, and how many entries are kept of them.
+#: How many summaries are added up, and how many entries are kept of them.
 trees = st.sampled_from([(1 << 30, 1 << 30), (2, 3), (3, 8), (2, 1)])
 
 
@@ -198,8 +198,8 @@ def test_restricted_entries_still_bound_the_counts(lists, samples, stride):
     if not len(wide.low):
         return
     narrow = next_brackets(runs, wide, None)
-    answers = [thin(entries, stride) for entries in probe(runs, wide, None)]
-    for run, entries in zip(runs, table.restrict_all(answers, wide, narrow, KEY_ORDER), strict=True):
+    summaries = [thin(entries, stride) for entries in summaries_of(runs, wide, None)]
+    for run, entries in zip(runs, table.restrict_all(summaries, wide, narrow, KEY_ORDER), strict=True):
         below = np.searchsorted(run.keys, narrow.low, "left")
         not_above = np.searchsorted(run.keys, narrow.high, "right")
         assert (entries.start <= below).all()
@@ -223,8 +223,8 @@ def bounds_of(entries, bracket, key):
 def test_sums_bound_the_counts_of_all_chunks_at_every_key(lists, samples, tree):
     runs = runs_of(lists)
     whole = np.sort(np.concatenate([run.keys for run in runs]))
-    answers = [*summed(probe(runs, None, samples), *tree), *probe(runs_of([[]]), None, samples)]
-    top = table.combine_summaries(answers, tree[1], 0, KEY_ORDER)
+    summaries = [*summed(summaries_of(runs, None, samples), *tree), *summaries_of(runs_of([[]]), None, samples)]
+    top = table.combine_summaries(summaries, tree[1], 0, KEY_ORDER)
     assert top.sizes.tolist() == [*map(len, lists), 0]
     for key in range(32):
         upto, less = bounds_of(top, 0, key)
@@ -236,7 +236,7 @@ def test_sums_bound_the_counts_of_all_chunks_at_every_key(lists, samples, tree):
 def test_sums_of_complete_answers_are_exact(lists):
     runs = runs_of(lists)
     keys, counts = np.unique(np.concatenate([run.keys for run in runs]), return_counts=True)
-    found = add_summaries(probe(runs, None, None), KEY_ORDER)
+    found = add_summaries(summaries_of(runs, None, None), KEY_ORDER)
     np.testing.assert_array_equal(found.keys, keys)
     np.testing.assert_array_equal(found.left, np.cumsum(counts) - counts)
     np.testing.assert_array_equal(found.right, np.cumsum(counts))
@@ -246,11 +246,11 @@ def test_sums_of_complete_answers_are_exact(lists):
 def test_a_sum_keeps_few_entries_and_loses_no_more_than_their_distance(kept, seed, num_brackets):
     rng = np.random.default_rng(seed)
     runs = runs_of([np.sort(rng.integers(0, 1000, rng.integers(1, 300))) for _ in range(5)])
-    whole = add_summaries(probe(runs, None, None), KEY_ORDER)
+    whole = add_summaries(summaries_of(runs, None, None), KEY_ORDER)
     ends = np.sort(rng.choice(whole.keys, 2 * num_brackets, replace=False)).reshape(-1, 2)
     brackets = table.Brackets(size_of(runs), np.array([]), np.array([]), ends[:, 0], ends[:, 1])
-    answers = probe(runs, brackets, 20)
-    whole, found = add_summaries(answers, KEY_ORDER), table.combine_summaries(answers, kept, 0, KEY_ORDER)
+    summaries = summaries_of(runs, brackets, 20)
+    whole, found = add_summaries(summaries, KEY_ORDER), table.combine_summaries(summaries, kept, 0, KEY_ORDER)
     asked = (found.stop - found.start).sum()
     assert len(found.keys) <= max(kept, 1) + 2 * num_brackets
     if len(whole.keys) <= kept:
@@ -273,7 +273,9 @@ def test_a_sum_of_histograms_counts_all_keys(chunks, radix_bits, ends):
 
 def cuts_by_definition(runs, ranks):
     """Stable: the first ``rank`` of (key, chunk, position), counted by chunk."""
-    pairs = sorted((int(key), chunk, place) for chunk, run in enumerate(runs) for place, key in enumerate(run.keys))
+    pairs = sorted(
+        (int(key), chunk, position) for chunk, run in enumerate(runs) for position, key in enumerate(run.keys)
+    )
     return [[sum(chunk == number for _, chunk, _ in pairs[:rank]) for number in range(len(runs))] for rank in ranks]
 
 
@@ -307,7 +309,7 @@ def joined_cuts(cuts):
 def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, rounds, narrowed, tree, data):
     runs = runs_of(lists)
     sizes = np.array([len(run) for run in runs])
-    # Ranks in order, as groups are; several at one place are empty groups.
+    # Ranks in order, as groups are; equal ranks make empty groups.
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, int(sizes.sum())), max_size=8))), np.int64)
     with mock.patch.object(bracket_steps, "NARROWED_ENTRIES", narrowed):
         brackets = first_brackets(runs, ranks, samples, *tree)
@@ -327,7 +329,7 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
     np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *sizes]))
     assert [number for some in cuts for number in some.starts[:-1]] == boundaries.starts[:-1].tolist()
     # What a group keeps of the keys that it receives is what a stable sort puts there.
-    triples = [[(int(key), chunk, place) for place, key in enumerate(run.keys)] for chunk, run in enumerate(runs)]
+    triples = [[(int(key), chunk, position) for position, key in enumerate(run.keys)] for chunk, run in enumerate(runs)]
     whole = sorted(triple for chunk in triples for triple in chunk)
     ends = [0, *ranks, len(whole)]
     for group in range(len(ranks) + 1):

@@ -46,7 +46,7 @@ def test_counts_of_an_exchange(exchange, crossings, messages):
     assert cost.pieces == 40 * 8
     assert cost.exchanged_bytes == (40 * 1_000 * 12 if messages else 0)
     assert cost.rounds == 1 + made.rounds
-    # Two tasks add up the answers of 32 and of 8 chunks, and one theirs.
+    # Two tasks add up the summaries of 32 and of 8 chunks, and one adds up both sums.
     entries = 40 * (made.samples + 3 * 8) + 2 * (made.kept_samples + 3 * 8)
     assert cost.counted_bytes == made.rounds * entries * (8 + ENTRY_BYTES)
 

@@ -49,15 +49,15 @@ sizes = st.lists(st.integers(0, 50), min_size=1, max_size=30)
 @given(sizes, st.integers(1, 40))
 def test_groups_cover_the_output_once_and_in_order(chunks, wanted):
     groups = lay_out_groups(chunks, wanted)
-    place = 0
+    next_chunk = 0
     part_wanted = 0
     for first, last, part, parts in groups:
-        assert (first, part) == (place, part_wanted)
+        assert (first, part) == (next_chunk, part_wanted)
         assert last > first
         assert parts == 1 or last == first + 1
         part_wanted = (part + 1) % parts
-        place = last if part_wanted == 0 else first
-    assert place == len(chunks)
+        next_chunk = last if part_wanted == 0 else first
+    assert next_chunk == len(chunks)
     assert part_wanted == 0
 
 

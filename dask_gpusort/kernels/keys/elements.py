@@ -67,7 +67,7 @@ class Elements:
 
     @property
     def narrow_domain(self) -> str:
-        """Domain of narrow codes: their high word, where a position is packed into the low one."""
+        """Domain of narrow codes; without the low word where that holds a position."""
         return f"CodeDomain<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
 
     @property

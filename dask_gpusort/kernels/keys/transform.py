@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.array_checks import check_array, check_side, prepare_out
+from ..launch.array_checks import check_array, prepare_out
 from ..launch.cxx_types import is_movable, type_of_bytes
 from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
+from ..primitives.rank_search import search_ranks
 from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
@@ -106,11 +107,7 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
     check_array(needles, "needles")
     if keys.dtype != needles.dtype:
         raise ValueError(f"`needles` are {needles.dtype} and `keys` {keys.dtype}; give one dtype.")
-    check_side(side)
-    name = instance("search_sorted", device_key(keys.dtype, descending).order, side == "right")
-    ranks = require_cupy().empty(needles.size, np.int64)
-    launch_per_element(name, needles.size, (keys, np.uint64(keys.size), needles, ranks, np.uint64(needles.size)))
-    return ranks
+    return search_ranks(SOURCE, "search_sorted", (device_key(keys.dtype, descending).order,), keys, needles, side)
 
 
 def value_type(values: Any) -> str | None:

@@ -1,1 +1,12 @@
-"""Compiling and launching kernels, and the checks of their arrays."""
+"""Compiling and launching kernels, and checking their arrays.
+
+::
+
+    arrays ── array_checks ──▶ Launch(source, instance, blocks, threads, arguments).run()
+                                          └── loader: compiled once per device, with NVRTC through CuPy
+
+- `array_checks`: checks of arguments, with errors that say what to give instead.
+- `cxx_types`, `constants`, `grid`: names of types and template instances, constants of the sources, numbers of blocks.
+- `launch`: one launch, and words that come back to the host.
+- `loader`: sources, options and compiled kernels.
+"""

@@ -1,4 +1,4 @@
-"""Constants of the CUDA C++ sources, read from there: each is written once, in C++."""
+"""Constants of the CUDA C++ sources, read from the sources: each is defined once, in C++."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ def _definitions(source: str) -> dict[str, str]:
 
 
 def cxx_constant(source: str, name: str) -> int:
-    """Value of an integer constant at namespace scope.
+    """Read an integer constant at namespace scope.
 
     Parameters
     ----------
     source : str
-        File below ``kernels/`` that defines it, and the constants that it is made of.
+        File below ``kernels/`` that defines the constant and every constant in its definition.
     name : str
-        Its C++ name, such as ``kSegmentBytes``. Sizes of structs are constants too, held by a ``static_assert``.
+        Its C++ name, such as ``kPartBytes``: a size of a struct, which a ``static_assert`` checks.
+
+    Returns
+    -------
+    int
 
     Raises
     ------

@@ -1,13 +1,13 @@
-"""Names of template instances, and numbers of blocks."""
+"""Names of template instances, and sizes of grids."""
 
 from __future__ import annotations
 
 
 def instance(kernel: str, *arguments: str | int | bool) -> str:
-    """Name one template instance of a kernel, as C++ writes it."""
+    """Name a template instance as C++ writes it, such as ``"scan_tiles<256, 4>"``."""
     return f"{kernel}<{', '.join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)}>"
 
 
 def blocks_for(n: int, per_block: int) -> int:
-    """Blocks that `n` elements take, `per_block` each, the last perhaps in part."""
+    """Number of blocks for `n` elements, `per_block` each; the last block may have fewer. Rounds up."""
     return -(-n // per_block)

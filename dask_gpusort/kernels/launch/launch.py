@@ -1,4 +1,4 @@
-"""One launch of a kernel, and words that come back from the device."""
+"""One launch of a kernel, and words that are copied back from the device."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Launch:
     kernel : str
         The kernel as C++ writes it, template arguments included (`grid.instance`).
     blocks, threads : int
-        Blocks of the grid, and threads of a block.
+        Blocks of the grid, and threads of each block.
     arguments : tuple
         Device arrays, addresses, NumPy scalars, or None for a null pointer.
     shared_bytes : int
-        Dynamic shared memory of a block, in bytes.
+        Dynamic shared memory, in bytes per block.
     cooperative : bool
-        All blocks run at the same time, so that they may wait for each other.
+        Whether all blocks run at the same time, so that they may wait for each other.
     expression : str, optional
         The user's comparison, which the source calls as ``UserLess``.
     """
@@ -43,14 +43,20 @@ class Launch:
     expression: str | None = None
 
     def run(self) -> None:
-        """Launch the kernel on the current stream; a grid of no blocks is no launch."""
+        """Launch the kernel on the current stream; without blocks, do nothing."""
         if self.blocks > 0:
             function = kernel(self.source, self.kernel, self.shared_bytes, self.cooperative, self.expression)
             function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared_bytes)
 
 
 class Readback:
-    """Some words on their way from the device to the host, behind the work of the current stream."""
+    """A copy of some words to the host, queued on the current stream; the host goes on until it calls `wait`.
+
+    Parameters
+    ----------
+    words : cupy.ndarray
+        Few unsigned words.
+    """
 
     def __init__(self, words: Any):
         cupy = require_cupy()
@@ -62,6 +68,6 @@ class Readback:
         self._event.record(stream)
 
     def wait(self) -> list[int]:
-        """The words, once they are here."""
+        """Wait for the copy and return the words."""
         self._event.synchronize()
         return [int(word) for word in self._words]

@@ -1,12 +1,10 @@
-"""Compiles the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keeps the kernels.
+"""Compile the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keep the kernels.
 
-CuPy is imported on the first call, not before: a scheduler or a client without a GPU can import the package.
-CuPy's cache on disk hashes the source it is given and the options, but not the files the source includes; a digest of
-all sources is therefore one of the options.
+The first call imports CuPy, so that a scheduler or a client without a GPU can import the package. CuPy's cache on disk
+hashes the source and the options, but not the files that the source includes: one option is a digest of all sources.
 
-A kernel may be compiled with a comparison of the user: CUDA C++ in ``a`` and ``b``, as CuPy's elementwise kernels take
-it, such as ``"a % 10 < b % 10"``. It becomes a function in front of the kernel's source, so CuPy's cache tells
-comparisons apart by the source text.
+A kernel may be compiled with the user's comparison, a CUDA C++ expression in ``a`` and ``b`` such as
+``"a % 10 < b % 10"``. The expression becomes a function in front of the kernel's source, and so part of the hash.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from typing import Any
 
 SOURCES = pathlib.Path(__file__).parents[1]
 
-# 7.0 (Volta) is refused by CUDA 13; 7.5 is the oldest the kernels are compiled for.
+# The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
 OLDEST_CAPABILITY = 75
 
-# A block may have more than this much shared memory only after it asks for it (CUDA C++ Programming Guide).
+# A kernel that takes more shared memory per block must ask for it first (CUDA C++ Programming Guide).
 FREE_SHARED_BYTES = 48 * 1024
 
 
@@ -30,7 +28,7 @@ class KernelsUnavailable(RuntimeError):
     """The GPU kernels cannot run here; the message names the remedy."""
 
 
-# `UserLess` in front of a source: the error messages of the compiler then name the user's expression.
+# `UserLess` in front of a source; the `#line` directives make the compiler's messages name the user's expression.
 _USER_LESS = """namespace gpusort {{
 struct UserLess {{
     template <class Key>
@@ -47,12 +45,12 @@ struct UserLess {{
 
 
 def require_cupy() -> Any:
-    """CuPy, once it and a GPU new enough are there.
+    """Import CuPy and check the GPU.
 
     Raises
     ------
     KernelsUnavailable
-        CuPy is absent or does not match the driver, there is no GPU, or the GPU is too old.
+        CuPy is absent or does not match the driver, or there is no GPU, or the GPU is too old.
     """
     return _find_cupy()
 
@@ -82,7 +80,7 @@ def _find_cupy() -> Any:
 
 @functools.cache
 def sources_digest() -> str:
-    """Digest of every CUDA source below ``kernels/``, for the kernel cache."""
+    """Digest the names and texts of all CUDA sources below ``kernels/``, for the kernel cache."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.cu*")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
@@ -90,29 +88,29 @@ def sources_digest() -> str:
 
 
 def read_source(source: str, expression: str | None = None) -> str:
-    """Text to compile: a source file, behind the user's comparison if there is one.
+    """Read the text to compile: the user's comparison, if there is one, and a source file.
 
-    The namespace is opened, so that names of kernels and of their template arguments stay short.
+    The text opens the namespace, so that names of kernels and of their template arguments are short.
     """
     text = (SOURCES / source).read_text() + "\nusing namespace gpusort;\n"
     return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
 
 
 def compile_options() -> tuple[str, ...]:
-    """NVRTC options of every kernel: the language, where headers are, and the digest of the sources."""
+    """NVRTC options of every kernel: the language, the folder of headers, and the digest of the sources."""
     return ("-std=c++17", f"-I{SOURCES}", f"-DGPUSORT_SOURCES=0x{sources_digest()}")
 
 
 @dataclass
 class _Kernel:
-    """A compiled kernel of one device, and the most dynamic shared memory that it may take so far, in bytes."""
+    """A compiled kernel of one device, and the dynamic shared memory (bytes) that its launches may take so far."""
 
     function: Any
     shared_limit: int = 0
 
     def with_shared(self, shared_bytes: int) -> Any:
-        """The kernel, allowed to take this much dynamic shared memory."""
-        # The attribute belongs to the compiled function, whoever launches it, so it may only grow.
+        """Return the kernel, allowed to take this much dynamic shared memory."""
+        # All launches of the compiled function share the attribute, so it may only grow.
         if shared_bytes > self.shared_limit:
             if shared_bytes + self.function.shared_size_bytes > FREE_SHARED_BYTES:
                 self.function.max_dynamic_shared_size_bytes = shared_bytes
@@ -149,7 +147,7 @@ def _kernel_with_expression(source: str, name: str, expression: str, device: int
 def kernel(
     source: str, name: str, shared_bytes: int = 0, cooperative: bool = False, expression: str | None = None
 ) -> Any:
-    """A compiled kernel of the current device.
+    """Compile a kernel for the current device, once.
 
     Parameters
     ----------
@@ -158,16 +156,16 @@ def kernel(
     name : str
         The kernel as C++ writes it, template arguments included.
     shared_bytes : int
-        Dynamic shared memory the kernel will be launched with, in bytes.
+        Dynamic shared memory of its launches, in bytes per block.
     cooperative : bool
-        All blocks of a launch run at the same time, so that they may wait for each other.
+        Whether all blocks of a launch run at the same time, so that they may wait for each other.
     expression : str, optional
         The user's comparison, which the source calls as ``UserLess``.
 
     Raises
     ------
     ValueError
-        The expression does not compile; the message is the compiler's.
+        The expression does not compile; the message quotes the compiler's.
     """
     device = require_cupy().cuda.runtime.getDevice()
     if expression is None:

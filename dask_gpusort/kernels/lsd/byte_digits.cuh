@@ -1,4 +1,5 @@
-// The digits of a least-significant-digit sort, and the histograms of all of them in one reading of the keys.
+// The digits of a least-significant-digit sort, one byte each, and the histograms of all digits in one reading of the
+// keys.
 #pragma once
 #include "keys/elements.cuh"
 
@@ -12,7 +13,7 @@ __device__ __forceinline__ u32 digit_of(Code code, int shift) {
     return u32(code >> shift) & (kRadix - 1);
 }
 
-// The digit of one pass, for a tile of it.
+// The digits of one pass; see OnesweepTile for the interface.
 template <class Code>
 struct ByteDigits {
     static constexpr bool kKept = false;
@@ -25,11 +26,12 @@ struct ByteDigits {
 
 constexpr int kCountThreads = 512;
 constexpr int kCountItems = 8;  // loads in flight
+constexpr int kCountTile = kCountThreads * kCountItems;
 
 template <class Code>
 struct DigitCounter {
     static constexpr int kPasses = sizeof(Code);
-    // Lanes of a digit that many share add to several counters: same-address atomics queue.
+    // Each digit has several counters, and neighbouring lanes use different ones: atomics on one address serialize.
     static constexpr int kCopies = sizeof(Code) > 4 ? 2 : 4;
 
     struct SharedStorage {
@@ -46,7 +48,7 @@ struct DigitCounter {
             atomicAdd(&shared.counts[counter + threadIdx.x % kCopies], 1u);
         }
     }
-    // The block's share of the keys.
+    // Counts every tile of the keys whose number is this block's, modulo the number of blocks.
     template <class Source>
     static __device__ __forceinline__ void count(const void* keys, Offset n, SharedStorage& shared) {
         const Offset stride = Offset(gridDim.x) * blockDim.x * kCountItems;
@@ -66,7 +68,7 @@ struct DigitCounter {
             }
         }
     }
-    // Adds the block's counts to the table of all.
+    // Adds the block's counts to `counts`, shape (passes, 256).
     template <class Count>
     static __device__ __forceinline__ void flush(const SharedStorage& shared, Count* counts) {
         for (int i = threadIdx.x; i < kPasses * kRadix; i += blockDim.x) {

@@ -1,75 +1,109 @@
-"""Stable least-significant-digit sort: one pass a byte of the code, bytes that all keys share left out.
+"""Stable least-significant-digit radix sort: one onesweep pass for each byte of the code.
 
-The universal fallback: its time depends on the number of passes alone, never on the distribution of the keys. Small
-arrays are sorted in one launch, large ones in one a pass.
+Bytes that all keys share need no pass. The time depends on the number of passes and not on the distribution of the
+keys, so this sort is the fallback for skewed keys. Small arrays are sorted in one cooperative launch.
+
+Adinets and Merrill, "Onesweep", arXiv 2206.01784, 2022.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Arrays, Elements
+from ..launch.constants import cxx_constant
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_stable, multiprocessors, resident_blocks
 
-RADIX = 256
-COUNT_THREADS, COUNT_TILE = 512, 512 * 8  # kCountThreads, times kCountItems, in lsd_digits.cuh
-COUNT_BLOCKS = 4  # a multiprocessor
-NARROW_KEYS = 1 << 30  # a 32-bit status word counts fewer, beside two flags
+SOURCE = "lsd/onesweep.cu"
+COOPERATIVE_SOURCE = "lsd/onesweep_cooperative.cu"
+DIGIT_BITS, RADIX, COUNT_THREADS, COUNT_TILE = (
+    cxx_constant("lsd/byte_digits.cuh", name) for name in ("kDigitBits", "kRadix", "kCountThreads", "kCountTile")
+)
+COUNT_BLOCKS = 4  # blocks of count_digits for each multiprocessor
+NARROW_KEYS = 1 << 30  # 32-bit status words hold two flags, and counts below this
 
 
 def count_type(n: int) -> tuple[str, Any]:
-    """C++ and NumPy type of what counts n keys in a status word."""
+    """C++ and NumPy type of a status word that can count n keys."""
     return ("u32", np.uint32) if n < NARROW_KEYS else ("u64", np.uint64)
 
 
 def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, list[int]]:
-    """First output place of every digit of every byte (device), and the bytes to sort by: those in which keys differ.
+    """Histograms of all bytes of the codes, scanned.
 
-    Of few keys all: a pass takes less time than to ask the device.
+    Returns
+    -------
+    starts : cupy.ndarray, shape (num_bytes, 256)
+        First rank of each digit of each byte, in keys.
+    passes : list of int
+        Bytes to sort by, the least significant first; at least one. Up to `tuning.LSD_ALL_PASSES` keys are sorted by
+        all bytes: a pass takes less time than a readback. For more keys, bytes that all keys share are left out.
     """
     cupy = require_cupy()
     counts = cupy.zeros((num_bytes + 1) * RADIX, np.uint64)
     trivial = counts[num_bytes * RADIX :]
     cxx, dtype = count_type(n)
     starts = cupy.empty((num_bytes, RADIX), dtype)
-    blocks = min(-(-n // COUNT_TILE), COUNT_BLOCKS * multiprocessors())
-    Launch("lsd/onesweep.cu", f"count_digits<{source}>", blocks, COUNT_THREADS, (keys, np.uint64(n), counts)).run()
-    Launch("lsd/onesweep.cu", f"scan_digits<{cxx}>", num_bytes, RADIX, (counts, np.uint64(n), starts, trivial)).run()
+    blocks = min(blocks_for(n, COUNT_TILE), COUNT_BLOCKS * multiprocessors())
+    Launch(SOURCE, instance("count_digits", source), blocks, COUNT_THREADS, (keys, np.uint64(n), counts)).run()
+    Launch(SOURCE, instance("scan_digits", cxx), num_bytes, RADIX, (counts, np.uint64(n), starts, trivial)).run()
     flags = [0] * num_bytes if n <= tuning.LSD_ALL_PASSES else Readback(trivial[:num_bytes]).wait()
     return starts, [byte for byte in range(num_bytes) if not flags[byte]] or [0]
 
 
-def run_pass(
-    elements: Elements,
-    source: str,
-    sink: str,
-    inputs: tuple[Any, Any],
-    outputs: tuple[Any, Any],
-    n: int,
-    byte: int,
-    starts: Any,
-) -> None:
-    """One stable pass over one byte of the codes."""
-    cupy = require_cupy()
-    shape = fit_stable(tuning.LSD[elements.shape], *elements.shape)
-    tiles = -(-n // shape.keys)
-    cxx, dtype = count_type(n)
-    status = cupy.zeros(tiles * RADIX + 1, dtype)
-    name = f"onesweep<{source}, {sink}, {elements.payload_type}, {cxx}, {shape.threads}, {shape.items}, {shape.blocks}>"
-    arguments = (*inputs, *outputs, np.uint64(n), np.int32(8 * byte), starts[byte], status, status[-1:])
-    Launch(
-        "lsd/onesweep.cu", name, tiles, shape.threads, arguments, tuning.stable_shared_bytes(shape, *elements.shape)
-    ).run()
+@dataclass(frozen=True)
+class OnesweepPass:
+    """One stable pass over one byte of the codes.
+
+    Attributes
+    ----------
+    elements : Elements
+        What is sorted.
+    source, sink : str
+        C++ types that read the inputs and write the outputs.
+    inputs, outputs : (cupy.ndarray, cupy.ndarray)
+        Keys or codes, and payloads, each of n elements; `None` where there are none.
+    n : int
+        Keys.
+    byte : int
+        Number of the byte, from the least significant one.
+    starts : cupy.ndarray, shape (256,)
+        First rank of each digit, in keys.
+    """
+
+    elements: Elements
+    source: str
+    sink: str
+    inputs: tuple[Any, Any]
+    outputs: tuple[Any, Any]
+    n: int
+    byte: int
+    starts: Any
+
+    def run(self) -> None:
+        """Launch the pass, with fresh status words and a fresh ticket counter."""
+        widths = self.elements.shape
+        shape = fit_stable(tuning.LSD[widths], *widths)
+        tiles = blocks_for(self.n, shape.keys)
+        cxx, dtype = count_type(self.n)
+        status = require_cupy().zeros(tiles * RADIX + 1, dtype)
+        types = self.source, self.sink, self.elements.payload_type, cxx
+        name = instance("onesweep", *types, shape.threads, shape.items, shape.blocks)
+        digit = np.uint64(self.n), np.int32(DIGIT_BITS * self.byte), self.starts
+        arguments = (*self.inputs, *self.outputs, *digit, status, status[-1:])
+        Launch(SOURCE, name, tiles, shape.threads, arguments, tuning.stable_shared_bytes(shape, *widths)).run()
 
 
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = None) -> None:
-    """Sort n elements into the outputs, stable.
+    """Stable sort of n elements into the outputs, with a launch for each pass.
 
     Parameters
     ----------
@@ -78,51 +112,49 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
     keys : cupy.ndarray
         n raw keys, contiguous. May be the same memory as `arrays.codes[1]` and the outputs.
     arrays : Arrays
-        `codes[1]` and `payloads[1]` may be outputs of the same width: the last pass reads the others.
+        `codes[1]` and `payloads[1]` may be the outputs if they have the same width: the last pass reads `codes[0]` and
+        `payloads[0]`.
     values : cupy.ndarray, optional
-        What travels with the keys; their positions, where the elements have a payload and this is `None`.
+        Payloads of the keys; without it the payloads, if there are any, are the positions.
     """
-    num_bytes = elements.code_bytes
-    starts, passes = scan_digits(elements.source, keys, n, num_bytes)
-    if len(passes) % 2 and any(
-        a is not None and a.data.ptr == keys.data.ptr for a in (arrays.codes[1], arrays.keys_out)
-    ):
-        # The first pass would write what it reads.
-        keys = keys.copy()
-    current, source = (keys, values), elements.source
-    for left, byte in zip(reversed(range(len(passes))), passes, strict=True):
-        slot = (left - 1) % 2
-        target = (arrays.codes[slot], arrays.payloads[slot]) if left else (arrays.keys_out, arrays.positions_out)
-        run_pass(elements, source, elements.codes if left else elements.sink, current, target, n, byte, starts)
-        current, source = target, elements.codes
+    starts, passes = scan_digits(elements.source, keys, n, elements.code_bytes)
+    overwritten = [array.data.ptr for array in (arrays.codes[1], arrays.keys_out) if array is not None]
+    if len(passes) % 2 and keys.data.ptr in overwritten:
+        keys = keys.copy()  # the first of an odd number of passes writes to one of these
+    inputs, source = (keys, values), elements.source
+    for later, byte in zip(reversed(range(len(passes))), passes, strict=True):
+        slot = (later - 1) % 2
+        outputs = (arrays.codes[slot], arrays.payloads[slot]) if later else (arrays.keys_out, arrays.positions_out)
+        sink = elements.codes if later else elements.sink
+        OnesweepPass(elements, source, sink, inputs, outputs, n, byte, starts[byte]).run()
+        inputs, source = outputs, elements.codes
 
 
-def is_small(key: DeviceKey, n: int) -> bool:
-    """Whether the whole sort of n keys alone in one launch takes less time than a launch a step."""
-    least, most = tuning.LSD_SMALL_KEYS.get(key.itemsize, (0, 0))
-    return least <= n < most
+def prefers_cooperative(key: DeviceKey, n: int) -> bool:
+    """Whether n keys alone are sorted faster in one cooperative launch than with a launch for each step."""
+    least, end = tuning.LSD_SMALL_KEYS.get(key.itemsize, (0, 0))
+    return least <= n < end
 
 
-def prefers_passes(key: DeviceKey, n: int) -> bool:
-    """Whether a launch for each byte takes less time than partitions: of few keys those are bound by their launches."""
+def prefers_lsd(key: DeviceKey, n: int) -> bool:
+    """Whether a launch for each byte takes less time than an MSD sort: launches bound the time of few keys."""
     least, most = tuning.PARTITIONED_KEYS.get(key.itemsize, (0, n))
     return not least < n <= most
 
 
-def sort_small(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
-    """Sort few keys by their one-to-one codes, in one launch; as `sort`."""
-    cupy = require_cupy()
+def sort_cooperative(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
+    """Sort few keys alone by their one-to-one codes, in one cooperative launch; parameters as `sort`."""
     width = elements.code_bytes
-    shapes = tuning.LSD_SMALL[width]
-    shape = fit_stable(shapes[0] if n <= shapes[0].keys * multiprocessors() else shapes[1], width, 0)
+    few, many = tuning.LSD_SMALL[width]
+    shape = fit_stable(few if n <= few.keys * multiprocessors() else many, width, 0)
     shared_bytes = tuning.stable_shared_bytes(shape, width, 0)
-    tiles = -(-n // shape.keys)
+    tiles = blocks_for(n, shape.keys)
     blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_SMALL_STATIC[width]))
-    cleared = cupy.zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
+    cleared = require_cupy().zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
     counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
     out = arrays.keys_out
-    source = keys.copy() if out.data.ptr == keys.data.ptr else keys
-    types = f"{elements.source}, {elements.sink}, NoValue"
-    name = f"onesweep_cooperative<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
-    arguments = (source, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
-    Launch("lsd/onesweep_cooperative.cu", name, blocks, shape.threads, arguments, shared_bytes, cooperative=True).run()
+    keys = keys.copy() if out.data.ptr == keys.data.ptr else keys
+    types = elements.source, elements.sink, "NoValue"
+    name = instance("onesweep_cooperative", *types, shape.threads, shape.items, shape.blocks)
+    arguments = (keys, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
+    Launch(COOPERATIVE_SOURCE, name, blocks, shape.threads, arguments, shared_bytes, cooperative=True).run()

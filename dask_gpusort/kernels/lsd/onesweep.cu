@@ -1,11 +1,13 @@
-// Stable least-significant-digit sort: the histogram of all digits, and a pass over one of them.
+// Onesweep (Adinets and Merrill, arXiv 2206.01784, 2022): the histograms of all digits, their scans, and one pass over
+// a digit.
 //
-// Tiles take their numbers from a ticket, so that every tile a block waits for has begun.
+//   keys (n)  --count_digits-->  counts (passes, 256)  --scan_digits-->  starts (passes, 256)
+//   keys_in (n), starts[pass]  --onesweep-->  keys_out (n), in the order of the digit
 #include "lsd/onesweep_tile.cuh"
 
 namespace gpusort {
 
-// counts (bytes of a code, 256): keys of each digit, for every pass at once.
+// counts (passes, 256): keys of each digit, for all passes; zero at first.
 template <class Source>
 __global__ void __launch_bounds__(kCountThreads) count_digits(const void* keys, Offset n, u64* counts) {
     using Counter = DigitCounter<typename Source::Code>;
@@ -17,7 +19,8 @@ __global__ void __launch_bounds__(kCountThreads) count_digits(const void* keys, 
     Counter::flush(shared, counts);
 }
 
-// One block of 256 threads a pass: first output place of each digit; trivial[pass]: one digit has all keys.
+// One block of 256 threads for each pass: the first rank of each digit. trivial[pass] becomes 1 if all keys share a
+// digit.
 template <class Count>
 __global__ void __launch_bounds__(kRadix) scan_digits(const u64* counts, Offset n, Count* starts, u64* trivial) {
     using Scan = LeanScan<Count, kRadix>;
@@ -27,6 +30,8 @@ __global__ void __launch_bounds__(kRadix) scan_digits(const u64* counts, Offset 
     if (count == n) trivial[blockIdx.x] = 1;
 }
 
+// One pass; status (tiles, 256) and the ticket counter are zero at first. A block draws its tile from the counter: all
+// earlier tiles have then begun, so that look-back ends.
 template <class Source, class Sink, class Value, class Count, int kThreads, int kItems, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks)
     onesweep(const void* keys_in, const Value* values_in, void* keys_out, void* values_out, Offset n, int shift,
@@ -37,8 +42,9 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
     if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);
     __syncthreads();  // the ticket is drawn before the tile is read
-    Tile::template pass<Source, Sink>(keys_in, values_in, keys_out, values_out, n, Digits{shift}, starts, status,
-                                      shared.ticket, shared);
+    const Digits digits{shift};
+    const Tile tile{{keys_in, values_in, keys_out, values_out, n}, digits, {status}, shared.ticket, shared};
+    tile.template process<Source, Sink>(starts);
 }
 
 }  // namespace gpusort

@@ -1,95 +1,149 @@
-// The whole least-significant-digit sort of a small array in one launch.
+// All passes of a onesweep sort of a small array in one cooperative launch.
 //
-// All blocks are resident (a cooperative launch) and meet between the passes; tiles are dealt out in turn, so that every
-// tile a block waits for has begun. Passes whose digit all keys share are left out, which every block finds alike.
+// The grid is cooperative: all blocks are resident, and grid barriers separate the passes. Block b processes tiles b,
+// b + gridDim.x, ..., so that all earlier tiles have begun and look-back ends. Every block finds from the counts which
+// passes are needed: a digit that all keys share needs none.
 //
-//   count  |meet|  scan  pass 0  |meet|  pass 1  |meet|  ...  last pass
+//   count  |barrier|  scan  pass 0  |barrier|  pass 1  |barrier|  ...  last pass
 //
 //   keys_in -> codes[...] -> ... -> codes[0] -> keys_out         codes[1] may be keys_out
 #include "lsd/onesweep_tile.cuh"
 
 namespace gpusort {
 
-// Waits until all blocks of the grid have come here as often as this one. The first fence makes this block's writes
-// visible before it counts as arrived; the second keeps it from reading what the multiprocessor holds from before.
-__device__ __forceinline__ void meet(u32* arrivals, u32& meetings) {
-    __syncthreads();  // the whole block has come
-    ++meetings;
-    if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(arrivals, 1u);
-        while (*(volatile u32*)arrivals < meetings * gridDim.x) {
-        }
-        __threadfence();
-    }
-    __syncthreads();  // all blocks have
-}
+// A barrier of all blocks of the grid. Before the first wait *arrivals is zero.
+struct GridBarrier {
+    u32* arrivals;
+    u32 num_waits = 0;
 
-// counts (passes, 256), status (passes, tiles, 256) and arrivals (1) are zero.
-template <class Source, class Sink, class Value, int kThreads, int kItems, int kMinBlocks>
-__global__ void __launch_bounds__(kThreads, kMinBlocks)
-    onesweep_cooperative(const void* keys_in, void* codes0, void* codes1, Value* values0, Value* values1,
-                         void* keys_out, void* positions_out, u32 n, u32* counts, u32* status, u32* arrivals) {
+    __device__ __forceinline__ void wait() {
+        __syncthreads();  // all writes of the block are issued before it counts as arrived
+        ++num_waits;
+        if (threadIdx.x == 0) {
+            __threadfence();  // the block's writes are visible before it counts as arrived
+            atomicAdd(arrivals, 1u);
+            while (*(volatile u32*)arrivals < num_waits * gridDim.x) {
+            }
+            __threadfence();  // no later read is served from this multiprocessor's older cache lines
+        }
+        __syncthreads();  // all blocks have arrived before any thread goes on
+    }
+};
+
+// counts (passes, 256) and status (passes, tiles, 256) are zero at first.
+template <class Source, class Sink, class Value, int kThreads, int kItems>
+struct CooperativeSort {
     using Code = typename Source::Code;
     using Between = Codes<Code>;
     using Digits = ByteDigits<Code>;
     using Tile = OnesweepTile<Code, Value, Digits, u32, kThreads, kItems>;
     using Counter = DigitCounter<Code>;
     using Scan = LeanScan<u32, kThreads>;
-    constexpr int kPasses = sizeof(Code);
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
-    typename Tile::SharedStorage& shared = *reinterpret_cast<typename Tile::SharedStorage*>(shared_bytes);
-    typename Counter::SharedStorage& shared_counts = *reinterpret_cast<typename Counter::SharedStorage*>(shared_bytes);
-    __shared__ typename Scan::SharedStorage shared_scan;
-    __shared__ u32 starts[kPasses][kRadix];
-    const u32 t = threadIdx.x, tiles = (n + Tile::kTile - 1) / Tile::kTile;
-    u32 meetings = 0;
+    static constexpr int kPasses = sizeof(Code);
 
-    Counter::clear(shared_counts);
-    __syncthreads();  // counts are zero before digits are counted
-    Counter::template count<Source>(keys_in, n, shared_counts);
-    __syncthreads();  // the block's digits are counted before its counts are added
-    Counter::flush(shared_counts, counts);
-    meet(arrivals, meetings);
+    union SharedStorage {
+        typename Counter::SharedStorage counter;
+        typename Tile::SharedStorage tile;
+    };
+    struct SharedTables {
+        typename Scan::SharedStorage scan;
+        u32 starts[kPasses][kRadix];  // first rank of each digit
+    };
 
-    u32 wanted = 0;  // passes, a bit each
-#pragma unroll
-    for (int pass = 0; pass < kPasses; ++pass) {
-        const u32 count = t < kRadix ? __ldcg(&counts[pass * kRadix + t]) : 0;
-        if (__syncthreads_or(count > 0 && count < n)) wanted |= 1u << pass;
-        const u32 start = Scan::exclusive(count, shared_scan);
-        if (t < kRadix) starts[pass][t] = start;
+    const void* keys_in;
+    void* codes0;
+    void* codes1;
+    Value* values0;
+    Value* values1;
+    void* keys_out;
+    void* positions_out;
+    u32 n;
+    u32 tiles;
+    u32* counts;
+    u32* status;
+    GridBarrier barrier;
+    SharedStorage& shared;
+    SharedTables& tables;
+
+    __device__ __forceinline__ void process() {
+        count_digits();
+        barrier.wait();  // the counts of all blocks are added before they are scanned
+        u32 passes = scan_digits();
+        __syncthreads();  // all starts are written before the first pass
+        for (bool first = true; passes; first = false) {
+            const int pass = __ffs(passes) - 1;
+            passes &= passes - 1;
+            run_pass(pass, first, passes);
+            if (passes) barrier.wait();  // the output of this pass is complete before the next reads it
+        }
     }
-    // The first pass and the last are never the same one.
-    if (__popc(wanted) < 2) wanted |= wanted & 1 ? 2 : 1;
-    if (__popc(wanted) < 2) wanted |= 2;
-    __syncthreads();  // all starts are there before the first pass
 
-    void* codes[2] = {codes0, codes1};
-    Value* values[2] = {values0, values1};
-    bool first = true;
-    while (wanted) {
-        const int pass = __ffs(wanted) - 1;
-        wanted &= wanted - 1;
-        const u32 slot = __popc(wanted) & 1;  // of what this pass reads, if it is not the first
-        u32* own_status = status + Offset(pass) * tiles * kRadix;
-        const Digits digits{pass * kDigitBits};
+private:
+    __device__ __forceinline__ void count_digits() const {
+        Counter::clear(shared.counter);
+        __syncthreads();  // counts are zero before digits are counted
+        Counter::template count<Source>(keys_in, n, shared.counter);
+        __syncthreads();  // the block's digits are counted before its counts are added
+        Counter::flush(shared.counter, counts);
+    }
+
+    // Writes the starts of all passes; returns the passes that are needed, one bit each, at least two: the first pass
+    // and the last pass read and write different arrays.
+    __device__ __forceinline__ u32 scan_digits() const {
+        const u32 digit = threadIdx.x;
+        u32 needed = 0;
+#pragma unroll
+        for (int pass = 0; pass < kPasses; ++pass) {
+            const u32 count = digit < kRadix ? __ldcg(&counts[pass * kRadix + digit]) : 0;
+            if (__syncthreads_or(count > 0 && count < n)) needed |= 1u << pass;
+            const u32 start = Scan::exclusive(count, tables.scan);
+            if (digit < kRadix) tables.starts[pass][digit] = start;
+        }
+        if (__popc(needed) < 2) needed |= needed & 1 ? 2 : 1;
+        if (__popc(needed) < 2) needed |= 2;
+        return needed;
+    }
+
+    // `later`: the passes that follow, one bit each.
+    __device__ __forceinline__ void run_pass(int pass, bool first, u32 later) const {
+        const bool odd = __popc(later) & 1;
+        const void* const codes_in = odd ? codes1 : codes0;
+        const Value* const values_in = odd ? values1 : values0;
+        void* const codes_out = odd ? codes0 : codes1;
+        Value* const values_out = odd ? values0 : values1;
         for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             if (first) {
-                Tile::template pass<Source, Between>(keys_in, nullptr, codes[1 - slot], values[1 - slot], n, digits,
-                                                     starts[pass], own_status, tile, shared);
-            } else if (wanted) {
-                Tile::template pass<Between, Between>(codes[slot], values[slot], codes[1 - slot], values[1 - slot], n,
-                                                      digits, starts[pass], own_status, tile, shared);
+                run_tile<Source, Between>({keys_in, nullptr, codes_out, values_out, n}, pass, tile);
+            } else if (later) {
+                run_tile<Between, Between>({codes_in, values_in, codes_out, values_out, n}, pass, tile);
             } else {
-                Tile::template pass<Between, Sink>(codes[slot], values[slot], keys_out, positions_out, n, digits,
-                                                   starts[pass], own_status, tile, shared);
+                run_tile<Between, Sink>({codes_in, values_in, keys_out, positions_out, n}, pass, tile);
             }
-            __syncthreads();  // the tile is written out before the next one takes its place
+            __syncthreads();  // the tile is stored before the next one overwrites shared memory
         }
-        first = false;
-        if (wanted) meet(arrivals, meetings);
     }
+
+    template <class In, class Out>
+    __device__ __forceinline__ void run_tile(const OnesweepArrays<Value>& arrays, int pass, u32 tile) const {
+        const Digits digits{pass * kDigitBits};
+        const Tile agent{arrays, digits, {status + Offset(pass) * tiles * kRadix}, tile, shared.tile};
+        agent.template process<In, Out>(tables.starts[pass]);
+    }
+};
+
+// counts (passes, 256), status (passes, tiles, 256) and arrivals (1) are zero at first.
+template <class Source, class Sink, class Value, int kThreads, int kItems, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+    onesweep_cooperative(const void* keys_in, void* codes0, void* codes1, Value* values0, Value* values1,
+                         void* keys_out, void* positions_out, u32 n, u32* counts, u32* status, u32* arrivals) {
+    using Sort = CooperativeSort<Source, Sink, Value, kThreads, kItems>;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    typename Sort::SharedStorage& shared = *reinterpret_cast<typename Sort::SharedStorage*>(shared_bytes);
+    __shared__ typename Sort::SharedTables tables;
+    const u32 tiles = (n + Sort::Tile::kTileKeys - 1) / Sort::Tile::kTileKeys;
+    Sort sort{keys_in, codes0, codes1, values0, values1,    keys_out, positions_out,
+              n,       tiles,  counts, status,  {arrivals}, shared,   tables};
+    sort.process();
 }
 
 }  // namespace gpusort

@@ -1,17 +1,21 @@
-// One tile of a stable pass over one digit of the codes, with decoupled look-back.
+// One tile of a onesweep pass: a stable pass over one digit of the codes that reads the keys once.
 //
-// Satish, Harris and Garland (IPDPS 2009), section 4, with their steps 2 to 4 in one reading of the keys (Adinets and
-// Merrill, "Onesweep", 2022): a tile counts its digits, publishes the counts, and walks back over the tiles before it
-// until one has published a full prefix.
+// Adinets and Merrill ("Onesweep", arXiv 2206.01784, 2022) join steps 2 to 4 of Satish, Harris and Garland (IPDPS
+// 2009, section 4) in one kernel. A tile counts its digits and publishes the counts. Decoupled look-back (Merrill and
+// Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016) sums the counts of the earlier tiles: it
+// reads their status words, the nearest tile first, until it reaches a tile that has published a prefix.
 //
-//   status (tiles x 256)   | prefix | prefix | counts | counts | this tile
-//                                       ^-------+--------+------ sum of what is found, published as this tile's prefix
+//   status (tiles, 256)    | prefix | prefix | counts | counts | this tile
+//                                       ^-------+--------+------ sum; plus this tile's counts: this tile's prefix
 //
-//   load      each warp a contiguous stretch, so that (warp, round, lane) is the input order
-//   rank      lanes of one digit meet in a word: each sets its bit there, and counts the lower ones
-//   scatter   to shared memory in digit order, then out in runs
+//   load       each warp reads a contiguous range, so that (warp, item, lane) is the input order
+//   rank       warp matching: lanes with the same digit set their bits in one word, and count the lower bits
+//   publish    the tile's counts
+//   scatter    codes and values to shared memory, in digit order
+//   look_back  the first offset in the output of each digit of the tile
+//   store      shared memory to the output; keys of one digit are contiguous
 //
-// A short tile is filled up with the greatest code: those stay behind all others, and are not written.
+// A partial tile is padded with the greatest code. The padding sorts last and is not stored.
 #pragma once
 #include "primitives/block.cuh"
 #include "primitives/warp_match.cuh"
@@ -20,200 +24,262 @@
 
 namespace gpusort {
 
-// A status word: what it holds in the top two bits, a count below. 32 bits serve fewer than 2^30 keys.
-template <class Count>
-constexpr Count kCounts = Count(1) << (sizeof(Count) * 8 - 2);
-template <class Count>
-constexpr Count kPrefix = Count(1) << (sizeof(Count) * 8 - 1);
-template <class Count>
-constexpr Count kCountMask = kCounts<Count> - 1;
-
-constexpr int kLookBack = 4;  // status words that are read at a time, so that their latencies overlap
-
-// Where the words of a digit lie. Each group of 32 begins four banks on: of keys with few bits set, most digits would
-// share the first banks.
-constexpr int kBankShift = 4;
-constexpr int kWords = kRadix + kRadix / kWarpThreads * kBankShift;
-__device__ __forceinline__ u32 word_of(u32 digit) { return digit + digit / kWarpThreads * kBankShift; }
-__device__ __forceinline__ u32 digit_of_word(u32 word) {
-    return word - word / (kWarpThreads + kBankShift) * kBankShift;
+// Tables of digits in shared memory are padded by four words after every 32: keys with few bits set would otherwise
+// access the first banks only.
+constexpr int kPadding = 4;
+constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kPadding;
+__device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kPadding; }
+__device__ __forceinline__ u32 unpadded_digit(u32 padded) {
+    return padded - padded / (kWarpThreads + kPadding) * kPadding;
 }
 
-// One word holds flag and count, so no fence is needed.
+// The status words of a pass, shape (tiles, 256), zero at first. A word holds a flag in its top two bits and a count
+// below, so that no fence is needed. 32-bit words suffice for fewer than 2^30 keys.
 template <class Count>
-__device__ __forceinline__ Count read_status(const Count* word) {
-    return *(const volatile Count*)word;
-}
-template <class Count>
-__device__ __forceinline__ void write_status(Count* word, Count value) {
-    *(volatile Count*)word = value;
-}
+struct TileStatus {
+    static constexpr Count kCounts = Count(1) << (sizeof(Count) * 8 - 2);  // flag: the count is that of the tile
+    static constexpr Count kPrefix = Count(1) << (sizeof(Count) * 8 - 1);  // flag: of the tile and all earlier tiles
+    static constexpr Count kCountMask = kCounts - 1;
+    static constexpr int kLookBack = 4;  // words that are read at once, so that their latencies overlap
 
-// Keys of this thread's digit in all tiles before `tile`, which has published its own.
-template <class Count>
-__device__ __forceinline__ Count look_back(const Count* status, u32 tile, u32 digit) {
-    Count before = 0;
-    for (;;) {
-        Count words[kLookBack];
-#pragma unroll
-        for (int j = 0; j < kLookBack; ++j) {
-            words[j] = tile > j ? read_status(&status[Offset(tile - 1 - j) * kRadix + digit]) : kPrefix<Count>;
-        }
-        u32 found = 0;
-#pragma unroll
-        for (int j = 0; j < kLookBack; ++j) {
-            if (found < j || words[j] == 0) continue;
-            before += words[j] & kCountMask<Count>;
-            if (words[j] & kPrefix<Count>) return before;
-            ++found;
-        }
-        tile -= found;
+    Count* words;
+
+    __device__ __forceinline__ Count read(u32 tile, u32 digit) const {
+        return *(const volatile Count*)&words[Offset(tile) * kRadix + digit];
     }
-}
+    __device__ __forceinline__ void publish(u32 tile, u32 digit, Count word) const {
+        *(volatile Count*)(words + Offset(tile) * kRadix + digit) = word;
+    }
+    // Keys of a digit in all tiles before `tile`, which has published its own counts.
+    __device__ __forceinline__ Count look_back(u32 tile, u32 digit) const {
+        Count before = 0;
+        for (;;) {
+            Count found[kLookBack];
+#pragma unroll
+            for (int j = 0; j < kLookBack; ++j) found[j] = tile > j ? read(tile - 1 - j, digit) : kPrefix;
+            u32 num_published = 0;
+#pragma unroll
+            for (int j = 0; j < kLookBack; ++j) {
+                if (num_published < j || found[j] == 0) continue;
+                before += found[j] & kCountMask;
+                if (found[j] & kPrefix) return before;
+                ++num_published;
+            }
+            tile -= num_published;
+        }
+    }
+};
 
-// `Digits` has `digit(code)`, below kRadix, and `greatest()`, that of the greatest code; kKept where to keep digits costs
-// less than to compute them again; and kSharedWords of shared memory for what they are computed by.
+// Inputs and outputs of one pass over n keys. Without `values_in` the values are the positions in the input.
+template <class Value>
+struct OnesweepArrays {
+    const void* keys_in;
+    const Value* values_in;
+    void* keys_out;
+    void* values_out;
+    Offset n;
+};
+
+// `Digits` has `digit(code)`, below kRadix; `greatest()`, the digit of the greatest code; `kKept`, true if storing
+// digits costs less than computing them again; and `kSharedWords`, the words of shared memory that it reads.
 template <class Code, class Value, class Digits, class Count, int kThreads, int kItems>
 struct OnesweepTile {
-    static constexpr int kTile = kThreads * kItems;
+    static constexpr int kTileKeys = kThreads * kItems;
     static constexpr int kWarps = kThreads / kWarpThreads;
     static constexpr int kRankBits = 16;  // a tile holds at most 2^16 keys
     static constexpr u32 kRankMask = (1u << kRankBits) - 1;
-    static constexpr int kHotLanes = 4;  // lanes of one digit that make a ballot pay
-    static constexpr int kProbes = 2;    // lanes asked for a digit that many others share
-    static constexpr Code kGreatest = Code(~Code(0));
+    static constexpr int kMinBallotLanes = 4;  // lanes with the same digit from which on a ballot pays
+    static constexpr int kProbes = 2;          // lanes probed for the most frequent digit
+    static constexpr Code kPaddingCode = Code(~Code(0));
     static_assert(kThreads >= kRadix, "one thread looks back for one digit");
+    using Scan = LeanScan<u32, kThreads>;
 
     struct SharedStorage {
         union {
-            alignas(16) u32 map_words[Digits::kSharedWords];  // until the digits are known
-            Code codes[kTile];
+            alignas(16) u32 map_words[Digits::kSharedWords];  // until all digits are computed
+            Code codes[kTileKeys];
         };
-        Value values[kHasPayload<Value> ? kTile : 1];
-        u32 peers[kWarps][kWords];   // a bit for each lane of the warp that holds the digit
-        u32 counts[kWarps][kWords];  // of each warp; then the warp's first place in the tile
-        Count moves[kRadix];         // place in the output minus place in the tile
-        typename LeanScan<u32, kThreads>::SharedStorage scan;
+        Value values[kHasPayload<Value> ? kTileKeys : 1];
+        u32 matches[kWarps][kPaddedRadix];  // a bit for each lane of the warp with this digit
+        u32 counts[kWarps][kPaddedRadix];   // of each warp; then the warp's first offset in the tile
+        Count moves[kRadix];                // offset in the output minus offset in the tile
+        typename Scan::SharedStorage scan;
         u32 ticket;
-        u8 digits[Digits::kKept ? kTile : 1];
+        u8 digits[Digits::kKept ? kTileKeys : 1];
     };
 
-    // Clears what the ranks of the calling warp are found by.
-    static __device__ __forceinline__ void clear(SharedStorage& shared) {
-        const int warp = threadIdx.x / kWarpThreads, lane = threadIdx.x % kWarpThreads;
-        for (int i = lane; i < kWords; i += kWarpThreads) shared.peers[warp][i] = shared.counts[warp][i] = 0;
-        __syncwarp();  // the words are zero before a bit is set
+    OnesweepArrays<Value> arrays;
+    const Digits& digits;
+    TileStatus<Count> status;
+    u32 tile;
+    SharedStorage& shared;
+    Offset first_key = Offset(tile) * kTileKeys;
+    int valid = int(min(arrays.n - first_key, Offset(kTileKeys)));  // keys of the tile, padding not included
+
+    // Moves the tile's keys and values to their ranks. `starts` (256): first rank of each digit.
+    template <class Source, class Sink, class Start>
+    __device__ __forceinline__ void process(const Start* starts) const {
+        Code codes[kItems];
+        u32 slots[kItems];
+        load<Source>(codes, slots);
+        clear();
+        rank(codes, slots);
+        __syncthreads();  // all warps have counted their digits before the counts are summed
+        const u32 count = sum_counts();
+        const Count own = publish(count);
+        const u32 first = Scan::exclusive(count, shared.scan);
+        scan_warps(first);
+        __syncthreads();  // the first offsets of all warps are known before codes are scattered
+        scatter_codes(codes, slots);
+        scatter_values(slots);
+        look_back(own, first, starts);  // as late as possible: the earlier tiles have published meanwhile
+        __syncthreads();                // the tile is in digit order and its moves are known before it is stored
+        store<Sink>();
     }
 
-    // The digit of code k, which its slot holds if it is kept.
-    static __device__ __forceinline__ u32 digit_at(const Digits& digits, const Code (&codes)[kItems],
-                                                   const u32 (&slots)[kItems], int k) {
+private:
+    static __device__ __forceinline__ int warp() { return threadIdx.x / kWarpThreads; }
+    static __device__ __forceinline__ bool owns_digit() { return threadIdx.x < kRadix; }
+
+    // Offset in the tile of this thread's key k before the pass.
+    static __device__ __forceinline__ int offset_in(int k) {
+        return warp() * kWarpThreads * kItems + threadIdx.x % kWarpThreads + k * kWarpThreads;
+    }
+    // Digit of code k; a stored digit is in the code's slot.
+    __device__ __forceinline__ u32 digit_at(const Code (&codes)[kItems], const u32 (&slots)[kItems], int k) const {
         if constexpr (Digits::kKept) return slots[k];
         else return digits.digit(codes[k]);
     }
 
-    // Word of the digit << 16 | stable rank within the warp; the warp's counts in shared memory. Where lanes crowd, those
-    // of the digit `hot` find each other by a ballot.
-    template <bool kCrowded>
-    static __device__ __forceinline__ void rank(const Digits& digits, const Code (&codes)[kItems], u32 hot,
-                                                u32* peers_of, u32* counts, u32 (&slots)[kItems]) {
-        const u32 own = 1u << threadIdx.x % kWarpThreads;
+    template <class Source>
+    __device__ __forceinline__ void load(Code (&codes)[kItems], u32 (&slots)[kItems]) const {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 digit = digit_at(digits, codes, slots, k), word = word_of(digit);
-            const u32 hot_peers = kCrowded ? __ballot_sync(kWholeWarp, digit == hot) : 0;
-            if (!kCrowded || digit != hot) atomicOr(&peers_of[word], own);
-            __syncwarp();  // all lanes of a digit are there before any looks
-            const u32 peers = kCrowded && digit == hot ? hot_peers : peers_of[word], before = counts[word];
-            const u32 lower = __popc(peers & (own - 1));
-            slots[k] = word << kRankBits | (before + lower);
-            __syncwarp();  // every lane has read both words before they change
-            if (lower == 0) {
-                counts[word] = before + __popc(peers);
-                peers_of[word] = 0;
-            }
-            __syncwarp();  // the words are as the next round needs them
-        }
-    }
-
-    // Moves tile `tile` of the input to its places in the output.
-    template <class Source, class Sink, class Start>
-    static __device__ __forceinline__ void pass(const void* keys_in, const Value* values_in, void* keys_out,
-                                                void* values_out, Offset n, const Digits& digits, const Start* starts,
-                                                Count* status, u32 tile, SharedStorage& shared) {
-        const int t = threadIdx.x, warp = t / kWarpThreads, lane = t % kWarpThreads;
-        const Offset first = Offset(tile) * kTile;
-        const int valid = int(min(n - first, Offset(kTile)));
-        const int warp_first = warp * kWarpThreads * kItems + lane;
-        Code codes[kItems];
-        u32 slots[kItems];
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) {
-            const int i = warp_first + k * kWarpThreads;
-            codes[k] = i < valid ? Source::load(keys_in, first + i, 0) : kGreatest;
+            const int i = offset_in(k);
+            codes[k] = i < valid ? Source::load(arrays.keys_in, first_key + i, 0) : kPaddingCode;
         }
         if constexpr (Digits::kKept) {
 #pragma unroll
             for (int k = 0; k < kItems; ++k) slots[k] = digits.digit(codes[k]);
         }
-        clear(shared);
-        u32 hot;
-        if (count_most_frequent<kProbes>(digit_at(digits, codes, slots, 0), hot) >= kHotLanes) {
-            rank<true>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);
+    }
+
+    // Clears the tables of this warp.
+    __device__ __forceinline__ void clear() const {
+        for (int i = threadIdx.x % kWarpThreads; i < kPaddedRadix; i += kWarpThreads) {
+            shared.matches[warp()][i] = shared.counts[warp()][i] = 0;
+        }
+        __syncwarp();  // the words are zero before a bit is set
+    }
+
+    // Sets the slots to padded digit << 16 | stable rank within the warp, and counts the warp's digits.
+    __device__ __forceinline__ void rank(const Code (&codes)[kItems], u32 (&slots)[kItems]) const {
+        u32 frequent;
+        if (count_most_frequent<kProbes>(digit_at(codes, slots, 0), frequent) >= kMinBallotLanes) {
+            rank_by_matching<true>(codes, slots, frequent);
         } else {
-            rank<false>(digits, codes, hot, shared.peers[warp], shared.counts[warp], slots);
+            rank_by_matching<false>(codes, slots, frequent);
         }
-        __syncthreads();  // all warps are counted before their counts are added up
-        u32 count = 0;
-        if (t < kRadix) {
-#pragma unroll
-            for (int w = 0; w < kWarps; ++w) count += shared.counts[w][word_of(t)];
-        }
-        const Count own = count - (t == digits.greatest() ? kTile - valid : 0);
-        Count* published = status + Offset(tile) * kRadix + t;
-        if (t < kRadix) write_status(published, (tile == 0 ? kPrefix<Count> : kCounts<Count>) | own);
-        const u32 place = LeanScan<u32, kThreads>::exclusive(count, shared.scan);
-        if (t < kRadix) {
-            u32 next = place;
-#pragma unroll
-            for (int w = 0; w < kWarps; ++w) {
-                const u32 of_warp = shared.counts[w][word_of(t)];
-                shared.counts[w][word_of(t)] = next;
-                next += of_warp;
-            }
-        }
-        __syncthreads();  // places of all warps are known before codes are scattered
+    }
+
+    // Where keys are skewed, one ballot matches the lanes with the most frequent digit: their atomics would serialize.
+    template <bool kSkewed>
+    __device__ __forceinline__ void rank_by_matching(const Code (&codes)[kItems], u32 (&slots)[kItems],
+                                                     u32 frequent) const {
+        u32* const matches = shared.matches[warp()];
+        u32* const counts = shared.counts[warp()];
+        const u32 own = 1u << threadIdx.x % kWarpThreads;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const u32 word = slots[k] >> kRankBits;
-            slots[k] = shared.counts[warp][word] + (slots[k] & kRankMask);
-            shared.codes[slots[k]] = codes[k];
-            if constexpr (Digits::kKept) shared.digits[slots[k]] = u8(digit_of_word(word));
+            const u32 digit = digit_at(codes, slots, k), padded = padded_digit(digit);
+            const u32 ballot = kSkewed ? __ballot_sync(kWholeWarp, digit == frequent) : 0;
+            if (!kSkewed || digit != frequent) atomicOr(&matches[padded], own);
+            __syncwarp();  // all lanes have set their bits before any word is read
+            const u32 lanes = kSkewed && digit == frequent ? ballot : matches[padded], before = counts[padded];
+            const u32 lower = __popc(lanes & (own - 1));
+            slots[k] = padded << kRankBits | (before + lower);
+            __syncwarp();  // all lanes have read both words before they change
+            if (lower == 0) {
+                counts[padded] = before + __popc(lanes);
+                matches[padded] = 0;
+            }
+            __syncwarp();  // both words are up to date before the next round
         }
+    }
+
+    // Keys of this thread's digit in the tile, padding included.
+    __device__ __forceinline__ u32 sum_counts() const {
+        u32 count = 0;
+        if (owns_digit()) {
+#pragma unroll
+            for (int w = 0; w < kWarps; ++w) count += shared.counts[w][padded_digit(threadIdx.x)];
+        }
+        return count;
+    }
+
+    // Publishes and returns the keys of this thread's digit, padding not included.
+    __device__ __forceinline__ Count publish(u32 count) const {
+        using Status = TileStatus<Count>;
+        const Count own = count - (threadIdx.x == digits.greatest() ? kTileKeys - valid : 0);
+        if (owns_digit()) status.publish(tile, threadIdx.x, (tile == 0 ? Status::kPrefix : Status::kCounts) | own);
+        return own;
+    }
+
+    // Replaces each warp's count of this thread's digit by the first offset in the tile of the keys counted.
+    __device__ __forceinline__ void scan_warps(u32 first) const {
+        if (!owns_digit()) return;
+        const u32 padded = padded_digit(threadIdx.x);
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+            const u32 count = shared.counts[w][padded];
+            shared.counts[w][padded] = first;
+            first += count;
+        }
+    }
+
+    // Scatters the codes to shared memory, and sets the slots to their offsets there.
+    __device__ __forceinline__ void scatter_codes(const Code (&codes)[kItems], u32 (&slots)[kItems]) const {
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            const u32 padded = slots[k] >> kRankBits;
+            slots[k] = shared.counts[warp()][padded] + (slots[k] & kRankMask);
+            shared.codes[slots[k]] = codes[k];
+            if constexpr (Digits::kKept) shared.digits[slots[k]] = u8(unpadded_digit(padded));
+        }
+    }
+
+    __device__ __forceinline__ void scatter_values(const u32 (&slots)[kItems]) const {
         if constexpr (kHasPayload<Value>) {
 #pragma unroll
             for (int k = 0; k < kItems; ++k) {
-                const int i = warp_first + k * kWarpThreads;
-                if (i < valid) shared.values[slots[k]] = load_payload(values_in, first + i, 0);
+                const int i = offset_in(k);
+                if (i < valid) shared.values[slots[k]] = load_payload(arrays.values_in, first_key + i, 0);
             }
         }
-        // Only now: the tiles before this one have published meanwhile.
-        if (t < kRadix) {
-            const Count before = look_back(status, tile, t);
-            if (tile > 0) write_status(published, kPrefix<Count> | Count(before + own));
-            shared.moves[t] = Count(starts[t]) + before - place;
-        }
-        __syncthreads();  // the tile is in digit order and knows its places before it is written out
+    }
+
+    // Finds where the keys of this thread's digit go, and publishes the prefix.
+    template <class Start>
+    __device__ __forceinline__ void look_back(Count own, u32 first, const Start* starts) const {
+        if (!owns_digit()) return;
+        const u32 digit = threadIdx.x;
+        const Count before = status.look_back(tile, digit);
+        if (tile > 0) status.publish(tile, digit, TileStatus<Count>::kPrefix | Count(before + own));
+        shared.moves[digit] = Count(starts[digit]) + before - first;
+    }
+
+    template <class Sink>
+    __device__ __forceinline__ void store() const {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const int i = k * kThreads + t;
+            const int i = k * kThreads + threadIdx.x;
             if (i >= valid) break;
             const Code code = shared.codes[i];
             u32 digit;
             if constexpr (Digits::kKept) digit = shared.digits[i];
             else digit = digits.digit(code);
-            const Count at = shared.moves[digit] + i;
-            Sink::store(keys_out, values_out, at, code, shared.values[kHasPayload<Value> ? i : 0]);
+            const Count rank = shared.moves[digit] + i;
+            Sink::store(arrays.keys_out, arrays.values_out, rank, code, shared.values[kHasPayload<Value> ? i : 0]);
         }
     }
 };

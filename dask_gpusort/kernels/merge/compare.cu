@@ -1,5 +1,6 @@
-// Comparisons alone: of two arrays element by element, and rank look-ups in a sorted one; one thread an element.
+// Comparisons, one thread per element: of two arrays element by element, and rank searches in a sorted array.
 #include "keys/less.cuh"
+#include "primitives/binary_search.cuh"
 
 namespace gpusort {
 
@@ -17,14 +18,11 @@ __global__ void search_compared(const Key* keys, Offset n, const Key* needles, l
     const Offset i = Offset(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= num_needles) return;
     const Key needle = needles[i];
-    Offset low = 0, high = n;
-    while (low < high) {
-        const Offset middle = low + (high - low) / 2;
-        const Key key = keys[middle];
-        if (kRight ? !Less::less(needle, key) : Less::less(key, needle)) low = middle + 1;
-        else high = middle;
-    }
-    ranks_out[i] = (long long)low;
+    const auto is_before = [&](Offset position) {
+        const Key key = keys[position];
+        return kRight ? !Less::less(needle, key) : Less::less(key, needle);
+    };
+    ranks_out[i] = (long long)partition_point(Offset(0), n, is_before);
 }
 
 }  // namespace gpusort

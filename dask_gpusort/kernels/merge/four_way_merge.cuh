@@ -1,12 +1,12 @@
-// Merging four runs at a time: two levels of merging for one reading and writing of every key.
+// 4-way merge: two levels of merging for one reading and writing of every key.
 //
-//   runs       | a [..] | b [..] | c [..] | d [..] |      a part takes a piece of each
+//   runs       | a [..] | b [..] | c [..] | d [..] |      a part takes a slice of each
 //   shared     | a.. b.. | c.. d.. |                      loaded one after the other
-//   round 1    | ab .... | cd .... |                      two merges side by side, through registers
+//   round 1    | ab .... | cd .... |                      two merges at the same time, through registers
 //   round 2    | abcd ............ |                      stored coalesced
 //
-// The pieces are found by selection: the runs are narrowed to where the key of a given rank must lie, half a run at a
-// time, a simple form of selection in sorted columns (Frederickson and Johnson, J. Comput. Syst. Sci. 24, 1982).
+// The slices are found by selection: each step halves the range of one run that can hold the key of a given rank, a
+// simple form of selection in sorted columns (Frederickson and Johnson, J. Comput. Syst. Sci. 24, 1982).
 #pragma once
 #include "merge/merge_parts.cuh"
 
@@ -14,74 +14,95 @@ namespace gpusort {
 
 constexpr int kWays = 4;
 
-// One block's share of four runs: where its pieces begin, how long they are, and where they go.
+// One block's share of four runs: offsets and sizes of its slices, and the offset of its output.
 struct FourWayPart {
     Offset first[kWays];
     Offset out;
     u32 count[kWays];
-    Offset unused;  // 64 bytes
+    Offset unused;
 };
+static_assert(sizeof(FourWayPart) == kPartBytes, "the host allocates so many bytes");
 
-// Four neighbouring runs of `width` keys each in an array of n keys, of which the last may be shorter, or absent.
-struct Quad {
+// Four neighbouring runs of `width` keys each in an array of n keys; the last ones may be shorter, or absent.
+struct FourRuns {
     Offset bounds[kWays + 1];
 
-    __device__ __forceinline__ Quad(Offset q, Offset width, Offset n) {
+    __device__ __forceinline__ FourRuns(Offset number, Offset width, Offset n) {
 #pragma unroll
-        for (int r = 0; r <= kWays; ++r) bounds[r] = min((q * kWays + r) * width, n);
+        for (int r = 0; r <= kWays; ++r) bounds[r] = min((number * kWays + r) * width, n);
     }
     __device__ __forceinline__ Offset size() const { return bounds[kWays] - bounds[0]; }
 };
 
-// The first `rank` keys of the merged runs, as the end of each run's share in `low`. The shares add up to `rank` and
-// lie in their runs whatever `Less` answers: each round takes half a run's keys that are surely among the first, or
-// drops half that are surely not, by the number of keys before the middles alone.
+// Selects the first keys of four merged runs: in the end run r has its first low[r] - bounds[r] keys among them.
 //
-//   h: keys of a run before its middle; k: keys still to take
-//   k >  sum of h:  before the least middle lie at most that many keys       -> it is taken, with those before it
-//   k <= sum of h:  before the greatest middle lie at least that many keys   -> it is dropped, with those behind it
+//   h: keys of a run's range before its middle; k: keys still to take
+//   k >  sum of h:  at most that many keys come before the least middle     -> take it, and those before it in its run
+//   k <= sum of h:  at least that many come before the greatest middle      -> drop it, and those after it in its run
+//
+// These counts do not depend on the comparison: whatever `Less` answers, the shares add up to the rank and stay in
+// their runs.
 template <class Less, class Code>
-__device__ __forceinline__ void select_first(const Code* codes, const Quad& quad, Offset rank, Offset (&low)[kWays]) {
-    Offset high[kWays], k = rank;
+struct FourWaySelection {
+    const Code* codes;
+    Offset low[kWays], high[kWays];  // range of each run that is not decided
     Code middle[kWays];
+
+    __device__ __forceinline__ FourWaySelection(const Code* sorted, const FourRuns& runs) : codes(sorted) {
 #pragma unroll
-    for (int r = 0; r < kWays; ++r) {
-        low[r] = quad.bounds[r];
-        high[r] = quad.bounds[r + 1];
-        if (low[r] < high[r]) middle[r] = codes[low[r] + (high[r] - low[r]) / 2];
+        for (int r = 0; r < kWays; ++r) {
+            low[r] = runs.bounds[r];
+            high[r] = runs.bounds[r + 1];
+            read_middle(r);
+        }
     }
-    for (;;) {
+    __device__ __forceinline__ Offset half(int r) const { return (high[r] - low[r]) / 2; }
+    __device__ __forceinline__ void read_middle(int r) {
+        if (low[r] < high[r]) middle[r] = codes[low[r] + half(r)];
+    }
+
+    // Finds the runs of the least and the greatest middle (-1: all ranges are empty); returns the keys before the
+    // middles.
+    __device__ __forceinline__ Offset find_extremes(int& least, int& greatest) const {
         Offset before = 0;
-        int least = -1, greatest = -1;
+        least = greatest = -1;
         Code least_key{}, greatest_key{};
 #pragma unroll
         for (int r = 0; r < kWays; ++r) {
             if (low[r] == high[r]) continue;
-            before += (high[r] - low[r]) / 2;
+            before += half(r);
             if (least < 0 || Less::less(middle[r], least_key)) least = r, least_key = middle[r];
             if (greatest < 0 || !Less::less(middle[r], greatest_key)) greatest = r, greatest_key = middle[r];
         }
-        if (least < 0) return;
-        const bool take = k > before;
-        const int chosen = take ? least : greatest;
+        return before;
+    }
+
+    __device__ __forceinline__ void select(Offset rank) {
+        for (;;) {
+            int least, greatest;
+            const Offset before = find_extremes(least, greatest);
+            if (least < 0) return;
+            const bool take = rank > before;
+            const int chosen = take ? least : greatest;
 #pragma unroll
-        for (int r = 0; r < kWays; ++r) {
-            if (r != chosen) continue;
-            const Offset half = (high[r] - low[r]) / 2;
-            if (take) {
-                k -= half + 1;
-                low[r] += half + 1;
-            } else {
-                high[r] = low[r] + half;
+            for (int r = 0; r < kWays; ++r) {
+                if (r != chosen) continue;
+                const Offset taken = half(r) + 1;
+                if (take) {
+                    rank -= taken;
+                    low[r] += taken;
+                } else {
+                    high[r] = low[r] + half(r);
+                }
+                read_middle(r);
             }
-            if (low[r] < high[r]) middle[r] = codes[low[r] + (high[r] - low[r]) / 2];
         }
     }
-}
+};
 
-// A part from its pieces' beginnings to the next part's. Of a comparison that is no order these may not fit together:
-// then the pieces are some keys of their runs, as many in all.
-__device__ __forceinline__ FourWayPart make_four_way_part(const Quad& quad, const Offset (&first)[kWays],
+// Makes a part of `size` keys, from `first` to the next part's beginnings. For a comparison that is no order these may
+// not fit together; the slices are then other keys of their runs, as many in all.
+__device__ __forceinline__ FourWayPart make_four_way_part(const FourRuns& runs, const Offset (&first)[kWays],
                                                           const Offset (&next)[kWays], Offset out, u32 size) {
     FourWayPart part;
     part.out = out;
@@ -95,14 +116,14 @@ __device__ __forceinline__ FourWayPart make_four_way_part(const Quad& quad, cons
     }
 #pragma unroll
     for (int r = 0; r < kWays; ++r) {
-        const u32 more = u32(min(quad.bounds[r + 1] - first[r] - part.count[r], Offset(left)));
+        const u32 more = u32(min(runs.bounds[r + 1] - first[r] - part.count[r], Offset(left)));
         part.count[r] += more;
         left -= more;
     }
     return part;
 }
 
-// Loads element i of a part's pieces, which follow each other.
+// Loads key i of a part: its four slices, one after the other.
 template <class Code, class Value>
 __device__ __forceinline__ void load_four_way_element(const FourWayPart& part, const Code* codes, const Value* values,
                                                       u32 i, Code& code, Value& value) {
@@ -114,7 +135,16 @@ __device__ __forceinline__ void load_four_way_element(const FourWayPart& part, c
         if (i >= begin) source = part.first[r] - begin;
     }
     code = codes[source + i];
-    if constexpr (kHasPayload<Value>) value = values[source + i];
+    if constexpr (kHasValues<Value>) value = values[source + i];
+}
+
+// This thread's share of round 1: of the merge of slices a and b, which end at `middle`, or of slices c and d.
+template <int kItems>
+__device__ __forceinline__ RunPair first_round_pair(const FourWayPart& part, int middle, int count) {
+    const int threads_of_ab = (middle + kItems - 1) / kItems;
+    const bool of_ab = int(threadIdx.x) < threads_of_ab;
+    const int a = of_ab ? 0 : middle, b = a + int(of_ab ? part.count[0] : part.count[2]), end = of_ab ? middle : count;
+    return {a, b, end, min((int(threadIdx.x) - (of_ab ? 0 : threads_of_ab)) * kItems, end - a)};
 }
 
 }  // namespace gpusort

@@ -1,17 +1,17 @@
 // Merging runs in parts: what a part is, and how a pair of runs is cut into parts.
 //
 //   run a   | . . . [ a_count ] . . . |
-//   run b   | . [ b_count ] . . . . . |        runs may lie anywhere in memory
+//   run b   | . [ b_count ] . . . . . |        runs may be anywhere in memory
 //   out     | . . . . [ a_count + b_count ] . . |
 //
-// The plan of a level is one Part a block of merge_parts.cu, for runs of even width (merge_sort.cu) or listed ones
-// (merge_runs.cu).
+// The plan of a level is one Part per block of merge_parts.cu, for runs of equal width (merge_sort.cu) or listed ones
+// (merge_runs.cu). Parts are cut by merge path (Odeh et al., IPDPS workshops 2012; Green, McColl and Bader, ICS 2012).
 #pragma once
 #include "merge/merge_tile.cuh"
 
 namespace gpusort {
 
-// Parts planned by a block, plus one: each thread searches one diagonal, and the next thread's is where its part ends.
+// Parts that a block plans, plus one: each thread searches one diagonal, and its part ends at the next thread's.
 constexpr int kPlanThreads = 128;
 
 // Two runs to merge. Where values are null, the value of a key is its position in the concatenation of all runs.
@@ -21,11 +21,11 @@ struct Pair {
     const void* values_a;
     const void* values_b;
     Offset a_size, b_size;
-    Offset out;         // where the merged run begins
+    Offset out;         // offset of the merged run
     Offset first_part;  // number of its first part
 };
 
-// One block's share of a pair.
+// One block's share of a pair: a slice of each run.
 struct Part {
     const void* keys_a;
     const void* keys_b;
@@ -35,6 +35,8 @@ struct Part {
     Offset out;
     u32 a_count, b_count;
 };
+constexpr int kPartBytes = 64;
+static_assert(sizeof(Part) == kPartBytes, "the host allocates so many bytes");
 
 template <class Code, class Value>
 __device__ __forceinline__ Part make_part(const Pair& pair, Offset a, Offset b, Offset a_count, Offset b_count) {
@@ -51,10 +53,10 @@ __device__ __forceinline__ Part make_part(const Pair& pair, Offset a, Offset b, 
     return part;
 }
 
-// Pair p of an array of runs of `width` keys each, of which the last may be shorter, or absent.
+// Pair p of an array of runs of `width` keys each; the last run may be shorter, or absent.
 template <class Code, class Value>
-__device__ __forceinline__ Pair even_pair(const Code* codes, const Value* values, Offset n, Offset width, Offset p,
-                                          Offset first_part) {
+__device__ __forceinline__ Pair pair_of_runs(const Code* codes, const Value* values, Offset n, Offset width, Offset p,
+                                             Offset first_part) {
     const Offset a = min(2 * p * width, n), b = min(a + width, n), end = min(b + width, n);
     Pair pair;
     pair.keys_a = codes + a;
@@ -68,7 +70,7 @@ __device__ __forceinline__ Pair even_pair(const Code* codes, const Value* values
     return pair;
 }
 
-// Neighbouring blocks share one part, so that each thread but the last finds its part's end in the next thread.
+// Neighbouring blocks share one part, so that each thread but the last finds the end of its part in the next thread.
 __device__ __forceinline__ Offset part_of_thread() { return Offset(blockIdx.x) * (kPlanThreads - 1) + threadIdx.x; }
 
 // Plans one part of a pair: from its diagonal to the next thread's, or to the end of the pair.
@@ -84,31 +86,19 @@ __device__ __forceinline__ void plan_part(const Pair& pair, Offset part, Part* p
     __syncthreads();  // every cut is there before the neighbour reads it
     if (threadIdx.x == kPlanThreads - 1 || part >= num_parts) return;
     const Offset a_end = next == size ? pair.a_size : cuts[threadIdx.x + 1];
-    // Between 0 and the part's size, also for a comparison that is no order: then the piece of b still fits its run.
+    // A comparison that is no order may give descending cuts: a_count is clamped, so that both slices stay in their
+    // runs.
     const Offset a_count = min(a_end > a ? a_end - a : 0, next - diagonal);
     parts[part] = make_part<Code, Value>(pair, a, diagonal - a, a_count, next - diagonal - a_count);
 }
 
-// Number of keys of a run that are less than `key`; kOrEqual: that are not greater.
-template <class Less, bool kOrEqual, class Key>
-__device__ __forceinline__ Offset count_before(const Key* keys, Offset size, const Key& key) {
-    Offset low = 0, high = size;
-    while (low < high) {
-        const Offset middle = low + (high - low) / 2;
-        const bool before = kOrEqual ? !Less::less(key, keys[middle]) : Less::less(keys[middle], key);
-        if (before) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
-// Loads element i of a part's two pieces, one after the other.
+// Loads key i of a part: the slice of run a, then the slice of run b.
 template <class Code, class Value>
 __device__ __forceinline__ void load_element(const Part& part, u32 i, Code& code, Value& value) {
     const bool of_a = i < part.a_count;
     const u32 j = of_a ? i : i - part.a_count;
     code = static_cast<const Code*>(of_a ? part.keys_a : part.keys_b)[j];
-    if constexpr (kHasPayload<Value>) {
+    if constexpr (kHasValues<Value>) {
         const Value* values = static_cast<const Value*>(of_a ? part.values_a : part.values_b);
         value = values ? values[j] : Value((of_a ? part.position_a : part.position_b) + j);
     }

@@ -1,8 +1,9 @@
 // Merge path: where two sorted runs are cut so that equal parts of the merged run can be made independently.
 //
-// Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path - Parallel Merging Made Simple" (IPDPS workshops 2012); it takes
-// the place of the samples of Satish, Harris and Garland (IPDPS 2009, section 5), whose parts are uneven. The same
-// search cuts runs of an array between blocks and runs of a tile between threads.
+// Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path - Parallel Merging Made Simple" (IPDPS workshops 2012); Green,
+// McColl and Bader, "GPU Merge Path" (ICS 2012). It replaces the samples of Satish, Harris and Garland (IPDPS 2009,
+// section 5), whose parts differ in size. The same search cuts runs of an array between blocks and runs of a tile
+// between threads.
 //
 //          b0 b1 b2 b3      the merged run is a path from the upper left to the lower right: right takes from b,
 //        +--+--+--+--+      down takes from a. On the diagonal d the path has taken d keys; it crosses where
@@ -10,25 +11,27 @@
 //     a1 |  /               that a's equal keys come before b's (stable).
 //     a2 /
 #pragma once
+#include "primitives/binary_search.cuh"
 
 namespace gpusort {
 
-// Keys taken from `a` among the first `diagonal` of both. Between 0 and a_size, and diagonal minus it between 0 and
-// b_size, whatever `Less` answers.
-template <class Less, class Index, class Key>
-__device__ __forceinline__ Index merge_path(const Key* a, Index a_size, const Key* b, Index b_size, Index diagonal) {
-    Index low = diagonal > b_size ? diagonal - b_size : 0;
-    Index high = diagonal < a_size ? diagonal : a_size;
-    while (low < high) {
-        const Index middle = low + (high - low) / 2;
-        if (Less::less(b[diagonal - 1 - middle], a[middle])) high = middle;
-        else low = middle + 1;
-    }
-    return low;
+// Number of keys taken from `a` among the first `diagonal` of the merged run; `b_first(i, j)` says whether b[j] goes
+// before a[i]. Whatever it answers, the result i has 0 <= i <= a_size and 0 <= diagonal - i <= b_size.
+template <class Index, class BFirst>
+__device__ __forceinline__ Index merge_path(Index a_size, Index b_size, Index diagonal, BFirst b_first) {
+    const Index low = diagonal > b_size ? diagonal - b_size : 0;
+    const Index high = diagonal < a_size ? diagonal : a_size;
+    return partition_point(low, high, [&](Index i) { return !b_first(i, diagonal - 1 - i); });
 }
 
-// Merges kItems keys of two runs that lie one after the other, [a, middle) and [b, end), into registers; `from` gets
-// their places. Where the runs end early the rest is anything, from places at or past `end`.
+// The same, for runs in memory.
+template <class Less, class Index, class Key>
+__device__ __forceinline__ Index merge_path(const Key* a, Index a_size, const Key* b, Index b_size, Index diagonal) {
+    return merge_path(a_size, b_size, diagonal, [&](Index i, Index j) { return Less::less(b[j], a[i]); });
+}
+
+// Merges kItems keys of the runs [a, middle) and [b, end) of one array, into registers; `from` gets their offsets. Past
+// the end of both runs, `merged` holds anything, and `from` offsets of `end` or more.
 template <class Less, int kItems, class Key>
 __device__ __forceinline__ void merge_serially(const Key* keys, int a, int middle, int b, int end,
                                                Key (&merged)[kItems], int (&from)[kItems]) {

@@ -1,21 +1,17 @@
-// Merging listed runs, two by two: ragged, some empty, anywhere in memory. A round is one launch over all pairs.
+// Merging listed runs in pairs; runs may differ in length, be empty, and be anywhere in memory. A round is one launch
+// over all pairs (merging.py).
 //
-//   runs       r0 | r1 | r2 | r3 | r4        pairs (num_pairs): host-made, as the sizes are known there
+//   runs       r0 | r1 | r2 | r3 | r4        pairs (num_pairs): made on the host, which knows the sizes
 //   round 1    r0 + r1 | r2 + r3 | r4
 //   round 2    r0 ... r3         | r4        equal keys in the order of the runs
 #include "merge/merge_parts.cuh"
 
 namespace gpusort {
 
-// The pair of a part: the last that begins at or before it. Pairs of no keys have no part and are never last.
+// The pair of a part: the last one whose first part is at most that. Pairs of no keys have no part, and the next pair
+// has the same first part.
 __device__ __forceinline__ Offset find_pair(const Pair* pairs, Offset num_pairs, Offset part) {
-    Offset low = 0, high = num_pairs;
-    while (high - low > 1) {
-        const Offset middle = low + (high - low) / 2;
-        if (pairs[middle].first_part <= part) low = middle;
-        else high = middle;
-    }
-    return low;
+    return partition_point(Offset(1), num_pairs, [&](Offset p) { return pairs[p].first_part <= part; }) - 1;
 }
 
 template <class Code, class Value, class Less, int kPartKeys>

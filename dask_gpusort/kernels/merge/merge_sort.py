@@ -1,12 +1,12 @@
-"""Launches of the merge sort (``merge_sort.cu``): tiles, then levels of pairwise merging.
+"""Merge sort of Satish, Harris and Garland, section 5 (``merge_sort.cu``): sorted tiles, then levels of merging.
 
-One level::
+One level, in pairs or in fours::
 
-    codes ── split_even_runs (or rank_samples, close_parts) ──▶ parts ── merge_parts ──▶ codes, runs twice as long
-    codes ── split_quads ─────────────────────────────────────▶ parts ── merge_four_way ──▶ codes, four times as long
+    codes ── split_equal_runs, or cut_at_samples, plan_between_cuts ──▶ parts ── merge_parts ──▶ runs twice as long
+    codes ── split_four_runs ──▶ parts ── merge_four_way ──▶ runs four times as long
 
-Memory beyond input and output: one copy of the codes and positions (of codes alone: none but the spare copy), and 64
-bytes a part.
+Memory beyond input and output: one copy of the codes and positions (for codes alone the spare copy), and 64 bytes per
+part.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..keys.less import Comparison
+from ..launch.constants import cxx_constant
+from ..launch.cxx_types import bytes_of_type, type_of_bytes
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import merge_tuning
@@ -24,16 +27,19 @@ from ..policy.merge_tuning import MergeTile
 
 SOURCE = "merge/merge_sort.cu"
 PARTS_SOURCE = "merge/merge_parts.cu"
-PART_BYTES = 64  # sizeof(Part), sizeof(FourWayPart)
-WAYS = 4  # kWays in merge_four_way.cuh
 FOUR_WAY_SOURCE = "merge/four_way_merge.cu"
+NETWORK_SOURCE = "papers/odd_even_merge.cu"
+PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
+PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
+WAYS = cxx_constant("merge/four_way_merge.cuh", "kWays")
+WIDE_POSITION = 8
 Split = Literal["path", "samples", "four_way"]
 Tiles = Literal["merge", "network"]
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """Where codes and positions are between the levels, and where the sorted keys and positions go.
+    """Codes and positions between the levels, and the outputs.
 
     Attributes
     ----------
@@ -52,38 +58,42 @@ class Buffers:
 
     @property
     def value(self) -> str:
-        """C++ type of what travels with a code."""
-        return "NoValue" if self.positions[0] is None else "u32"
+        """C++ type of the values that travel with the codes."""
+        return type_of_bytes(0 if self.positions[0] is None else self.positions[0].itemsize)
 
     @property
-    def value_bytes(self) -> int:
-        """Bytes of what travels with a code."""
-        return 0 if self.positions[0] is None else 4
+    def outputs(self) -> tuple[Any, Any]:
+        """What the last level writes."""
+        return self.keys_out, self.positions_out
+
+    def pair(self, slot: int) -> tuple[Any, Any]:
+        """Codes and positions of one of the two."""
+        return self.codes[slot], self.positions[slot]
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of merging: codes and values from `source` to `target`, runs of `width` keys to longer ones.
+    """One level of merging.
 
     Attributes
     ----------
     comparison : Comparison
     source, target : pair of arrays
-        Codes and positions; keys and positions on the last level.
+        Codes and positions; on the last level the target is keys and positions.
     value : str
-        C++ type of what travels with a code, of `value_bytes` bytes.
+        C++ type of the values that travel with the codes.
     n, width : int
-        Keys in all, and of a run.
+        Keys of the array, and of each run but the last.
     sink : str
         C++ type that stores the merged codes.
     split : {"path", "samples", "four_way"}
+        How runs are cut into parts.
     """
 
     comparison: Comparison
     source: tuple[Any, Any]
     target: tuple[Any, Any]
     value: str
-    value_bytes: int
     n: int
     width: int
     sink: str
@@ -92,17 +102,21 @@ class Level:
     @property
     def shape(self) -> MergeTile:
         """The block that merges a part."""
-        return merge_tuning.merge_shape(self.comparison.code_bytes, self.value_bytes)
+        return merge_tuning.merge_shape(self.comparison.code_bytes, bytes_of_type(self.value))
+
+    def plan(self, source: str, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
+        """Launch a kernel that plans parts."""
+        Launch(source, name, blocks, PLAN_THREADS, arguments, expression=self.comparison.expression).run()
 
 
 def plan_blocks(parts: int) -> int:
-    """Blocks that plan some parts: neighbours share one."""
-    return -(-parts // (merge_tuning.PLAN_THREADS - 1))
+    """Blocks that plan some parts: neighbouring blocks share one part."""
+    return blocks_for(parts, PLAN_THREADS - 1)
 
 
 def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeTile) -> str:
     """Name one template instance of merge_parts."""
-    return f"merge_parts<{sink}, {code}, {value}, {less}, {shape.threads}, {shape.items}, {shape.blocks}>"
+    return instance("merge_parts", sink, code, value, less, shape.threads, shape.items, shape.blocks)
 
 
 def sort(
@@ -117,9 +131,9 @@ def sort(
         n > 0. May be ``buffers.keys_out``.
     buffers : Buffers
     split : {"path", "samples", "four_way"}
-        How runs are cut into parts: pairs by merge path, or by the paper's samples; or four at a time by selection.
+        How runs are cut into parts: in pairs by merge path or by the paper's samples, or in fours by selection.
     tiles : {"merge", "network"}
-        How tiles are sorted: strips in registers and merging, or Batcher's network on (key, position).
+        How tiles are sorted: strips in registers that are then merged, or Batcher's network on (key, position).
 
     References
     ----------
@@ -127,36 +141,30 @@ def sort(
     """
     n = keys.size
     width = tile_keys(comparison, buffers, tiles)
-    factors = level_factors(-(-n // width), split)
+    factors = level_factors(blocks_for(n, width), split)
     levels = len(factors)
     sort_tiles(comparison, keys, buffers, tiles, levels)
     for level, factor in enumerate(factors):
         slot = (levels - 1 - level) % 2
-        source = buffers.codes[slot], buffers.positions[slot]
         last = level == levels - 1
-        target = outputs(buffers) if last else (buffers.codes[1 - slot], buffers.positions[1 - slot])
+        target = buffers.outputs if last else buffers.pair(1 - slot)
         sink = final_sink(comparison, buffers) if last else between_sink(comparison)
         merge = merge_four_way if factor == WAYS else merge_pairs
-        merge(Level(comparison, source, target, buffers.value, buffers.value_bytes, n, width, sink, split))
+        merge(Level(comparison, buffers.pair(slot), target, buffers.value, n, width, sink, split))
         width *= factor
 
 
 def level_factors(runs: int, split: Split) -> list[int]:
-    """How many runs each level merges to one: pairs, or fours and perhaps one level of pairs."""
+    """Numbers of runs that each level merges into one: two, or four after at most one level of two."""
     doublings = max(0, runs - 1).bit_length()
     if split != "four_way":
         return [2] * doublings
     return [2] * (doublings % 2) + [WAYS] * (doublings // 2)
 
 
-def outputs(buffers: Buffers) -> tuple[Any, Any]:
-    """What the last level writes."""
-    return buffers.keys_out, buffers.positions_out
-
-
 def final_sink(comparison: Comparison, buffers: Buffers) -> str:
     """C++ type that stores the sorted keys and positions."""
-    wide = buffers.positions_out is not None and buffers.positions_out.itemsize == 8
+    wide = buffers.positions_out is not None and buffers.positions_out.itemsize == WIDE_POSITION
     return comparison.sink.format(position="long long" if wide else "u32")
 
 
@@ -169,25 +177,25 @@ def tile_keys(comparison: Comparison, buffers: Buffers, tiles: Tiles) -> int:
     """Keys of one sorted tile."""
     if tiles == "network":
         return merge_tuning.NETWORK_TILE_KEYS
-    return merge_tuning.merge_shape(comparison.code_bytes, buffers.value_bytes).keys
+    return merge_tuning.merge_shape(comparison.code_bytes, bytes_of_type(buffers.value)).keys
 
 
 def sort_tiles(comparison: Comparison, keys: Any, buffers: Buffers, tiles: Tiles, levels: int) -> None:
-    """Sort tiles into the buffer that the first level reads, or, if there is no level, into the outputs."""
-    slot = (levels - 1) % 2
-    target = (buffers.codes[slot], buffers.positions[slot]) if levels else outputs(buffers)
+    """Sort tiles into the buffer that the first level reads; into the outputs if there is no level."""
+    target = buffers.pair((levels - 1) % 2) if levels else buffers.outputs
     sink = between_sink(comparison) if levels else final_sink(comparison, buffers)
-    types = f"{comparison.source}, {sink}, {buffers.value}, {comparison.less}"
-    shape = merge_tuning.merge_shape(comparison.code_bytes, buffers.value_bytes)
-    blocks = -(-keys.size // tile_keys(comparison, buffers, tiles))
+    types = (comparison.source, sink, buffers.value, comparison.less)
+    value_bytes = bytes_of_type(buffers.value)
+    shape = merge_tuning.merge_shape(comparison.code_bytes, value_bytes)
+    blocks = blocks_for(keys.size, tile_keys(comparison, buffers, tiles))
     arguments = (keys, *target, np.uint64(keys.size))
     if tiles == "network":
-        threads, tile = merge_tuning.NETWORK_THREADS, merge_tuning.NETWORK_TILE_KEYS
-        name = f"sort_tiles_by_network<{types}, {threads}, {tile}>"
-        Launch("papers/odd_even_merge.cu", name, blocks, threads, arguments, expression=comparison.expression).run()
+        threads = merge_tuning.NETWORK_THREADS
+        name = instance("sort_tiles_by_network", *types, threads, merge_tuning.NETWORK_TILE_KEYS)
+        Launch(NETWORK_SOURCE, name, blocks, threads, arguments, expression=comparison.expression).run()
     else:
-        name = f"sort_tiles<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
-        shared = shape.shared_bytes(comparison.code_bytes, buffers.value_bytes)
+        name = instance("sort_tiles", *types, shape.threads, shape.items, shape.blocks)
+        shared = shape.shared_bytes(comparison.code_bytes, value_bytes)
         Launch(SOURCE, name, blocks, shape.threads, arguments, shared, expression=comparison.expression).run()
 
 
@@ -198,16 +206,15 @@ def merge_pairs(level: Level) -> None:
         shape = merge_tuning.SAMPLED
         parts, count = plan_by_samples(level)
         if comparison.expression is not None:
-            for array in level.target:  # parts of what is no order leave gaps
+            for array in level.target:  # a comparison that is no order leaves gaps between parts
                 if array is not None:
                     array.view(np.uint8).fill(0)
     else:
         parts, count = plan_by_path(level)
     name = merge_instance(level.sink, comparison.code, level.value, comparison.less, shape)
-    shared = shape.shared_bytes(comparison.code_bytes, level.value_bytes)
-    Launch(
-        PARTS_SOURCE, name, count, shape.threads, (parts, *level.target), shared, expression=comparison.expression
-    ).run()
+    shared = shape.shared_bytes(comparison.code_bytes, bytes_of_type(level.value))
+    arguments = (parts, *level.target)
+    Launch(PARTS_SOURCE, name, count, shape.threads, arguments, shared, expression=comparison.expression).run()
 
 
 def merge_four_way(level: Level) -> None:
@@ -216,49 +223,42 @@ def merge_four_way(level: Level) -> None:
     part_keys = (shape.threads - 1) * shape.items
     count = count_parts(level.n, WAYS * level.width, part_keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
-    split = f"split_quads<{comparison.code}, {comparison.less}, {part_keys}>"
+    split = instance("split_four_runs", comparison.code, comparison.less, part_keys)
     arguments = (level.source[0], np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
-    threads = merge_tuning.PLAN_THREADS
-    Launch(FOUR_WAY_SOURCE, split, plan_blocks(count), threads, arguments, expression=comparison.expression).run()
-    types = f"{level.sink}, {comparison.code}, {level.value}, {comparison.less}"
-    name = f"merge_four_way<{types}, {shape.threads}, {shape.items}, {shape.blocks}>"
-    shared = shape.shared_bytes(comparison.code_bytes, level.value_bytes)
+    level.plan(FOUR_WAY_SOURCE, split, plan_blocks(count), arguments)
+    types = (level.sink, comparison.code, level.value, comparison.less)
+    name = instance("merge_four_way", *types, shape.threads, shape.items, shape.blocks)
+    shared = shape.shared_bytes(comparison.code_bytes, bytes_of_type(level.value))
     arguments = (*level.source, parts, *level.target)
     Launch(FOUR_WAY_SOURCE, name, count, shape.threads, arguments, shared, expression=comparison.expression).run()
 
 
 def count_parts(n: int, merged: int, part_keys: int) -> int:
-    """Parts of an array of n keys, each merged run of which is cut on its own."""
+    """Number of parts of n keys in merged runs of `merged` keys, each of which begins with a new part."""
     whole, rest = divmod(n, merged)
-    return whole * -(-merged // part_keys) + -(-rest // part_keys)
+    return whole * blocks_for(merged, part_keys) + blocks_for(rest, part_keys)
 
 
 def plan_by_path(level: Level) -> tuple[Any, int]:
-    """Equal parts, by merge path; the parts and how many they are."""
+    """Plan equal parts by merge path; returns the parts and their number."""
     comparison, shape = level.comparison, level.shape
     count = count_parts(level.n, 2 * level.width, shape.keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
-    name = f"split_even_runs<{comparison.code}, {level.value}, {comparison.less}, {shape.keys}>"
+    name = instance("split_equal_runs", comparison.code, level.value, comparison.less, shape.keys)
     arguments = (*level.source, np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
-    Launch(
-        SOURCE, name, plan_blocks(count), merge_tuning.PLAN_THREADS, arguments, expression=comparison.expression
-    ).run()
+    level.plan(SOURCE, name, plan_blocks(count), arguments)
     return parts, count
 
 
 def plan_by_samples(level: Level) -> tuple[Any, int]:
-    """Parts between neighbouring samples; the parts and how many they are."""
-    cupy, comparison = require_cupy(), level.comparison
-    samples, threads = merge_tuning.SAMPLE_KEYS, merge_tuning.PLAN_THREADS
-    count = -(-level.n // (2 * level.width)) * 2 * (level.width // samples)
+    """Plan parts between neighbouring samples; returns the parts and their number."""
+    cupy, comparison, samples = require_cupy(), level.comparison, merge_tuning.SAMPLE_KEYS
+    count = blocks_for(level.n, 2 * level.width) * 2 * (level.width // samples)
     cuts = cupy.zeros(2 * count, np.uint64)
     parts = cupy.empty(count * PART_BYTES, np.uint8)
-    blocks, sizes = -(-count // threads), (np.uint64(level.n), np.uint64(level.width))
-    rank = f"rank_samples<{comparison.code}, {comparison.less}, {samples}>"
-    close = f"close_parts<{comparison.code}, {level.value}, {samples}>"
-    for name, arguments in (
-        (rank, (level.source[0], *sizes, cuts, np.uint64(count))),
-        (close, (*level.source, *sizes, cuts, parts, np.uint64(count))),
-    ):
-        Launch(SOURCE, name, blocks, threads, arguments, expression=comparison.expression).run()
+    blocks, sizes = blocks_for(count, PLAN_THREADS), (np.uint64(level.n), np.uint64(level.width))
+    cut = instance("cut_at_samples", comparison.code, comparison.less, samples)
+    level.plan(SOURCE, cut, blocks, (level.source[0], *sizes, cuts, np.uint64(count)))
+    plan = instance("plan_between_cuts", comparison.code, level.value, samples)
+    level.plan(SOURCE, plan, blocks, (*level.source, *sizes, cuts, parts, np.uint64(count)))
     return parts, count

@@ -241,8 +241,8 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     const Digits digits(map, nullptr, fine_bits, 0, shared.map_words);
     if (threadIdx.x == 0) shared.ticket = atomicAdd(tickets, 1u);
     __syncthreads();  // the ticket is drawn and the map is copied before the tile is read
-    Tile::template pass<Source, Codes<Code>>(keys_in, values_in, codes_out, values_out, n, digits, starts, status,
-                                             shared.ticket, shared);
+    const Tile tile{{keys_in, values_in, codes_out, values_out, n}, digits, {status}, shared.ticket, shared};
+    tile.template process<Source, Codes<Code>>(starts);
 }
 
 }  // namespace gpusort

@@ -221,7 +221,7 @@ GATHER_AHEAD = 1
 # to where the partitions take less time.
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
-STABLE_WORDS = 288  # kWords in onesweep_tile.cuh
+STABLE_WORDS = 288  # kPaddedRadix in onesweep_tile.cuh
 # Up to here every byte has a pass, and the device is not asked which it needs.
 LSD_ALL_PASSES = 1 << 24
 # Pairs of keys up to 32 bits move their values through the passes from here on; below, values are gathered.

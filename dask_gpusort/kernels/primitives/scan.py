@@ -1,4 +1,4 @@
-"""Launches of the exclusive scan of 64-bit counts (``scan.cu``)."""
+"""Exclusive scan of 64-bit counts (``scan.cu``): Satish, Harris, Garland, IPDPS 2009, section 4."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ..launch.loader import require_cupy
 
 SOURCE = "primitives/scan.cu"
 THREADS = 256
-#: Counts of one thread: 4 of 8 bytes are one 32-byte memory sector.
+#: Counts per thread: 4 of 8 bytes fill one 32-byte memory sector.
 VALUES_PER_THREAD = 4
 TILE_VALUES = THREADS * VALUES_PER_THREAD
-#: Up to here one block loops over the tiles (1.7 us each on an H200), which is about what three launches take.
+#: At most so many counts are scanned by one block in a loop over the tiles: it takes 1.7 us per tile on an H200, and up
+#: to 8 tiles no longer than three launches.
 ONE_BLOCK_VALUES = 8 * TILE_VALUES
 
 _TEMPLATE = (THREADS, VALUES_PER_THREAD)
@@ -25,7 +26,7 @@ SCAN_TILES = instance("scan_tiles", *_TEMPLATE)
 
 
 def scan_in_one_block(counts: Any) -> None:
-    """Replace counts by the sums of all earlier ones, with a single block (Harada and Howes, section 3.2).
+    """Replace each count by the sum of all earlier ones, with a single block (Harada and Howes, section 3.2).
 
     Parameters
     ----------
@@ -36,12 +37,12 @@ def scan_in_one_block(counts: Any) -> None:
 
 
 def exclusive_scan(counts: Any) -> None:
-    """Replace counts by the sums of all earlier ones: sums of tiles, their scan, then a scan inside each tile.
+    """Replace each count by the sum of all earlier ones: sum the tiles, scan the sums, then scan inside each tile.
 
     Parameters
     ----------
     counts : uint64 array, shape (n,)
-        Overwritten. A table of shape (radix, num_tiles) in C order is the papers' column-major one of (tile, digit).
+        Overwritten. A table of shape (radix, num_tiles) in C order is the papers' column-major table of (tile, digit).
     """
     if counts.size <= ONE_BLOCK_VALUES:
         scan_in_one_block(counts)

@@ -1,8 +1,9 @@
-// Wide keys: keys of several columns, laid side by side as one string of bits and sorted 64 bits at a time.
+// Wide keys: the codes of several columns, concatenated to a bit string that is sorted 64 bits at a time (Graefe,
+// "Implementing Sorting in Database Systems", 2006: normalized keys).
 //
-//   columns   c0 (n)   | c1 (n)      | c2 (n)          codes, canonical, as narrow as their observed range
+//   columns   c0 (n)   | c1 (n)      | c2 (n)          canonical codes, as narrow as their observed range
 //   string    bbbbbbbb   bbbbbbbbbbb   bbbbbbbbbbb     most significant first
-//   words     |---- word 0 (n) ----|-- word 1 --|      word 0 sorts all keys, each later word the keys that still tie
+//   words     |---- word 0 (n) ----|-- word 1 --|      word 0 sorts all keys, later words those that still tie
 #include "wide/columns.cuh"
 
 namespace gpusort {
@@ -15,7 +16,7 @@ __device__ __forceinline__ u64 column_code(const typename Order::Raw* keys, Offs
     return ColumnCode<Order>::of(keys[element * stride]);
 }
 
-// Widens the `range` of a column (see CodeRange) by its n keys.
+// Adds the codes of n keys to the `range` of a column; see CodeRange.
 template <class Order>
 __global__ void __launch_bounds__(kColumnThreads)
     measure_column(const typename Order::Raw* keys, Offset stride, Offset n, u64* range) {
@@ -27,16 +28,17 @@ __global__ void __launch_bounds__(kColumnThreads)
     found.merge_into(range);
 }
 
-// Appends a share of a column, `bits` wide, to words (n). kFirst: to the numbers in `heads`, or to nothing.
+// Appends a field of a column's codes to words (n); see BitField. The first field of a word is appended to the numbers
+// of the tie groups (n), if there are any.
 template <class Order, class Word, bool kFirst>
 __global__ void __launch_bounds__(kColumnThreads)
     append_column(const typename Order::Raw* keys, Offset stride, const long long* elements, Offset n, u64 least,
-                  u64 drop, u64 mask, u64 bits, const u32* heads, Word* words) {
+                  u64 shift, u64 mask, u64 bits, const u32* groups, Word* words) {
     const Offset i = thread_of_grid();
     if (i >= n) return;
-    const u64 share = share_of(column_code<Order>(keys, stride, elements, i), least, drop, mask);
-    if (kFirst && !heads) words[i] = Word(share);
-    else words[i] = Word((kFirst ? u64(heads[i]) : u64(words[i])) << bits | share);
+    const u64 field = BitField{least, shift, mask, bits}.extract(column_code<Order>(keys, stride, elements, i));
+    if (kFirst && !groups) words[i] = Word(field);
+    else words[i] = Word((kFirst ? u64(groups[i]) : u64(words[i])) << bits | field);
 }
 
 }  // namespace gpusort

@@ -1,16 +1,17 @@
-// The code of a wide key's column, and the range that a column's codes are in.
+// The codes of a wide key's columns, their ranges, and the bit fields that words are made of.
 #pragma once
 #include "primitives/block.cuh"
 #include "keys/order.cuh"
 
 namespace gpusort {
 
-constexpr int kColumnThreads = 256;  // COLUMN_THREADS in columns.py
+constexpr int kColumnThreads = 256;
 
 __device__ __forceinline__ Offset thread_of_grid() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-// Canonical float codes without the gap that the other zero leaves between negative and positive numbers, and with NaN
-// in a place of its own: so that whole numbers, whose mantissas end in zeros, share the low bits of their codes.
+// Closes the gap that the second zero leaves in canonical float codes: positive numbers follow the code of both zeros,
+// and the code of NaN has the low bits of that of infinity. Whole numbers, whose mantissas end in zeros, then share the
+// low bits of their codes.
 template <class Raw, bool kDescending>
 __device__ __forceinline__ Raw close_gap(Raw code) {
     using Floats = FloatOrder<Raw, kDescending>;
@@ -31,19 +32,19 @@ struct ColumnCode<KeyOrder<Raw, Kind::kFloat, kDescending>> {
     }
 };
 
-// What a column's codes lie in, as three words that start as zeros: the complement of the least code, the greatest, and
-// the bits in which any two codes differ. (Whole numbers held as floats share most of their low bits.)
+// The range of a column's codes: the complement of the least code, the greatest code, and the bits in which any two
+// codes differ. All three words are zero at first.
 struct CodeRange {
     u64 least_complement = 0, greatest = 0, differing = 0;
 
-    // `first` is one code of the column, the same in all threads.
+    // `first` is any code of the column, the same for all threads.
     __device__ __forceinline__ void include(u64 code, u64 first) {
         least_complement = max(least_complement, ~code);
         greatest = max(greatest, code);
         differing |= code ^ first;
     }
 
-    // Widens the range in device memory by those of a whole warp.
+    // Adds the ranges of all lanes of the warp to `range`, in device memory.
     __device__ __forceinline__ void merge_into(u64* range) {
         least_complement = warp_max(least_complement);
         greatest = warp_max(greatest);
@@ -57,10 +58,18 @@ struct CodeRange {
         if (differing & ~*(volatile u64*)&range[2]) atomicOr(&range[2], differing);
     }
 };
+constexpr int kRangeWords = 3;
+static_assert(sizeof(CodeRange) == kRangeWords * sizeof(u64), "the host allocates ranges as words");
 
-// A share of a word: bits of (code - least), from bit `drop` on, that `mask` keeps.
-__device__ __forceinline__ u64 share_of(u64 code, u64 least, u64 drop, u64 mask) {
-    return (code - least) >> drop & mask;
-}
+// A field of a word: `bits` bits of (code - least), from bit `shift` on. `mask` has as many low bits set.
+struct BitField {
+    u64 least, shift, mask, bits;
+
+    __device__ __forceinline__ u64 extract(u64 code) const { return (code - least) >> shift & mask; }
+    __device__ __forceinline__ u64 append(u64 word, u64 code) const {
+        // A shift by all 64 bits is undefined; a field as wide as the word has nothing before it.
+        return (bits < 64 ? word << bits : word) | extract(code);
+    }
+};
 
 }  // namespace gpusort

@@ -1,10 +1,12 @@
-"""Columns of wide keys, cut into words of 64 bits.
+"""Columns of wide keys, and the words that they are cut into.
 
-The columns' codes are laid side by side, each as wide as its observed range (less the low bits that all its codes
-share, as whole numbers in floats do), and the string of bits is cut into words::
+The codes of the columns are concatenated, each as wide as its observed range, without the low bits that all codes of
+the column share. The bit string is cut into words of 64 bits::
 
     columns    | c0          | c1     | c2          |
     words      |-- word 0 (64 bits) --|-- word 1 ---|
+
+Graefe, "Implementing Sorting in Database Systems", ACM Computing Surveys, 2006 (normalized keys).
 """
 
 from __future__ import annotations
@@ -16,20 +18,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..keys.dtypes import DeviceKey, device_key
+from ..launch.constants import cxx_constant
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 
 SOURCE = "wide/columns.cu"
-COLUMN_THREADS = 256  # kColumnThreads in columns.cuh
-MEASURE_BLOCKS = 1024  # some for each multiprocessor, few enough that their atomics are nothing
-RANGE_WORDS = 3  # of CodeRange in columns.cuh
+COLUMN_THREADS = cxx_constant("wide/columns.cuh", "kColumnThreads")
+RANGE_WORDS = cxx_constant("wide/columns.cuh", "kRangeWords")
+MEASURE_BLOCKS = 1024  # several for each multiprocessor, and few enough that their atomics cost next to nothing
 WORD_BITS = 64
 NARROW_BITS = 32  # words up to this long are sorted as 32-bit keys
 
 
 @dataclass(frozen=True)
 class Width:
-    """Which bits of (a column's code - `least`) vary: `bits` of them, above the `zeros` lowest, which do not."""
+    """Which bits of a column's codes vary: of (code - `least`), `bits` bits above the lowest `zeros` bits."""
 
     least: int
     zeros: int
@@ -37,18 +41,50 @@ class Width:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A share of a word: `bits` bits of (the code of column `column` - `least`), above the `drop` lowest."""
+class BitField:
+    """A field of a word: of (code of column `column` - `least`), `bits` bits from bit `shift` on."""
 
     column: int
     least: int
-    drop: int
+    shift: int
     bits: int
 
     @property
-    def numbers(self) -> tuple[Any, ...]:
-        """As kernels take it: what is subtracted, how far codes are shifted, what is kept of them, how many bits."""
-        return tuple(np.uint64(number) for number in (self.least, self.drop, (1 << self.bits) - 1, self.bits))
+    def arguments(self) -> tuple[Any, ...]:
+        """The members of the C++ struct: least, shift, mask, bits."""
+        return tuple(np.uint64(number) for number in (self.least, self.shift, (1 << self.bits) - 1, self.bits))
+
+
+#: Arguments of a field of no bits.
+EMPTY_FIELD = BitField(0, 0, 0, 0).arguments
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The keys whose words are made; by default all.
+
+    Attributes
+    ----------
+    positions : cupy.ndarray of int64, optional
+        Positions of the keys; `None` for all keys, in order.
+    groups : cupy.ndarray of uint32, optional
+        Number of the tie group of each key, which becomes the most significant part of its word.
+    group_bits : int
+        Bits of the greatest group number.
+    """
+
+    positions: Any = None
+    groups: Any = None
+    group_bits: int = 0
+
+    def empty_word(self, n: int, fields: Sequence[BitField]) -> tuple[Any, str]:
+        """Memory for the words of these of n keys, and the C++ type of a word."""
+        bits = self.group_bits + sum(field.bits for field in fields)
+        dtype, cxx = (np.uint32, "u32") if bits <= NARROW_BITS else (np.uint64, "u64")
+        return require_cupy().empty(n if self.positions is None else self.positions.size, dtype), cxx
+
+
+ALL_KEYS = Subset()
 
 
 class Columns(Protocol):
@@ -59,32 +95,27 @@ class Columns(Protocol):
         """Keys."""
 
     def measure(self) -> list[Width]:
-        """The bits of each column's codes that tell keys apart."""
+        """The bits that vary in each column's codes."""
 
-    def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
-        """Unsigned words of all keys, or other keys in the same order, shape (n,); asked for once."""
+    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
+        """Words of all keys, or other keys in the same order, shape (n,); may be called once."""
 
-    def make_word(self, shares: Sequence[Share], elements: Any, heads: Any, head_bits: int) -> Any:
-        """The words of the keys at `elements` (int64), behind the numbers in `heads` (uint32) if there are any."""
+    def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
+        """Words of some keys, unsigned."""
 
-    def tie_order(self) -> tuple[str, Any, int]:
-        """How keys are compared by their positions: a C++ name of ties.cu, and what it looks at."""
-
-
-def blocks_of(n: int) -> int:
-    """Blocks of a kernel with one thread an element."""
-    return -(-n // COLUMN_THREADS)
+    def position_order(self) -> tuple[str, Any, int]:
+        """How keys are compared by their positions: C++ order of ``tie_groups.cu``, keys, and words of a row."""
 
 
-def word_dtype(bits: int) -> tuple[Any, str]:
-    """Dtype and C++ type of words of so many bits."""
-    return (np.uint32, "u32") if bits <= NARROW_BITS else (np.uint64, "u64")
+def measure_blocks(n: int) -> int:
+    """Blocks that measure n keys."""
+    return min(blocks_for(n, COLUMN_THREADS), MEASURE_BLOCKS)
 
 
 def read_widths(ranges: Any) -> list[Width]:
-    """The widths of columns whose ranges (CodeRange) kernels have measured."""
-    found = Readback(ranges).wait()
-    return [width_of(*found[first : first + RANGE_WORDS]) for first in range(0, len(found), RANGE_WORDS)]
+    """The widths of columns from their ranges on the device (`CodeRange`); waits for the stream."""
+    words = Readback(ranges).wait()
+    return [width_of(*words[first : first + RANGE_WORDS]) for first in range(0, len(words), RANGE_WORDS)]
 
 
 def width_of(least_complement: int, greatest: int, differing: int) -> Width:
@@ -94,31 +125,31 @@ def width_of(least_complement: int, greatest: int, differing: int) -> Width:
     return Width(least, zeros, max(0, greatest - least).bit_length() - zeros)
 
 
-def lay_out(widths: Sequence[Width]) -> list[list[Share]]:
-    """Cut the string of all columns' bits into words.
+def lay_out(widths: Sequence[Width]) -> list[list[BitField]]:
+    """Cut the bit string of all columns into words.
 
     Returns
     -------
-    list of lists of Share
-        Words, the most significant first, each of 64 bits but for the last; none if all keys are equal.
+    list of lists of BitField
+        Words, the most significant first. All but the last have 64 bits. Without any varying bits there are none.
     """
-    words: list[list[Share]] = [[]]
-    room = WORD_BITS
+    words: list[list[BitField]] = [[]]
+    free = WORD_BITS
     for column, width in enumerate(widths):
         left = width.bits
         while left > 0:
-            if not room:
+            if not free:
                 words.append([])
-                room = WORD_BITS
-            bits = min(left, room)
-            left, room = left - bits, room - bits
-            words[-1].append(Share(column, width.least, width.zeros + left, bits))
+                free = WORD_BITS
+            bits = min(left, free)
+            left, free = left - bits, free - bits
+            words[-1].append(BitField(column, width.least, width.zeros + left, bits))
     return [word for word in words if word]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the keys: n keys of a radix dtype, `stride` keys apart, and how they are ordered."""
+    """One column: n keys of a radix dtype, `stride` keys apart, and their order."""
 
     keys: Any
     key: DeviceKey
@@ -132,7 +163,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """Columns in arrays of their own, or rows of words.
+    """Columns in separate arrays, or rows of words.
 
     Attributes
     ----------
@@ -140,8 +171,8 @@ class KeyColumns:
         The most significant first.
     n : int
         Keys.
-    rows : cupy.ndarray, optional
-        The words of all columns, where these are rows: shape (n, columns), uint64.
+    rows : cupy.ndarray of uint64, shape (n, columns), optional
+        The words of all columns, if these are rows.
     """
 
     columns: Sequence[Column]
@@ -149,37 +180,36 @@ class KeyColumns:
     rows: Any = None
 
     def measure(self) -> list[Width]:
-        """Where the codes fit one word all their bits, without a look at the keys."""
+        """The bits that vary; all bits, without reading the keys, if the codes fit one word as they are."""
         if sum(column.bits for column in self.columns) <= WORD_BITS:
             return [Width(0, 0, column.bits) for column in self.columns]
         ranges = require_cupy().zeros(RANGE_WORDS * len(self.columns), np.uint64)
-        blocks = min(blocks_of(self.n), MEASURE_BLOCKS)
         for i, column in enumerate(self.columns):
             found = ranges[RANGE_WORDS * i : RANGE_WORDS * (i + 1)]
+            name = instance("measure_column", column.key.order)
             arguments = (column.keys, np.uint64(column.stride), np.uint64(self.n), found)
-            Launch(SOURCE, f"measure_column<{column.key.order}>", blocks, COLUMN_THREADS, arguments).run()
+            Launch(SOURCE, name, measure_blocks(self.n), COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
-    def first_word(self, shares: Sequence[Share]) -> tuple[Any, DeviceKey]:
-        """The keys of a column that has the word to itself: all bits of a code fit, so they are in the same order."""
-        column = self.columns[shares[0].column]
-        if len(shares) == 1 and column.stride == 1:
+    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
+        """The keys of a column that alone makes the word: they are in the order of their codes."""
+        column = self.columns[fields[0].column]
+        if len(fields) == 1 and column.stride == 1:
             return column.keys, column.key
-        word = self.make_word(shares, None, None, 0)
+        word = self.make_word(fields)
         return word, device_key(word.dtype)
 
-    def make_word(self, shares: Sequence[Share], elements: Any, heads: Any, head_bits: int) -> Any:
-        """One launch a share; those of all keys where `elements` is `None`."""
-        n = self.n if elements is None else elements.size
-        dtype, cxx = word_dtype(head_bits + sum(share.bits for share in shares))
-        word = require_cupy().empty(n, dtype)
-        for i, share in enumerate(shares):
-            column = self.columns[share.column]
-            name = f"append_column<{column.key.order}, {cxx}, {str(i == 0).lower()}>"
-            arguments = (column.keys, np.uint64(column.stride), elements, np.uint64(n), *share.numbers, heads, word)
-            Launch(SOURCE, name, blocks_of(n), COLUMN_THREADS, arguments).run()
+    def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
+        """Words of some keys, with one launch for each field."""
+        word, cxx = subset.empty_word(self.n, fields)
+        blocks = blocks_for(word.size, COLUMN_THREADS)
+        for i, field in enumerate(fields):
+            column = self.columns[field.column]
+            name = instance("append_column", column.key.order, cxx, i == 0)
+            keys = column.keys, np.uint64(column.stride), subset.positions, np.uint64(word.size)
+            Launch(SOURCE, name, blocks, COLUMN_THREADS, (*keys, *field.arguments, subset.groups, word)).run()
         return word
 
-    def tie_order(self) -> tuple[str, Any, int]:
-        """Rows are compared in one place; columns of any dtypes are not."""
-        return ("Listed", None, 0) if self.rows is None else ("ByRows", self.rows, len(self.columns))
+    def position_order(self) -> tuple[str, Any, int]:
+        """Rows are compared by position; columns in separate arrays are not compared."""
+        return ("ListAll", None, 0) if self.rows is None else ("RowPositions", self.rows, len(self.columns))

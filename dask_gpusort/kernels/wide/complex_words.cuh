@@ -1,7 +1,8 @@
-// complex128 keys as two words of NumPy's order: numbers by both parts; then keys with NaN by what their other part is.
+// complex128 keys as two words in NumPy's order: numbers by real and imaginary part; then keys with NaN, by the part
+// that is a number.
 //
 //   high   real code (< N) | N          | N + 1     | N + 2          N: the first code of a NaN
-//   low    imaginary code  | real code  | imaginary | 0              canonical: signed zeros are equal
+//   low    imaginary code  | real code  | imaginary | 0              codes are canonical: signed zeros are equal
 //          numbers         | imag NaN   | real NaN  | both NaN
 #pragma once
 #include "wide/columns.cuh"
@@ -9,7 +10,7 @@
 
 namespace gpusort {
 
-// A key as it lies in memory, which may be aligned to its parts alone.
+// A key in memory, which may be aligned to 8 bytes only.
 struct ComplexKey {
     u64 real, imag;
 };
@@ -25,11 +26,11 @@ __device__ __forceinline__ Words<2> complex_words(const ComplexKey& key) {
     return words;
 }
 
-// The same order in words without gaps, as columns: whole numbers then differ in few bits.
+// The same words with closed gaps, in the same order: whole numbers then differ in few bits.
 template <bool kDescending>
-__device__ __forceinline__ Words<2> closed_words(const ComplexKey& key) {
+__device__ __forceinline__ Words<2> gapless_words(const ComplexKey& key) {
     Words<2> words = complex_words<kDescending>(key);
-    // The classes of NaN keep apart: their codes lie above those of numbers, closed or not.
+    // The high words of keys with NaN stay as they are: they are above those of all numbers.
     if (words.word[0] < FloatOrder<u64, kDescending>::kNumbers) {
         words.word[0] = close_gap<u64, kDescending>(words.word[0]);
     }

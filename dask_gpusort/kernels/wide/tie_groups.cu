@@ -1,50 +1,53 @@
-// Keys that tie in a sorted word: short stretches of them are sorted where they stand, others are listed.
+// Tie groups: keys that are equal in the words sorted so far. One thread sorts a small group; large groups are listed,
+// to be sorted by the next word.
 //
 //   words     1 2 2 3 4 4 4 4 4 5 6 6 6 6          sorted
-//   stretch     ---   =========   -------          up to Order::kMost keys, here 4: sorted at once, by one thread (---)
-//   places            4 5 6 7 8                    of longer ones: where their keys stand,
-//   numbers           0 0 0 0 0                    and which stretch each is in
+//   groups      ---   =========   -------          --- small, here up to 4 keys; === large
+//   offsets           4 5 6 7 8                    of the keys of large groups
+//   numbers           0 0 0 0 0                    of their groups
 //
-// Counted block by block and listed in a second look, in order, that only blocks with something to list take.
+// `resolve_ties` counts the keys of large groups in each tile; `list_ties` lists them in order. Tiles without such keys
+// are not read again.
 #include "wide/complex_words.cuh"
 
 namespace gpusort {
 
-constexpr int kTieThreads = 256;  // TIE_THREADS in ties.py
-constexpr int kTieKeys = 8;       // a thread; TIE_KEYS in ties.py
+constexpr int kTieThreads = 256;
+constexpr int kTieKeys = 8;  // of one thread
 constexpr int kTieTile = kTieThreads * kTieKeys;
-constexpr int kMostShort = 8;      // keys that one thread sorts by insertion: 28 comparisons at most
-constexpr int kStretchShift = 32;  // of the number of stretches, above that of keys: both are counted at once
+constexpr int kSmallGroup = 8;   // most keys that one thread sorts by insertion, with 28 comparisons at most
+constexpr int kGroupShift = 32;  // counts hold the number of large groups above the number of their keys
 
-// Keys tie that are equal in the words, and were in one stretch before (`stretch`, if there is one).
+// n keys in the order of the words so far: the last of these words and, if there is one, the tie group by the words
+// before. Keys with equal words in one group tie.
 template <class Word>
-struct SortedWords {
+struct SortedPrefix {
     const Word* words;
-    const u32* stretch;
+    const u32* groups;
     Offset n;
 
     __device__ __forceinline__ bool tie(Offset i, Offset j) const {
-        return words[i] == words[j] && (!stretch || stretch[i] == stretch[j]);
+        return words[i] == words[j] && (!groups || groups[i] == groups[j]);
     }
     __device__ __forceinline__ bool ties_before(Offset i) const { return i > 0 && i < n && tie(i - 1, i); }
 
-    // Keys from key i on that tie with it, itself included; no more than `most` + 1 are looked at.
-    __device__ __forceinline__ int length_from(Offset i, int most) const {
-        int length = 1;
-        while (length <= most && ties_before(i + length)) ++length;
-        return length;
+    // Keys from key i on that tie with it, itself included; `most` + 1 if they are more than `most`.
+    __device__ __forceinline__ int size_from(Offset i, int most) const {
+        int size = 1;
+        while (size <= most && ties_before(i + size)) ++size;
+        return size;
     }
 
-    // Whether key i is in a stretch of more than `most` keys. In the midst of a very long one, two looks say so.
-    __device__ __forceinline__ bool is_long(Offset i, int most) const {
+    // Whether the group of key i has more than `most` keys. Inside a very large group one comparison decides.
+    __device__ __forceinline__ bool is_large(Offset i, int most) const {
         if (i + most < n && tie(i, i + most)) return true;
-        int length = length_from(i, most);
-        for (Offset k = i; length <= most && ties_before(k); --k) ++length;
-        return length > most;
+        int size = size_from(i, most);
+        for (Offset k = i; size <= most && ties_before(k); --k) ++size;
+        return size > most;
     }
 
-    // Whether any key that a thread has of a tile ties, or the key past the tile: a stretch may begin with the tile's
-    // last. No load waits for another one, as nearly always there is nothing more to do.
+    // Whether any of this thread's keys of a tile ties with the key before; thread 0 also looks at the key after the
+    // tile, as a group may begin with the tile's last key. All loads are independent: usually there are no ties.
     __device__ __forceinline__ bool any_tie(Offset tile) const {
         Word here[kTieKeys], before[kTieKeys];
 #pragma unroll
@@ -61,27 +64,26 @@ struct SortedWords {
         return any;
     }
 
-    // Adds up to keys in long stretches, and above them such stretches, each at its first key.
+    // What key i adds to the counts: itself if its group is large, and the group if it is the group's first key.
     template <int kMost>
     __device__ __forceinline__ u64 count(Offset i) const {
-        if (i >= n || !is_long(i, kMost)) return 0;
-        return 1 + (u64(!ties_before(i)) << kStretchShift);
+        if (i >= n || !is_large(i, kMost)) return 0;
+        return 1 + (u64(!ties_before(i)) << kGroupShift);
     }
 };
 
-// How keys are compared that tie in a word. `keys` are in any order, and sorted elements tell which; kMost: keys of the
-// longest stretch that is sorted at once.
+// How the elements of a small group are compared by the words that follow. Elements are positions in `keys`, or the
+// keys themselves; `width` is the number of words of a row. kMost: keys of the largest group that is sorted.
 
-// Not at all: every stretch is listed.
-struct Listed {
+// Not at all: all groups are listed.
+struct ListAll {
     static constexpr int kMost = 1;
     using Element = long long;
     static __device__ __forceinline__ bool less(const u64*, Offset, Element, Element) { return false; }
 };
 
-// Positions of rows of `width` words.
-struct ByRows {
-    static constexpr int kMost = kMostShort;
+struct RowPositions {
+    static constexpr int kMost = kSmallGroup;
     using Element = long long;
     static __device__ __forceinline__ bool less(const u64* rows, Offset width, Element a, Element b) {
         for (Offset w = 0; w < width; ++w) {
@@ -92,10 +94,9 @@ struct ByRows {
     }
 };
 
-// Positions of complex128 keys.
 template <bool kDescending>
-struct ByComplex {
-    static constexpr int kMost = kMostShort;
+struct ComplexPositions {
+    static constexpr int kMost = kSmallGroup;
     using Element = long long;
     static __device__ __forceinline__ bool less(const u64* keys, Offset, Element a, Element b) {
         const ComplexKey* complex = reinterpret_cast<const ComplexKey*>(keys);
@@ -103,40 +104,40 @@ struct ByComplex {
     }
 };
 
-// complex128 keys that were moved themselves.
 template <bool kDescending>
-struct MovedComplex {
-    static constexpr int kMost = kMostShort;
+struct ComplexKeys {
+    static constexpr int kMost = kSmallGroup;
     using Element = ComplexKey;
     static __device__ __forceinline__ bool less(const u64*, Offset, const Element& a, const Element& b) {
         return complex_words<kDescending>(a) < complex_words<kDescending>(b);
     }
 };
 
-// Stable, by insertion.
+// Stable.
 template <class Order>
-__device__ __forceinline__ void sort_stretch(const u64* keys, Offset width, typename Order::Element* elements,
-                                             int length) {
-    for (int i = 1; i < length; ++i) {
-        const typename Order::Element moving = elements[i];
-        int place = i;
-        for (; place > 0 && Order::less(keys, width, moving, elements[place - 1]); --place) {
-            elements[place] = elements[place - 1];
+__device__ __forceinline__ void insertion_sort(const u64* keys, Offset width, typename Order::Element* elements,
+                                               int size) {
+    for (int i = 1; i < size; ++i) {
+        const typename Order::Element element = elements[i];
+        int offset = i;
+        for (; offset > 0 && Order::less(keys, width, element, elements[offset - 1]); --offset) {
+            elements[offset] = elements[offset - 1];
         }
-        elements[place] = moving;
+        elements[offset] = element;
     }
 }
 
-// Sorts the elements of short stretches, and counts what is in long ones: counts (blocks), and their sum, from zero.
+// Sorts the elements of small groups. counts (blocks): large groups and their keys in each tile; *total: the sum of all
+// counts, zero at first.
 template <class Word, class Order>
 __global__ void __launch_bounds__(kTieThreads)
-    resolve_ties(const Word* words, const u32* stretch, Offset n, const u64* keys, Offset width,
+    resolve_ties(const Word* words, const u32* groups, Offset n, const u64* keys, Offset width,
                  typename Order::Element* elements, u64* counts, u64* total) {
     using Scan = LeanScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
-    const SortedWords<Word> sorted{words, stretch, n};
+    const SortedPrefix<Word> sorted{words, groups, n};
     const Offset tile = Offset(blockIdx.x) * kTieTile;
-    if (!__syncthreads_or(sorted.any_tie(tile))) {
+    if (!__syncthreads_or(sorted.any_tie(tile))) {  // the whole block leaves
         if (threadIdx.x == 0) counts[blockIdx.x] = 0;
         return;
     }
@@ -146,8 +147,8 @@ __global__ void __launch_bounds__(kTieThreads)
         const Offset i = tile + k * kTieThreads + threadIdx.x;
         count += sorted.template count<Order::kMost>(i);
         if (Order::kMost == 1 || i >= n || sorted.ties_before(i)) continue;
-        const int length = sorted.length_from(i, Order::kMost);
-        if (length <= Order::kMost) sort_stretch<Order>(keys, width, elements + i, length);
+        const int size = sorted.size_from(i, Order::kMost);
+        if (size <= Order::kMost) insertion_sort<Order>(keys, width, elements + i, size);
     }
     Scan::exclusive(count, shared);
     if (threadIdx.x != 0) return;
@@ -156,17 +157,18 @@ __global__ void __launch_bounds__(kTieThreads)
     if (count) atomicAdd(total, count);
 }
 
-// Lists what resolve_ties counted, whose counts are now the sums of all earlier ones: places and numbers, in order.
+// Lists the keys of large groups in order: their offsets, and the numbers of their groups. counts (blocks): the
+// exclusive scan of what resolve_ties counted.
 template <class Word, int kMost>
 __global__ void __launch_bounds__(kTieThreads)
-    list_ties(const Word* words, const u32* stretch, Offset n, const u64* counts, const u64* total, long long* places,
+    list_ties(const Word* words, const u32* groups, Offset n, const u64* counts, const u64* total, long long* offsets,
               u32* numbers) {
     using Scan = LeanScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const bool last = blockIdx.x + 1 == gridDim.x;
     const u64 before_block = counts[blockIdx.x];
-    if (before_block == (last ? *total : counts[blockIdx.x + 1])) return;  // nothing to list, for the whole block
-    const SortedWords<Word> sorted{words, stretch, n};
+    if (before_block == (last ? *total : counts[blockIdx.x + 1])) return;  // the whole block leaves
+    const SortedPrefix<Word> sorted{words, groups, n};
     const Offset first = (Offset(blockIdx.x) * kTieThreads + threadIdx.x) * kTieKeys;
     u64 found[kTieKeys], count = 0;
 #pragma unroll
@@ -179,19 +181,19 @@ __global__ void __launch_bounds__(kTieThreads)
     for (int k = 0; k < kTieKeys; ++k) {
         const u64 up_to = before + found[k];
         if (up_to != before) {
-            places[u32(before)] = (long long)(first + k);
-            numbers[u32(before)] = u32((up_to >> kStretchShift) - 1);
+            offsets[u32(before)] = (long long)(first + k);
+            numbers[u32(before)] = u32((up_to >> kGroupShift) - 1);
         }
         before = up_to;
     }
 }
 
-// values_out[places[i]] = values_in[i].
+// values_out[offsets[i]] = values_in[i].
 template <class Value>
 __global__ void __launch_bounds__(kTieThreads)
-    put_back(const Value* values_in, const long long* places, Value* values_out, Offset n) {
+    scatter(const Value* values_in, const long long* offsets, Value* values_out, Offset n) {
     const Offset i = thread_of_grid();
-    if (i < n) values_out[places[i]] = values_in[i];
+    if (i < n) values_out[offsets[i]] = values_in[i];
 }
 
 }  // namespace gpusort

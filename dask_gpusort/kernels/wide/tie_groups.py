@@ -1,13 +1,13 @@
-"""Keys that tie in a word, sorted by the words that follow.
+"""Resolving ties: keys that are equal in the first word, sorted by the words that follow.
 
-The first word sorts all keys by radix. Where few of them tie, nothing is touched but those::
+The first word has sorted all keys by radix. Usually few of them tie, and only those are touched::
 
-    resolve_ties    one look at the sorted word: sorts stretches of up to 8 keys, counts the keys of longer ones
-    list_ties      if there are any: their places, and the number of the stretch each is in
-    for each further word
-        make_word, a sort by (stretch, word)     of those keys alone
-        resolve_ties, list_ties                   of their words, while there are more
-    put_back       into their places
+    resolve_ties    one reading of the sorted word: sorts groups of up to 8 keys, counts the keys of larger groups
+    list_ties       if there are any: their offsets, and the numbers of their groups
+    for each later word
+        make_word, a sort by (group, word)        of those keys alone
+        resolve_ties, list_ties                   of their words, if another word follows
+    scatter         to their ranks
 """
 
 from __future__ import annotations
@@ -20,151 +20,158 @@ import numpy as np
 
 from ..keys.dtypes import device_key
 from ..keys.transform import gather
+from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..msd.indexed import sort_indexed
 from ..primitives.scan import exclusive_scan
-from .columns import WORD_BITS, Columns, Share
+from .columns import WORD_BITS, BitField, Columns, Subset
 
 SOURCE = "wide/tie_groups.cu"
-TIE_THREADS, TIE_KEYS = 256, 8  # kTieThreads, kTieKeys in ties.cu
-MOST_SHORT = 8  # kMostShort in ties.cu
-STRETCH_SHIFT = 32  # kStretchShift in ties.cu
+TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
+    cxx_constant(SOURCE, name) for name in ("kTieThreads", "kTieTile", "kSmallGroup", "kGroupShift")
+)
 PUT_TYPES = {8: "u64", 16: "ComplexKey"}
 
 
 @dataclass(frozen=True)
 class TieResolver:
-    """How keys are compared in the stretches that are sorted where they stand.
+    """How the small tie groups of a sorted word are sorted, in place.
 
     Attributes
     ----------
     order : str
-        C++ name in ties.cu.
+        C++ order of ``tie_groups.cu``; ``"ListAll"`` sorts none.
     keys : cupy.ndarray, optional
-        What it looks at.
+        The keys that the elements are positions of.
     width : int
-        Words of a row, where the keys are rows.
+        Words of a row, if the keys are rows.
     elements : cupy.ndarray, optional
-        What is sorted: positions, or the keys themselves.
+        What is sorted, in the order of the word: positions, or the keys themselves.
     """
 
-    order: str = "Listed"
+    order: str = "ListAll"
     keys: Any = None
     width: int = 0
     elements: Any = None
 
     @property
     def most(self) -> int:
-        """Keys of the longest stretch that is sorted."""
-        return 1 if self.order == "Listed" else MOST_SHORT
+        """Keys of the largest group that is sorted."""
+        return 1 if self.order == "ListAll" else SMALL_GROUP
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Keys that tie: `places` (int64) ascend, `stretch` (uint32) numbers what ties, in `bits` bits."""
+    """The keys of large tie groups: their `offsets` (int64), ascending, and `groups` (uint32) of `bits` bits."""
 
-    places: Any
-    stretch: Any
+    offsets: Any
+    groups: Any
     bits: int
 
 
-def resolve_ties(words: Any, stretch: Any, resolver: TieResolver) -> Ties | None:
-    """Sort short stretches of keys that tie in sorted words, and list longer ones; `None` where there are none.
+def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
+    """Sort the small tie groups of sorted words, and list the keys of large ones.
 
     Parameters
     ----------
     words : cupy.ndarray, shape (n,), uint32 or uint64
-    stretch : cupy.ndarray, shape (n,), uint32, or None
-        Keys tie only within these.
+    groups : cupy.ndarray, shape (n,), uint32, or None
+        Tie groups by the earlier words: keys of different groups do not tie.
     resolver : TieResolver
-        Of the keys in the order of the words.
+        Its elements are in the order of the words.
+
+    Returns
+    -------
+    Ties or None
+        `None` if there are no large groups.
     """
     cupy, n = require_cupy(), words.size
-    word, blocks = type_of_bytes(words.itemsize), -(-n // (TIE_THREADS * TIE_KEYS))
+    word, blocks = type_of_bytes(words.itemsize), blocks_for(n, TIE_TILE)
     counts, total = cupy.empty(blocks, np.uint64), cupy.zeros(1, np.uint64)
-    sorted_words = words, stretch, np.uint64(n)
+    prefix = words, groups, np.uint64(n)
     compared = resolver.keys, np.uint64(resolver.width), resolver.elements
-    name = f"resolve_ties<{word}, {resolver.order}>"
-    Launch(SOURCE, name, blocks, TIE_THREADS, (*sorted_words, *compared, counts, total)).run()
-    stretches, tied = divmod(Readback(total).wait()[0], 1 << STRETCH_SHIFT)
+    name = instance("resolve_ties", word, resolver.order)
+    Launch(SOURCE, name, blocks, TIE_THREADS, (*prefix, *compared, counts, total)).run()
+    num_groups, tied = divmod(Readback(total).wait()[0], 1 << GROUP_SHIFT)
     if not tied:
         return None
     exclusive_scan(counts)
-    places, numbers = cupy.empty(tied, np.int64), cupy.empty(tied, np.uint32)
-    listed = counts, total, places, numbers
-    Launch(SOURCE, f"list_ties<{word}, {resolver.most}>", blocks, TIE_THREADS, (*sorted_words, *listed)).run()
-    return Ties(places, numbers, (stretches - 1).bit_length())
+    offsets, numbers = cupy.empty(tied, np.int64), cupy.empty(tied, np.uint32)
+    listed = counts, total, offsets, numbers
+    Launch(SOURCE, instance("list_ties", word, resolver.most), blocks, TIE_THREADS, (*prefix, *listed)).run()
+    return Ties(offsets, numbers, (num_groups - 1).bit_length())
 
 
-def break_ties(columns: Columns, words: Sequence[Sequence[Share]], first: Any, resolver: TieResolver) -> None:
-    """Sort, within each stretch of keys that tie in the first word, by the further words.
+def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
+    """Sort each tie group of the first word by the later words.
 
     Parameters
     ----------
     columns : Columns
-        Of the keys in input order if the resolver's elements are positions, else of the keys as they stand.
+        The keys: in input order if the resolver's elements are positions, else in the order of the elements.
     words : sequence of words
-        The further ones; one at least.
+        The later words, at least one.
     first : cupy.ndarray, shape (n,), uint64
-        The first word, or keys in its order, sorted.
+        The first words, sorted; or keys that are ordered and tie as the words do.
     resolver : TieResolver
         Its elements are what is sorted.
     """
     ties = resolve_ties(first, None, resolver)
     if ties is None:
         return
-    places, moved = ties.places, resolver.elements
-    by_position = moved.dtype == np.int64
-    elements = gather(moved, places) if by_position else places
-    within = None  # of the listed keys, those that tie still; at first all
-    for left, shares in zip(reversed(range(len(words))), words, strict=True):
-        chosen = elements if within is None else gather(elements, within)
-        order, ordered, stretch = sort_in_stretches(columns, shares, chosen, ties)
+    ranks, sorted_elements = ties.offsets, resolver.elements
+    by_position = sorted_elements.dtype == np.int64
+    positions = gather(sorted_elements, ranks) if by_position else ranks
+    unresolved = None  # offsets in `positions` of the keys that still tie; None: all
+    for later, fields in zip(reversed(range(len(words))), words, strict=True):
+        chosen = positions if unresolved is None else gather(positions, unresolved)
+        order, ordered, groups = sort_within_groups(columns, fields, chosen, ties)
         chosen = gather(chosen, order)
-        if within is None:
-            elements = chosen
+        if unresolved is None:
+            positions = chosen
         else:
-            put_back(chosen, within, elements)
-        further = resolve_ties(ordered, stretch, TieResolver()) if left else None
-        if further is None:
+            scatter(chosen, unresolved, positions)
+        ties = resolve_ties(ordered, groups, TieResolver()) if later else None
+        if ties is None:
             break
-        within = further.places if within is None else gather(within, further.places)
-        ties = further
-    put_back(elements if by_position else gather(moved, elements), places, moved)
+        unresolved = ties.offsets if unresolved is None else gather(unresolved, ties.offsets)
+    scatter(positions if by_position else gather(sorted_elements, positions), ranks, sorted_elements)
 
 
-def sort_in_stretches(columns: Columns, shares: Sequence[Share], elements: Any, ties: Ties) -> tuple[Any, Any, Any]:
-    """Stable sort by (stretch, word) of keys whose stretches ascend.
+def sort_within_groups(
+    columns: Columns, fields: Sequence[BitField], positions: Any, ties: Ties
+) -> tuple[Any, Any, Any]:
+    """Stable argsort by (tie group, word) of keys whose groups ascend.
 
     Returns
     -------
     order : int64, shape (n,)
-        Where each key was.
     words : shape (n,)
-        Sorted; keys that tie are equal in them, within stretches.
-    stretch : uint32, shape (n,), or None
-        Those stretches, where they are not a part of the words.
+        The words in that order, with the group numbers as their most significant part if both fit 64 bits.
+    groups : uint32, shape (n,), or None
+        The groups in that order; `None` if they are part of the words.
     """
     cupy = require_cupy()
-    n, is_part = elements.size, ties.bits + sum(share.bits for share in shares) <= WORD_BITS
-    word = columns.make_word(shares, elements, *((ties.stretch, ties.bits) if is_part else (None, 0)))
+    n, fits = positions.size, ties.bits + sum(field.bits for field in fields) <= WORD_BITS
+    word = columns.make_word(fields, Subset(positions, ties.groups, ties.bits) if fits else Subset(positions))
     order, ordered = cupy.empty(n, np.int64), cupy.empty_like(word)
     sort_word(word, order, ordered)
-    if is_part:
+    if fits:
         return order, ordered, None
-    by_stretch = cupy.empty(n, np.int64)
-    sort_word(gather(ties.stretch, order), by_stretch, None)
-    return gather(order, by_stretch), gather(ordered, by_stretch), ties.stretch
+    by_group = cupy.empty(n, np.int64)
+    sort_word(gather(ties.groups, order), by_group, None)
+    return gather(order, by_group), gather(ordered, by_group), ties.groups
 
 
 def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
-    """Stable argsort of unsigned words, which also come out sorted if asked for."""
+    """Stable argsort of unsigned words; `sorted_word`, unless `None`, receives the sorted words."""
     sort_indexed(word, device_key(word.dtype), "long long", positions, sorted_word)
 
 
-def put_back(values: Any, places: Any, out: Any) -> None:
-    """`out[places] = values`, of 8 or 16 bytes."""
-    name, n = f"put_back<{PUT_TYPES[values.itemsize]}>", values.size
-    Launch(SOURCE, name, -(-n // TIE_THREADS), TIE_THREADS, (values, places, out, np.uint64(n))).run()
+def scatter(values: Any, offsets: Any, out: Any) -> None:
+    """`out[offsets] = values`, for values of 8 or 16 bytes."""
+    name, blocks = instance("scatter", PUT_TYPES[values.itemsize]), blocks_for(values.size, TIE_THREADS)
+    Launch(SOURCE, name, blocks, TIE_THREADS, (values, offsets, out, np.uint64(values.size))).run()

@@ -1,12 +1,12 @@
-"""Wide keys on the device: several columns compared one after the other.
+"""Sorts of wide keys: several columns, compared one after the other.
 
-Cut into words (`columns`), of which the first sorts all keys by radix and each later one only those that still tie
-(`ties`)::
+The columns are cut into words (``columns.py``). The first word sorts all keys by radix; each later word sorts only the
+keys that still tie (``tie_groups.py``)::
 
     lexsort of u32, u32               64 bits      one word: a radix argsort
-    complex128, lexsort of f64s       128 or more  a radix argsort of the first word, and the ties, if there are any
+    complex128, lexsort of f64s       128 or more  a radix argsort of the first word; then the ties, if there are any
 
-Sorting by radix, word by word, beats merging the wide keys: a level of merging moves 16 bytes a key and there are 15.
+Radix sorts of words beat a merge sort of the wide keys, which has about 15 levels and moves 16 bytes a key in each.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import device_key
-from ..launch.array_checks import check_array, check_indexable, check_side, prepare_out
+from ..launch.array_checks import check_array, check_indexable, prepare_out
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..msd.indexed import sort_indexed
-from .columns import COLUMN_THREADS, Column, Columns, KeyColumns, blocks_of, lay_out
+from ..primitives.rank_search import search_ranks
+from .columns import COLUMN_THREADS, Column, Columns, KeyColumns, lay_out
 from .tie_groups import TieResolver, break_ties
 
 SOURCE = "wide/word_sort.cu"
 
 
 def argsort_columns(columns: Columns, out: Any) -> Any:
-    """Stable permutation that sorts keys by all their columns; `out` receives it, int64 of shape (n,)."""
+    """Stable argsort by all columns; `out` (int64, shape (n,)) receives the positions and is returned."""
     cupy = require_cupy()
     words = lay_out(columns.measure())
     if not words:
@@ -39,13 +41,13 @@ def argsort_columns(columns: Columns, out: Any) -> Any:
     sort_indexed(first, key, "long long", out, ordered)
     del first
     if ordered is not None:
-        # Keys sorted themselves are compared as bits: those that tie come out canonical.
-        break_ties(columns, words[1:], ordered.view(np.uint64), TieResolver(*columns.tie_order(), out))
+        # If a column's keys are the word, keys that tie have equal bits here: the sort wrote canonical keys.
+        break_ties(columns, words[1:], ordered.view(np.uint64), TieResolver(*columns.position_order(), out))
     return out
 
 
 def argsort_words(words: Any, *, out: Any = None) -> Any:
-    """Positions that sort rows of words, stable.
+    """Positions that sort rows of words; the sort is stable.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def check_words(words: Any, name: str) -> None:
     """Raise unless these are rows of words."""
     check_array(words, name, 2)
     if words.dtype != np.uint64:
-        raise TypeError(f"`{name}` are {words.dtype}; give rows of uint64 words.")
+        raise TypeError(f"`{name}` has dtype {words.dtype}; give rows of uint64 words.")
 
 
 def search_words(words: Any, needles: Any, side: str = "left") -> Any:
@@ -93,22 +95,15 @@ def search_words(words: Any, needles: Any, side: str = "left") -> Any:
     check_words(words, "words")
     check_words(needles, "needles")
     if words.shape[1] != needles.shape[1]:
-        raise ValueError(f"`needles` have {needles.shape[1]} words and `words` {words.shape[1]}; give as many.")
-    check_side(side)
-    ranks = require_cupy().empty(len(needles), np.int64)
-    lengths = np.uint64(len(words)), np.uint64(words.shape[1])
-    Launch(
-        SOURCE,
-        f"search_words<{str(side == 'right').lower()}>",
-        blocks_of(len(needles)),
-        COLUMN_THREADS,
-        (words, *lengths, needles, ranks, np.uint64(len(needles))),
-    ).run()
-    return ranks
+        raise ValueError(
+            f"rows of `needles` have {needles.shape[1]} words and rows of `words` have {words.shape[1]}; give rows of "
+            "the same length."
+        )
+    return search_ranks(SOURCE, "search_words", (), words, needles, side)
 
 
 def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, out: Any = None) -> Any:
-    """Positions that sort by several keys, the last one first, stable: `numpy.lexsort`.
+    """Positions that sort by several keys, the last key first, as `numpy.lexsort`; the sort is stable.
 
     Parameters
     ----------
@@ -124,7 +119,7 @@ def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, o
     cupy.ndarray, shape (n,), int64
     """
     if len(keys) == 0:
-        raise ValueError("`keys` is empty; give one key at least.")
+        raise ValueError("`keys` is empty; give at least one key.")
     directions = [descending] * len(keys) if isinstance(descending, (bool, np.bool_)) else list(descending)
     if len(directions) != len(keys):
         raise ValueError(f"`descending` has {len(directions)} entries for {len(keys)} keys; give one a key.")
@@ -132,27 +127,34 @@ def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, o
     for array in keys:
         check_array(array, "keys")
         if len(array) != n:
-            raise ValueError(f"keys have {n} and {len(array)} elements; give as many for each.")
+            raise ValueError(f"keys have {n} and {len(array)} elements; give keys of the same length.")
     check_indexable(n)
     out = prepare_out(out, (n,), np.int64)
-    columns = [Column(array, device_key(array.dtype, way)) for array, way in zip(keys, directions, strict=True)]
+    columns = [
+        Column(array, device_key(array.dtype, direction)) for array, direction in zip(keys, directions, strict=True)
+    ]
     return argsort_columns(KeyColumns(columns[::-1], n), out) if n else out
 
 
 def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
-    """Codes to the least of the keys that NumPy calls equal (signed zeros, NaNs), in place.
+    """Replace each code, in place, by the least code of the keys that NumPy calls equal (signed zeros, NaNs).
 
     Parameters
     ----------
     codes : cupy.ndarray, shape (n,)
-        As `transform.encode` gives them.
+        Results of `transform.encode`.
     dtype : dtype
-        Of the keys.
+        dtype of the keys.
     descending : bool
+
+    Returns
+    -------
+    cupy.ndarray
+        `codes`.
     """
     check_array(codes, "codes")
     key = device_key(dtype, descending)
     if key.has_ties:
-        name = f"floor_codes<{key.order}>"
-        Launch(SOURCE, name, blocks_of(codes.size), COLUMN_THREADS, (codes, np.uint64(codes.size))).run()
+        name, blocks = instance("floor_codes", key.order), blocks_for(codes.size, COLUMN_THREADS)
+        Launch(SOURCE, name, blocks, COLUMN_THREADS, (codes, np.uint64(codes.size))).run()
     return codes

@@ -3,7 +3,7 @@
 The instances are those that the package's own launches ask for, recorded from calls that run nothing. Instances that
 differ only in the kind of order (signed, float, descending, ...) make one family. All families on all architectures
 take many minutes, so here every architecture compiles every kernel, and every family is compiled for one architecture
-at least; ``-m slow`` compiles the full product.
+at least; ``-m thorough`` compiles the full product.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def test_expressions_compile(recorded):
         compile_for(ARCHITECTURES[0], source, [name], expression)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_family_compiles(families, architecture):
     compile_all(architecture, choose(families, 0, 1))

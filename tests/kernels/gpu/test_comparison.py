@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_checks import assert_bits, bits, expected_positions, expected_sorted
 from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
-from test_kernels import assert_bits, bits, expected_positions, expected_sorted
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -23,7 +23,7 @@ EDGES = sorted(
 )
 MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
 LARGE = (1 << 24) + 3
-TIE_TILE = tie_groups.TIE_THREADS * tie_groups.TIE_KEYS
+TIE_TILE = tie_groups.TIE_TILE
 WAYS = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
 #: Expression, and the key that NumPy sorts stably by in its place.
 EXPRESSIONS = {
@@ -313,15 +313,15 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
 STRETCHES = {
     "none": [1],
     "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
-    "short": [tie_groups.MOST_SHORT, 1, 3],
-    "just long": [tie_groups.MOST_SHORT + 1, 1],
-    "short and long": [1, tie_groups.MOST_SHORT, tie_groups.MOST_SHORT + 1, 2 * tie_groups.MOST_SHORT, 2],
+    "short": [tie_groups.SMALL_GROUP, 1, 3],
+    "just long": [tie_groups.SMALL_GROUP + 1, 1],
+    "short and long": [1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, 2 * tie_groups.SMALL_GROUP, 2],
     "few and long": [*[1] * 15_000, 900, *[1] * 10**6],
     "across tiles": [300, 2 * TIE_TILE + 7, 100_000],
     "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**6],
 }
-TIE_SIZES = (1, tie_groups.MOST_SHORT, tie_groups.MOST_SHORT + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
+TIE_SIZES = (1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
 
 
 def stretch_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_checks import assert_bits, expected_codes, expected_positions, expected_sorted
 from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, special_keys
 
 from dask_gpusort import kernels
@@ -22,34 +23,6 @@ MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, whatever is sorted
 SMALL = sorted({tile.keys for tiles in tuning.LSD_SMALL.values() for tile in tiles})
-
-
-def bits(array: Any) -> np.ndarray[Any, Any]:
-    """Bit patterns, so that NaN equals itself and -0.0 is not +0.0."""
-    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
-
-
-def expected_codes(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
-    return codes_of.encode(keys, descending=descending)
-
-
-def expected_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
-    floors = codes_of.tie_floor(expected_codes(keys, descending), keys.dtype, descending=descending)
-    return np.argsort(floors, kind="stable")
-
-
-def expected_sorted(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
-    return codes_of.decode(np.sort(expected_codes(keys, descending)), keys.dtype, descending=descending)
-
-
-def assert_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
-    got = got.get()
-    assert got.dtype == wanted.dtype
-    assert got.shape == wanted.shape
-    wrong = np.flatnonzero(bits(got).ravel() != bits(wanted).ravel())
-    assert wrong.size == 0, (
-        f"{wrong.size} of {got.size} differ, first {wrong[0]}: {got.ravel()[wrong[0]]} for {wanted.ravel()[wrong[0]]}"
-    )
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -500,7 +473,7 @@ def test_current_allocator_and_temporary_memory(cp: Any) -> None:
         pool.free_all_blocks()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
     n = (1 << 32) + 12_345
     keys = cp.random.default_rng(5).integers(0, 1 << 16, n, dtype=cp.uint16)
@@ -519,7 +492,7 @@ def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
     assert bool((kernels.top_histogram(wide, 16) == counts).all())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_positions_of_more_keys_than_32_bits_count(cp: Any) -> None:
     """Takes 90 GB of the device."""
     cp.get_default_memory_pool().free_all_blocks()

@@ -11,7 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from test_dask_arrays import DTYPES, sample
+from support.dask_gpu import DTYPES, sample
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run

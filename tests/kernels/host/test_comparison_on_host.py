@@ -243,7 +243,7 @@ def test_whole_numbers_in_floats_are_narrow(device):
 
 #: Lengths of the stretches that tie in the first word, over and over: none; few; those that one thread sorts, up to the
 #: longest; longer ones, and both; some that lie in two or three tiles.
-SHORT, TIE_TILE = tie_groups.MOST_SHORT, tie_groups.TIE_THREADS * tie_groups.TIE_KEYS
+SHORT, TIE_TILE = tie_groups.SMALL_GROUP, tie_groups.TIE_TILE
 STRETCHES = {
     "none": [1],
     "a pair": [*[1] * 700, 2, *[1] * 10**5],
@@ -393,4 +393,4 @@ def test_launches_of_keys_of_which_few_tie(device, launched):
     launched.clear()
     keys = spread(rng, stretch_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
     complex_keys.sort_wide(device.array(keys))
-    assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "put_back"]
+    assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "scatter"]

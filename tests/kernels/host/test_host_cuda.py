@@ -165,7 +165,7 @@ def barriers(names):
 
 #: A sort that runs each source. The barrier between flushes shows only in sections of more than 65,280 keys.
 RUNS = {
-    "primitives/scan.cuh": "scan",
+    "primitives/block.cuh": "scan",
     "primitives/scan.cu": "scan",
     "papers/four_step.cu": "four_step",
     "papers/split.cu": "split",
@@ -200,7 +200,7 @@ def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
     assert_barrier_is_needed(source, line, tmp_path, kernel_cache)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("source", "line"), barriers(RUNS))
 def test_every_barrier_is_needed(tmp_path, kernel_cache, source, line):
     if BETWEEN_FLUSHES in (SOURCES / source).read_text().splitlines()[line]:

@@ -1,0 +1,64 @@
+"""Rank look-ups: the launch of kernels that search sorted keys for needles, with one thread for each needle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..launch.array_checks import check_side
+from ..launch.grid import blocks_for, instance
+from ..launch.launch import Launch
+from ..launch.loader import require_cupy
+
+THREADS = 256  # the launch bound of the kernels that have one
+
+
+def search_ranks(
+    source: str,
+    kernel: str,
+    types: Sequence[str],
+    keys: Any,
+    needles: Any,
+    side: str,
+    *,
+    expression: str | None = None,
+) -> Any:
+    """Ranks of needles among sorted keys, as `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    source, kernel : str
+        The kernel, by its file below ``kernels/`` and its C++ name. Its parameters are the keys, the length of each of
+        their dimensions, the needles, the ranks, and the number of needles.
+    types : sequence of str
+        Template arguments of the kernel, without the last one, which is true for the right side.
+    keys : cupy.ndarray, shape (n,) or (n, width)
+    needles : cupy.ndarray, shape (k,) or (k, width)
+    side : {"left", "right"}
+        Number of keys before the needle, or of keys not after it.
+    expression : str, optional
+        The user's comparison; see `Launch`.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,), int64
+
+    Raises
+    ------
+    ValueError
+        The side is neither.
+    """
+    check_side(side)
+    ranks = require_cupy().empty(len(needles), np.int64)
+    lengths = tuple(np.uint64(length) for length in keys.shape)
+    Launch(
+        source,
+        instance(kernel, *types, side == "right"),
+        blocks_for(len(needles), THREADS),
+        THREADS,
+        (keys, *lengths, needles, ranks, np.uint64(len(needles))),
+        expression=expression,
+    ).run()
+    return ranks

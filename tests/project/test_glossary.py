@@ -1,0 +1,212 @@
+"""The words of the project are those of docs/glossary.md."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+FOLDERS = ("dask_gpusort", "tests", "benchmarks", "examples")
+CODE = sorted(
+    path.relative_to(ROOT)
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".py", ".cu", ".cuh", ".hpp"}
+)
+DOCUMENTS = sorted(
+    path.relative_to(ROOT)
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
+    if path != GLOSSARY
+)
+#: Names of other projects, and terms that contain a word of the glossary in another sense.
+OTHER_TERMS = (("in", "place"), ("four", "way"), ("k", "ways"))
+
+CXX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+CXX_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+STRING_TOKENS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+
+
+class Refused(NamedTuple):
+    """A word, or several in a row, that the glossary replaces by a term."""
+
+    term: str
+    words: tuple[str, ...]
+    everywhere: bool  # in text too; otherwise only in names
+    folders: tuple[str, ...]  # none: all
+
+    def concerns(self, path: Path) -> bool:
+        return not self.folders or any(path.is_relative_to(folder) for folder in self.folders)
+
+    def pattern(self, inflected: bool) -> re.Pattern[str]:
+        """Finds the words in a row among others that blanks separate."""
+        words = " ".join(inflections(word) if inflected else word for word in self.words)
+        return re.compile(rf"(?<!\S){words}(?!\S)")
+
+
+def inflections(word: str) -> str:
+    return word.removesuffix("e") + ("(e|es|ed|ing)" if word.endswith("e") else "(s|es|ed|ing)?")
+
+
+def glossary_rows() -> list[list[str]]:
+    rows = [line.strip("|").split("|") for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows if row[0].strip() != "term"]
+
+
+def refused_words() -> Iterator[Refused]:
+    for term, _, _, column in glossary_rows():
+        for part in column.split(";"):
+            listed = re.search(r"\(([\w/, ]+)\)", part)
+            folders = tuple(listed[1].split(", ")) if listed else ()
+            for mark, text in re.findall(r"([`*])([^`*]+)[`*]", part):
+                yield Refused(term, tuple(text.split()), mark == "`", folders)
+
+
+REFUSED = list(refused_words())
+
+
+def words_of_name(name: str) -> str:
+    """Words of a name in snake_case or CamelCase, less the terms that are fine."""
+    name = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
+    text = "_" + "_".join(word.lower() for word in name.split("_") if word) + "_"
+    for term in OTHER_TERMS:
+        text = text.replace("_" + "_".join(term) + "_", "__")
+    return text.strip("_").replace("_", " ")
+
+
+def names_in_python(source: str) -> set[str]:
+    """Names that a module defines; those of other projects are only used there."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.arg():
+                names.add(node.arg)
+            case ast.Name(ctx=ast.Store()):
+                names.add(node.id)
+            case ast.Attribute(ctx=ast.Store()):
+                names.add(node.attr)
+            case ast.alias(asname=str()):
+                names.add(node.asname)
+    return names
+
+
+def text_in_python(source: str) -> str:
+    """Comments, docstrings, and strings that are sentences."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return "\n".join(token.string for token in tokens if token.type in STRING_TOKENS and " " in token.string)
+
+
+def names_in(path: Path) -> set[str]:
+    source = (ROOT / path).read_text()
+    if path.suffix == ".py":
+        names = names_in_python(source)
+    else:
+        names = set(re.findall(r"[A-Za-z_]\w*", CXX_STRING.sub(" ", CXX_COMMENT.sub(" ", source))))
+    return names
+
+
+def text_in(path: Path) -> str:
+    source = (ROOT / path).read_text()
+    if path.suffix == ".py":
+        return text_in_python(source)
+    if path.suffix == ".md":
+        return re.sub(r"<!--.*?-->", "", source, flags=re.DOTALL)
+    return "\n".join(CXX_COMMENT.findall(source))
+
+
+def replacements(refused: list[Refused]) -> list[str]:
+    """Each refused word with the terms that the glossary has for it."""
+    terms: dict[str, list[str]] = {}
+    for word in refused:
+        terms.setdefault(" ".join(word.words), []).append(word.term)
+    return [f"not {word!r} but {' / '.join(found)}" for word, found in terms.items()]
+
+
+def wrong_names(path: Path, names: set[str]) -> list[str]:
+    """What to change in names of a file, or in its own."""
+    refused = [(word, word.pattern(inflected=word.everywhere)) for word in REFUSED if word.concerns(path)]
+    found = []
+    for name in sorted(names):
+        words = words_of_name(name)
+        # The name of a test is a sentence: ordinary words are fine in it.
+        sentence = words.startswith("test ")
+        wrong = [word for word, pattern in refused if (word.everywhere or not sentence) and pattern.search(words)]
+        found += [f"{name}: {text}" for text in replacements(wrong)]
+    return found
+
+
+def wrong_words(path: Path) -> list[str]:
+    """What to change in the text of a file; a phrase is found across the ends of lines, too."""
+    words = (re.sub(r"\W|_", "", word.lower()) for word in re.split(r"[\s/\-]+", text_in(path)))
+    text = " ".join(word for word in words if word)
+    refused = [word for word in REFUSED if word.everywhere and word.concerns(path)]
+    return replacements([word for word in refused if word.pattern(inflected=True).search(text)])
+
+
+@pytest.mark.parametrize("path", CODE, ids=str)
+def test_names_are_those_of_the_glossary(path: Path) -> None:
+    assert wrong_names(path, names_in(path)) == []
+
+
+def test_names_of_files_are_those_of_the_glossary() -> None:
+    files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    found = {str(path): wrong_names(path, {path.stem}) for path in files if "__pycache__" not in path.parts}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize("path", [*CODE, *DOCUMENTS], ids=str)
+def test_text_uses_the_words_of_the_glossary(path: Path) -> None:
+    assert wrong_words(path) == []
+
+
+def test_names_in_the_glossary_are_names_in_the_code() -> None:
+    quoted = {name for *cells, _ in glossary_rows() for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    text = "\n".join((ROOT / path).read_text() for path in CODE)
+    files = {path.name for path in CODE}
+    names = {name for name in quoted if name not in files and not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
+    assert names == set()
+
+
+def test_a_row_of_the_glossary_has_four_cells_and_a_term_one_row() -> None:
+    rows = glossary_rows()
+    assert rows
+    assert all(len(row) == 4 for row in rows)
+    terms = [row[0] for row in rows]
+    assert len(set(terms)) == len(terms)
+
+
+def test_folders_in_the_glossary_exist() -> None:
+    assert all((ROOT / folder).is_dir() for refused in REFUSED for folder in refused.folders)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kTileKeys", "k tile keys"),
+        ("NVRTCError", "nvrtc error"),
+        ("merge_in_place", "merge"),
+        ("FourWayMerge", "merge"),
+        ("_LIMIT", "limit"),
+    ],
+)
+def test_names_are_split_into_words(name: str, words: str) -> None:
+    assert words_of_name(name) == words
+
+
+def test_a_refused_word_is_found_in_any_form() -> None:
+    word = Refused("term", ("seal", "bite"), True, ("tests",))
+    assert word.pattern(inflected=True).search("a sealed biting")
+    assert not word.pattern(inflected=False).search("a sealed biting")
+    assert not word.pattern(inflected=True).search("seal a bite")
+    assert not word.pattern(inflected=True).search("seal bitemark")
+    assert word.concerns(Path("tests/project/test_glossary.py"))
+    assert not word.concerns(Path("docs/index.md"))

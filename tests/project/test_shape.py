@@ -1,0 +1,100 @@
+"""Functions stay short and take few parameters; a constant of the kernels is written once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import dask_gpusort
+
+ROOT = Path(dask_gpusort.__file__).parent
+PYTHON = sorted(ROOT.rglob("*.py"))
+CUDA = sorted(ROOT.rglob("*.cu*"))
+
+#: Lines of a function without its docstring, and parameters.
+PYTHON_LINES, PYTHON_PARAMETERS = 60, 8
+#: Lines of a kernel or a device function, signature included, and parameters of a device function. A kernel's
+#: parameters are its launch interface, whose arrays come one by one.
+CUDA_LINES, DEVICE_PARAMETERS = 40, 8
+
+#: A function's name and its parameters' opening bracket, in code without comments and attributes.
+_FUNCTION = re.compile(r"(?:__global__|__device__)[^;{}()]*?\b(\w+)\(")
+
+
+def python_functions(path):
+    """Name, lines without the docstring, and parameters of every function of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=False)
+            lines = node.end_lineno - node.lineno + 1 - (docstring.count("\n") + 1 if docstring else 0)
+            arguments = node.args
+            yield node.name, lines, len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
+
+
+def closing(text, start, pair):
+    """Index behind the bracket that closes the one at `start`."""
+    depth = 0
+    for index in range(start, len(text)):
+        depth += (text[index] == pair[0]) - (text[index] == pair[1])
+        if depth == 0:
+            return index + 1
+    raise AssertionError(f"a bracket is not closed: {text[start : start + 80]}")
+
+
+def split_parameters(parameters):
+    """Parameters between commas that stand in no brackets of their own."""
+    depth, count = 0, bool(parameters.strip())
+    for character in parameters:
+        depth += (character in "<([") - (character in ">)]")
+        count += character == "," and depth == 0
+    return int(count)
+
+
+def cuda_functions(path):
+    """Name, lines and parameters of every kernel and device function of a file; of kernels, no parameters."""
+    text = re.sub(r"//[^\n]*", "", path.read_text())
+    text = re.sub(r"__launch_bounds__\([^()]*\)|__align__\(\d+\)", "", text)
+    for found in _FUNCTION.finditer(text):
+        ends = closing(text, found.end() - 1, "()")
+        body = re.compile(r"[^;{]*([;{])").match(text, ends)
+        if body[1] == "{":
+            parameters = 0 if "__global__" in found[0] else split_parameters(text[found.end() : ends - 1])
+            last = closing(text, body.end() - 1, "{}")
+            yield found[1], text[found.start() : last].count("\n") + 1, parameters
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_functions_are_short(path):
+    parameters = 99 if path.name == "api.py" else PYTHON_PARAMETERS  # public signatures are NumPy's
+    large = [found for found in python_functions(path) if found[1] > PYTHON_LINES or found[2] > parameters]
+    assert not large, "cut these functions, or give them one object in place of parameters (name, lines, parameters)"
+
+
+@pytest.mark.parametrize("path", CUDA, ids=lambda path: str(path.relative_to(ROOT)))
+def test_device_functions_are_short(path):
+    large = [found for found in cuda_functions(path) if found[1] > CUDA_LINES or found[2] > DEVICE_PARAMETERS]
+    assert not large, "cut these functions, or make parameters members of an agent (name, lines, parameters)"
+
+
+def test_functions_of_both_languages_are_found(tmp_path):
+    source = tmp_path / "some.cuh"
+    source.write_text(
+        "template <class A, class B>\n__global__ void __launch_bounds__(128) many(const A* a, B b) {\n    a;\n}\n"
+        "// __device__ void comment(int a) {}\n"
+        "__device__ __forceinline__ Pair<int, int> two(Pair<A, B> a, int (&b)[3]) {\n    if (a) { b; }\n}\n"
+        "__device__ void declared(int a);\n"
+    )
+    assert list(cuda_functions(source)) == [("many", 3, 0), ("two", 3, 2)]
+    assert sum(1 for path in CUDA for _ in cuda_functions(path)) > 250
+    assert sum(1 for path in PYTHON for _ in python_functions(path)) > 700
+
+
+def test_python_repeats_no_constant_of_the_kernels():
+    """C++ names its constants ``kName``: Python reads them by `cxx_constant`."""
+    for path in PYTHON:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            repeated = re.search(r"= .*#.*\bk[A-Z]\w+|= .*#.*\bsizeof\(", line)
+            assert not repeated, f"{path.relative_to(ROOT)}:{number} repeats a constant: {line.strip()}"

@@ -1,0 +1,37 @@
+"""What kernels must give on a GPU, bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dask_gpusort import keys as codes_of
+
+
+def bits(array: Any) -> np.ndarray[Any, Any]:
+    """Bit patterns, so that NaN equals itself and -0.0 is not +0.0."""
+    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
+
+
+def expected_codes(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    return codes_of.encode(keys, descending=descending)
+
+
+def expected_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    floors = codes_of.tie_floor(expected_codes(keys, descending), keys.dtype, descending=descending)
+    return np.argsort(floors, kind="stable")
+
+
+def expected_sorted(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
+    return codes_of.decode(np.sort(expected_codes(keys, descending)), keys.dtype, descending=descending)
+
+
+def assert_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
+    got = got.get()
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    wrong = np.flatnonzero(bits(got).ravel() != bits(wanted).ravel())
+    assert wrong.size == 0, (
+        f"{wrong.size} of {got.size} differ, first {wrong[0]}: {got.ravel()[wrong[0]]} for {wanted.ravel()[wrong[0]]}"
+    )

@@ -1,0 +1,24 @@
+"""Which cases of a grid the default run takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+
+
+def grid(*axes: Sequence[Any]) -> list[Any]:
+    """All combinations of the axes' values, as parameters of a test.
+
+    The default run takes the diagonal, which holds each value of each axis at least once. The others are ``thorough``.
+    """
+    diagonal = {tuple(step % len(axis) for axis in axes) for step in range(max(map(len, axes)))}
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(axes, places, strict=True)),
+            marks=() if places in diagonal else pytest.mark.thorough,
+        )
+        for places in product(*(range(len(axis)) for axis in axes))
+    ]
