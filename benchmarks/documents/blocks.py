@@ -16,7 +16,7 @@ from ..harness.records import Record, Row, read
 from .markdown import number, ratio, short_commit, table, together
 from .reports import REPORTS
 
-BLOCK = re.compile(r"(<!-- table: ([\w.]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$", re.DOTALL | re.MULTILINE)
 
 
 class UnknownTableError(KeyError):

@@ -50,10 +50,7 @@ def draw_threads(record: Record) -> Figure:
 def draw_phases(record: Record) -> Figure:
     """Where the time goes, as in figure 9 of the paper."""
     colours = dict(zip(PHASES, (BLUE, ORANGE, VERMILION, GREEN, SKY), strict=True))
-    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (
-        figure,
-        both,
-    ):
+    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (figure, both):
         for axes, method in zip(both, ("radix", "merge"), strict=True):
             lines = record.lines(f"phases {method}")
             sizes = [point.x for point in lines["sort"]]

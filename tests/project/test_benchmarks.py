@@ -140,17 +140,6 @@ def _error(name: str, *options: str) -> str:
     return str(error.value)
 
 
-def test_records_of_one_machine_are_compared(measured: Path, tmp_path: Path) -> None:
-    stored = measured / "baselines_cpu.json"
-    assert "| numpy.sort | 1,000 | 1.00 |" in run("baselines", "--compare", str(stored), str(stored))
-    content = json.loads(stored.read_text())
-    content["machine"]["cpu"] = "another"
-    (other := tmp_path / "other.json").write_text(json.dumps(content))
-    text = run("baselines", "--compare", str(stored), str(other), code=1)
-    assert "no ratio of two machines" in text
-    assert "1.00" not in text
-
-
 def test_quick_results_do_not_replace_stored_ones() -> None:
     assert "elsewhere" in run("cpu.scaling", "--quick", code=2)
 
@@ -164,17 +153,13 @@ MACHINE = {"cpu": "EPYC", "cores": 2, "memory_bytes": 1 << 34}
 
 
 @pytest.mark.parametrize("change", [{"cpu": "Xeon"}, {"cores": 4}, {"device": "NVIDIA H200"}])
-def test_no_ratio_of_two_machines(change: dict[str, Any]) -> None:
-    records, machine = load("harness.records"), load("harness.machine")
-    ours, theirs = records.Point("f", "ours", 10, [1.0]), records.Point("f", "theirs", 10, [3.0])
-    assert records.times_faster((ours, MACHINE), (theirs, dict(MACHINE))) == 3.0
+def test_machines_are_not_mixed(change: dict[str, Any]) -> None:
+    machine = load("harness.machine")
+    machine.check_one_machine(MACHINE, dict(MACHINE))
     with pytest.raises(machine.DifferentMachinesError, match="no ratio of two machines"):
-        records.times_faster((ours, MACHINE), (theirs, MACHINE | change))
+        machine.check_one_machine(MACHINE, MACHINE | change)
     with pytest.raises(machine.DifferentMachinesError, match="does not name"):
         machine.check_one_machine({"python": "3.11"}, {"python": "3.11"})
-    for other in (records.Point("f", "theirs", 20, [1.0]), records.Point("f", "theirs", 10, [1.0], "tasks")):
-        with pytest.raises(ValueError, match="no ratio of 10 s"):
-            records.times_faster((ours, MACHINE), (other, MACHINE))
 
 
 def test_a_record_is_kept(tmp_path: Path) -> None:

@@ -179,14 +179,14 @@ def test_a_table_is_kept_even_if_it_is_wrong(
     monkeypatch.setattr(device, "Cub", lambda library: "CUB")
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e9)
     monkeypatch.setattr(device, "describe_device", lambda copy, commit: {"device": "a GPU", "commit": commit})
-    options = ["--keys-log2", "4", "--output", str(tmp_path), "--commit", "abc+"]
+    options = ["some", "--keys-log2", "4", "--output", str(tmp_path), "--commit", "abc+"]
     monkeypatch.setattr(sys, "argv", ["table", *options])
 
     def section(table: Any, n: int) -> None:
         table.add(f"{n} keys", n, 2.0, verified, {"CuPy": None, "CUB": 3.0}, 1.6, traffic=1_000_000)
 
     def measure() -> None:
-        device.run_table("table", "A table.", "gpu_table", {"some": section, "others": None}, ["some"])
+        device.run_table("table", "A table.", "gpu_table", {"some": section, "others": None})
 
     if verified:
         measure()

@@ -78,7 +78,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
 
 
 def baselines(works: list[str], gpus: int, log2: int | None) -> dict[str, dict[str, float]]:
-    """Seconds of PyTorch and NCCL for some works, in processes of their own; only the works before a failure."""
+    """Seconds of PyTorch and NCCL for some works, in separate processes; only the works before a failure."""
     asked = {name: WORKS[name] for name in works if WORKS[name].baseline}
     if not asked:
         return {}
@@ -140,7 +140,7 @@ def measure_all(
                     report(row)
                     write(rows, facts, path)
                     name = ""
-        except Exception as error:  # whatever it is, the other works are still to be measured
+        except Exception as error:  # the other works are still to be measured
             traceback.print_exc(limit=4)
             if not name:  # the cluster failed, not a work
                 break
