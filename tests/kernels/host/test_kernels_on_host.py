@@ -18,14 +18,14 @@ from support.host_cuda.recorder import Recorder
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import pairs
-from dask_gpusort.kernels.buckets import histogram
+from dask_gpusort.kernels.buckets import histogram, splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.keys.elements import Arrays, indexed_elements
 from dask_gpusort.kernels.launch.grid import instance
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
-from dask_gpusort.kernels.msd import early_values, msd
-from dask_gpusort.kernels.msd.partition import run_partition_stable
+from dask_gpusort.kernels.msd import bucket_map, early_values
+from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
 from dask_gpusort.kernels.papers.pair_arrays import THREADS, Columns, keys_per_thread
 from dask_gpusort.kernels.policy import tuning
@@ -312,9 +312,10 @@ def test_a_sample_tells_of_keys_that_crowd_at_every_scale(device, kind):
     wanted, make = CROWDING[kind]
     keys = make(np.random.default_rng(16), n)
     elements = plain_elements(device_key(keys.dtype))
-    judge = histogram.whole_balance_test(n, num_fine)
-    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine, judge)
-    assert bool(msd.MapFlags(*splitters[msd.MAP_FLAGS_BYTES].view(np.uint32)).is_imbalanced) == wanted
+    test = splitters.BalanceTest.of_array(n, num_fine)
+    sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine, test)
+    flags = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
+    assert bool(flags.is_imbalanced) == wanted
 
 
 DENSITIES = {
@@ -329,11 +330,11 @@ def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
-    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine)
-    names = f"SplitterBuckets<{elements.domain}>", tuning.MAP_WORDS
+    sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine)
+    by = histogram.splitter_buckets(elements.domain, sampled, num_fine)
     # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
-    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, splitters, num_fine)
+    counts = histogram.count_fine(elements.source, device.array(many), 4 * n, by).table
     buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
     by_chance = buckets.mean() ** -0.5
     assert (buckets / buckets.mean()).std() < 1.7 * by_chance
@@ -508,11 +509,10 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
     key, source = device_key(keys.dtype), device.array(keys)
     elements = indexed_elements(key, "u32")
     buckets = early_values.map_pairs(source, key, elements)
-    msd.describe_segments(elements, buckets)
+    bucket_map.describe_segments(elements, buckets)
     codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
-    inputs, starts = (source, None), buckets.places["coarse_cursors"]
-    where = buckets.splitters, buckets.fine_bits, starts
-    run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
+    starts = buckets.tables["coarse_cursors"]
+    StablePartition(key, "u32", buckets.digits(True), (source, None), (codes, positions), starts).run(n)
     np.testing.assert_array_equal(np.sort(positions), np.arange(n))
     np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
     greatest = 0
