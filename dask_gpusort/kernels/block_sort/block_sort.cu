@@ -75,7 +75,8 @@ __device__ __forceinline__ void load_bucket(const BucketArrays<Value>& arrays, c
 }
 
 // Sort a bucket by bins; it is loaded once more. Not inlined: its registers would cost `sort_uniform_buckets` a block a
-// multiprocessor. Pointers are parameters of their own, since the compiler infers the memory of no other ones.
+// multiprocessor. Pointers are separate parameters: inside a struct the compiler would not infer that they point to
+// global memory, and would use generic accesses.
 template <class Source, class Sink, int kThreads, int kItems, class Tile, class Map, class Value, class Code>
 __device__ __noinline__ bool sort_by_bins(const void* codes_in, const Value* values_in, void* keys_out,
                                           void* positions_out, u64 base, Bucket bucket, CodeRange<Code> range,

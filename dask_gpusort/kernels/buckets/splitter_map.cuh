@@ -35,7 +35,7 @@ struct MapFlags {
     u32 is_uniform;     // the sample is uniform: buckets of equal width, found without the intervals
     u32 by_value;       // coordinates are those of ValueDomain
     u32 is_imbalanced;  // so many samples share so few buckets that a partition would gain nothing
-    u32 is_narrow;      // the samples' codes lie within 2^32
+    u32 is_narrow;      // the samples' codes are within 2^32 of each other
 };
 
 struct SplitterMap {

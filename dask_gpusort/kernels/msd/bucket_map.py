@@ -76,7 +76,7 @@ class BucketMap:
     kind : str
         C++ kind of the map.
     is_narrow : bool
-        The sampled codes lie within 2^32.
+        The sampled codes are within 2^32 of each other.
     fine_bits : int
         Bits of a fine bucket's number below its coarse bucket's.
     num_coarse, num_fine : int

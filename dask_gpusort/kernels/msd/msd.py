@@ -82,7 +82,7 @@ class SortTask:
 
 @dataclass
 class CoarseBuckets:
-    """Elements in the buckets of the first level, by narrow codes if all codes lie within 2^32."""
+    """Elements in the buckets of the first level, by narrow codes if all codes are within 2^32 of each other."""
 
     elements: Elements
     arrays: Arrays
