@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block_sort.block_sort import BlockSort, Buckets, run_uniform_block_sort, sampled_buckets
+from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
 from ..keys.elements import Arrays, Elements
 from ..launch.constants import cxx_constant
 from ..launch.grid import instance
@@ -162,17 +162,12 @@ class Level:
     def partition(self, intervals: Any, cursors: Any) -> None:
         """Move every element to its child."""
         digits = segment_digits(self.elements.code_type, self.keys_alone, intervals)
-        segments = Segments(*self.segments_and_tiles, cursors)
+        segments = Segments(self.segments.table, self.segments.count, self.num_tiles, cursors)
         Partition(self.elements, self.source, self.tile, digits, segments, self.inputs, self.outputs).run()
-
-    @property
-    def segments_and_tiles(self) -> tuple[Any, int, int]:
-        """The segments' table, their number, and their tiles."""
-        return self.segments.table, self.segments.count, self.num_tiles
 
     def sort_children(self, num_children: int, starts: Any, cursors: Any) -> SegmentList:
         """Sort the children that fit a block; the others are the segments of the next level."""
-        children: Buckets = sampled_buckets(self.n, self.shape.capacity, num_children, starts, cursors)
+        children = sampled_buckets(self.n, self.shape.capacity, num_children, starts, cursors)
         sort = BlockSort(self.elements, self.shape, self.elements.codes, self.outputs, self.arrays, children)
         run_uniform_block_sort(sort)
         return SegmentList.of_overflow(children.overflow, children.segments)
