@@ -170,21 +170,19 @@ struct GeneralTile : UniformTile<Code, Value, kThreads, kItems, kBins> {
         return count_bins([&](int k) { return slots[k]; }, is_equal, kOverfullBin, 0);
     }
 
-    __device__ __forceinline__ float most_steps() const { return kImbalancedSteps * float(size) / kBins + kFreeSteps; }
-
     // Count into bins of equal width in value, for floats of more than one exponent. Returns whether the bins will do.
-    __device__ __forceinline__ bool count_by_value(const Codes& codes, Code least, Code greatest) {
+    __device__ __forceinline__ bool count_by_value(const Codes& codes, Code least, Code greatest, float most_steps) {
         LinearTransform transform;
         if (!Domain::spans_exponents(least, greatest) || !Domain::fit(least, greatest, transform)) return false;
         const ValueMap<Domain> map{Domain(transform), kBins};
         const auto bin_of = [&](int k) { return map.digit(codes[k]); };
         const auto fraction = [&](int k) { return map.fraction(codes[k]); };
-        return !count_bins(bin_of, NeverEqual{}, kImbalancedBin, most_steps()) || !recount(fraction, kNoneEqual);
+        return !count_bins(bin_of, NeverEqual{}, kImbalancedBin, most_steps) || !recount(fraction, kNoneEqual);
     }
 
     // Count over the range of the codes, or of the payloads if all codes are equal. Returns whether bins are overfull.
     __device__ __forceinline__ bool count_with_payload(const Codes& codes, const Values& values, Code least,
-                                                       Code greatest) {
+                                                       Code greatest, float most_steps) {
         LinearMap map = LinearMap::over(least, greatest, kBins);
         const bool by_value = least == greatest;
         if (by_value) {
@@ -194,17 +192,18 @@ struct GeneralTile : UniformTile<Code, Value, kThreads, kItems, kBins> {
             map = LinearMap::over(low, high, kBins);
         }
         const auto bin_of = [&](int k) { return by_value ? map.digit(values[k]) : map.digit(codes[k]); };
-        if (!count_bins(bin_of, NeverEqual{}, kImbalancedBin, most_steps())) return false;
+        if (!count_bins(bin_of, NeverEqual{}, kImbalancedBin, most_steps)) return false;
         const auto fraction = [&](int k) { return by_value ? map.fraction(values[k]) : map.fraction(codes[k]); };
         return recount(fraction, kNoneEqual);
     }
 
     // Count over the range of the codes. Returns whether bins are overfull; `exact` where no bin holds two codes.
-    __device__ __forceinline__ bool count_alone(const Codes& codes, Code least, Code greatest, bool& exact) {
+    __device__ __forceinline__ bool count_alone(const Codes& codes, Code least, Code greatest, float most_steps,
+                                                bool& exact) {
         const LinearMap map = LinearMap::over(least, greatest, kBins);
         exact = map.exact;
         const auto bin_of = [&](int k) { return map.digit(codes[k]); };
-        if (!count_bins(bin_of, NeverEqual{}, kImbalancedBin, exact ? 0 : most_steps()) || exact) return false;
+        if (!count_bins(bin_of, NeverEqual{}, kImbalancedBin, exact ? 0 : most_steps) || exact) return false;
         const u64 codes_per_bin = (u64(greatest) - least) / kBins + 2;
         return recount([&](int k) { return map.fraction(codes[k]); }, codes_per_bin);
     }
@@ -212,14 +211,15 @@ struct GeneralTile : UniformTile<Code, Value, kThreads, kItems, kBins> {
     // Count over the measured code range, or the payload range if all codes are equal. Floats spanning several exponents
     // are binned by value first. Returns whether bins are overfull; `exact` where no bin holds two codes.
     __device__ __forceinline__ bool count_measured(const Codes& codes, const Values& values, bool& exact) {
+        const float most_steps = kImbalancedSteps * float(size) / kBins + kFreeSteps;
         Code least, greatest;
         Tile::find_range(codes, least, greatest);
         exact = false;
         if constexpr (Domain::kHasValues) {
-            if (count_by_value(codes, least, greatest)) return false;
+            if (count_by_value(codes, least, greatest, most_steps)) return false;
         }
-        if constexpr (kHasPayload<Value>) return count_with_payload(codes, values, least, greatest);
-        else return count_alone(codes, least, greatest, exact);
+        if constexpr (kHasPayload<Value>) return count_with_payload(codes, values, least, greatest, most_steps);
+        else return count_alone(codes, least, greatest, most_steps, exact);
     }
 
     // Write the codes from registers to their bins.
