@@ -19,9 +19,6 @@
 
 namespace gpusort {
 
-template <class Value>
-constexpr bool kHasPayload = kHasValues<Value>;
-
 constexpr int kPositionBits = 32;
 
 // A value of 16 bytes, which one memory access moves.
