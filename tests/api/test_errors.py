@@ -175,7 +175,7 @@ def narrow(block):
 
 ROW = np.arange(12) % 5
 TRUE = da.from_array(ROW, chunks=3)
-WAYS = {
+STRATEGIES = {
     "sort": dask_gpusort.sort,
     "argsort": dask_gpusort.argsort,
     "tasks": lambda x: dask_gpusort.sort(x, exchange="tasks"),
@@ -188,7 +188,7 @@ WAYS = {
     "keys": lambda x: dask_gpusort.sort(x, key=lambda block: (block, block)),
     "rechunked": lambda x: dask_gpusort.lexsort((TRUE.rechunk(4), x)),
 }
-WAYS_OF_ROWS = {
+STRATEGIES_OF_ROWS = {
     "whole": lambda x: dask_gpusort.sort(x, 0),
     "indices": lambda x: dask_gpusort.argsort(x, 0),
     "rechunked": dask_gpusort.sort,
@@ -199,17 +199,17 @@ LIES = [(mask_threes, r"masked array.*dask\.array\.ma\.filled"), (narrow, r"dtyp
 
 
 @pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
-@pytest.mark.parametrize("way", WAYS)
-def test_chunks_that_are_not_what_the_meta_says_when_it_runs(way, make, message):
-    found = WAYS[way](lying(ROW, 3, make))
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_chunks_that_are_not_what_the_meta_says_when_it_runs(strategy, make, message):
+    found = STRATEGIES[strategy](lying(ROW, 3, make))
     with pytest.raises(TypeError, match=f"(chunk|key makes).*{message}"):
         computed(found)
 
 
 @pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
-@pytest.mark.parametrize("way", WAYS_OF_ROWS)
-def test_chunks_of_rows_that_are_not_what_the_meta_says_when_it_runs(way, make, message):
-    found = WAYS_OF_ROWS[way](lying(np.tile(ROW, (4, 1)), (4, 3), make))
+@pytest.mark.parametrize("strategy", STRATEGIES_OF_ROWS)
+def test_chunks_of_rows_that_are_not_what_the_meta_says_when_it_runs(strategy, make, message):
+    found = STRATEGIES_OF_ROWS[strategy](lying(np.tile(ROW, (4, 1)), (4, 3), make))
     with pytest.raises(TypeError, match=f"chunk.*{message}"):
         computed(found)
 

@@ -84,14 +84,14 @@ def test_any_axis_of_several_dimensions(data, array):
     oracle.assert_same_bits(got, oracle.sort(array, axis, descending=options["descending"]))
 
 
-@pytest.mark.parametrize(("limit", "way"), [("128MiB", "rechunk"), ("8B", "too long")])
+@pytest.mark.parametrize(("limit", "strategy"), [("128MiB", "rechunk"), ("8B", "too long")])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_every_way_through_several_dimensions_is_taken(limit, way, axis):
+def test_every_strategy_for_several_dimensions_is_taken(limit, strategy, axis):
     array = ours.make("f4", 4 * 6 * 8, "special").reshape(4, 6, 8)
     with dask.config.set({"array.chunk-size": limit}):
         # The chunks that are there are never too large, so for long rows they must be small.
         x = da.from_array(array, chunks=tuple(2 if dim == axis else 1 for dim in range(3)))
-        assert way in dask_gpusort.explain(x, axis)
+        assert strategy in dask_gpusort.explain(x, axis)
         found = dask_gpusort.sort(x, axis, stable=True)
         oracle.assert_same_bits(computed(found), oracle.sort(array, axis))
     whole = x.rechunk({axis: -1})

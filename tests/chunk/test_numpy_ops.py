@@ -95,8 +95,8 @@ def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
     np.testing.assert_array_equal(numpy_ops.merge(alone, order).keys, together[wanted])
     starts = np.cumsum([0, *lengths])
     runs = [
-        numpy_ops.local_sort(block, [place + start], order, positions=False)
-        for block, place, start in zip(blocks, positions, starts, strict=False)
+        numpy_ops.local_sort(block, [position + start], order, positions=False)
+        for block, position, start in zip(blocks, positions, starts, strict=False)
     ]
     merged = numpy_ops.merge(runs, order)
     np.testing.assert_array_equal(merged.keys, together[wanted])

@@ -339,7 +339,7 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
 
 
 @pytest.mark.parametrize("distribution", ["uniform", "equal", "few", "one far away", "heavy ends"])
-def test_few_keys_are_in_question_whatever_the_distribution(distribution):
+def test_few_keys_are_unresolved_whatever_the_distribution(distribution):
     rng = np.random.default_rng(5)
     samples, groups, chunks, size = 200, 8, 64, 500
     keys = {
@@ -353,10 +353,10 @@ def test_few_keys_are_in_question_whatever_the_distribution(distribution):
     ranks = np.arange(1, groups) * (chunks * size // groups)
     for kept, dropped in ((samples, 1), (1 << 30, 0)):
         boundaries, _ = cut_all(runs, first_brackets(runs, ranks, samples, 8, kept), 8)
-        in_question = int((boundaries.last - boundaries.first).sum())
-        assert in_question <= unresolved_share(groups, samples, kept, dropped) * chunks * size
+        unresolved = int((boundaries.last - boundaries.first).sum())
+        assert unresolved <= unresolved_share(groups, samples, kept, dropped) * chunks * size
         if distribution in ("equal", "few"):
-            assert in_question == 0
+            assert unresolved == 0
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4))

@@ -17,8 +17,8 @@ from dask_gpusort.kernels.launch import loader
 
 ROOT = Path(dask_gpusort.__file__).parent
 
-#: Rooms from the entrance inwards: each imports only from rooms behind it.
-ROOMS = [
+#: Folders from the entrance inwards: each imports only from folders behind it.
+FOLDERS = [
     "__init__",
     "register",
     "gpu_cluster",
@@ -33,7 +33,7 @@ ROOMS = [
     "order",
 ]
 #: Folders of `kernels` from the public functions inwards; Python imports and C++ includes follow the same order.
-KERNEL_ROOMS = [
+KERNEL_FOLDERS = [
     "",
     "wide",
     "msd",
@@ -55,7 +55,7 @@ KERNEL_FILES = [path for path in FILES if path.parts[0] == "kernels"]
 KERNEL_FILES += sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.cu*"))
 
 
-def room_of(path):
+def folder_of(path):
     return path.parts[0].removesuffix(".py")
 
 
@@ -73,8 +73,8 @@ def imports_of(path):
 
 
 def ours(path):
-    """Rooms of the package that a file imports from."""
-    known = {*ROOMS, *LEAVES}
+    """Folders of the package that a file imports from."""
+    known = {*FOLDERS, *LEAVES}
     parts = [name.split(".") for name in imports_of(path)]
     return {part[1] for part in parts if part[0] == "dask_gpusort" and len(part) > 1 and part[1] in known}
 
@@ -85,21 +85,21 @@ def theirs(path):
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_imports_go_inwards(path):
-    room = room_of(path)
-    if room in LEAVES:
-        assert ours(path) <= {room}
+    folder = folder_of(path)
+    if folder in LEAVES:
+        assert ours(path) <= {folder}
         return
-    assert room in ROOMS, f"{path} is in a room that nobody has planned"
-    inner = set(ROOMS[ROOMS.index(room) + 1 :]) | LEAVES
-    assert ours(path) <= inner | {room}
+    assert folder in FOLDERS, f"{path} is in a folder that nobody has planned"
+    inner = set(FOLDERS[FOLDERS.index(folder) + 1 :]) | LEAVES
+    assert ours(path) <= inner | {folder}
 
 
-def kernel_room(path):
+def kernel_folder(path):
     """Folder of `kernels` that a file below it is in; of the files beside the folders, none."""
     return path.parts[1] if len(path.parts) > 2 else ""
 
 
-def kernel_rooms_used(path):
+def kernel_folders_used(path):
     """Folders of `kernels` that a Python or CUDA file imports, includes or launches from."""
     text = (ROOT / path).read_text()
     # Tables of sizes may read a constant of the kernels that they are for.
@@ -107,13 +107,13 @@ def kernel_rooms_used(path):
     if path.suffix == ".py":
         parts = [name.split(".") for name in imports_of(path)]
         used |= {part[2] for part in parts if part[:2] == ["dask_gpusort", "kernels"] and len(part) > 3}
-    return used & set(KERNEL_ROOMS)
+    return used & set(KERNEL_FOLDERS)
 
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=str)
 def test_kernels_import_and_include_inwards(path):
-    inner = KERNEL_ROOMS[KERNEL_ROOMS.index(kernel_room(path)) :]
-    assert kernel_rooms_used(path) <= set(inner)
+    inner = KERNEL_FOLDERS[KERNEL_FOLDERS.index(kernel_folder(path)) :]
+    assert kernel_folders_used(path) <= set(inner)
 
 
 def test_every_cuda_file_is_found_by_its_folder():
@@ -129,7 +129,7 @@ def test_a_changed_source_in_any_folder_changes_the_digest(tmp_path, monkeypatch
     digest = loader.sources_digest.__wrapped__
     seen = {digest()}
     folders = {path.parent for path in sources.rglob("*.cu*")}
-    assert {folder.name for folder in folders} == set(KERNEL_ROOMS) - {"", "policy", "launch"}
+    assert {folder.name for folder in folders} == set(KERNEL_FOLDERS) - {"", "policy", "launch"}
     for folder in sorted(folders):
         with next(folder.glob("*.cu*")).open("a") as source:
             source.write("// changed\n")
@@ -146,10 +146,10 @@ def test_the_package_carries_every_cuda_file():
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FILES if room_of(path) in {"chunk", "kernels", "order", *LEAVES}], ids=str
+    "path", [path for path in FILES if folder_of(path) in {"chunk", "kernels", "order", *LEAVES}], ids=str
 )
-def test_inner_rooms_do_not_know_dask(path):
-    known = {"dask"} if room_of(path) == "config" else set()
+def test_inner_folders_do_not_know_dask(path):
+    known = {"dask"} if folder_of(path) == "config" else set()
     assert theirs(path) & {"dask", "distributed"} <= known
 
 
@@ -161,7 +161,7 @@ def test_distributed_is_known_to_the_engine_and_the_plugins_alone(path):
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_cupy_is_known_to_its_own_files_alone(path):
-    if room_of(path) != "kernels" and not path.name.startswith("cupy"):
+    if folder_of(path) != "kernels" and not path.name.startswith("cupy"):
         assert "cupy" not in theirs(path)
 
 

@@ -44,9 +44,9 @@ def test_any_axis(array):
 def test_the_checksum_ignores_order_and_notices_changes():
     keys = ours.make("i8", 1000)
     assert oracle.checksum([keys]) == oracle.checksum([keys[500:], keys[:500]])
-    for place in (0, 999):
+    for position in (0, 999):
         changed = keys.copy()
-        changed[place] += 1
+        changed[position] += 1
         assert oracle.checksum([changed]) != oracle.checksum([keys])
     with pytest.raises(AssertionError, match="border"):
         oracle.assert_ascends([np.array([1, 2]), np.array([1, 5])])

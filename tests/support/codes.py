@@ -31,8 +31,8 @@ def shapes_of_input(n, dtype):
     codes = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8).view(dtype)
     few = codes[:7][np.arange(n) % 7]
     ordered = np.sort(codes)
-    strays = ordered.copy()
-    strays[n // 2 : n // 2 + 2] = codes[:2]
+    outliers = ordered.copy()
+    outliers[n // 2 : n // 2 + 2] = codes[:2]
     yield "random", codes
     yield "sorted", ordered
     yield "reversed", ordered[::-1].copy()
@@ -40,7 +40,7 @@ def shapes_of_input(n, dtype):
     yield "reversed, few distinct", np.sort(few)[::-1].copy()
     yield "few distinct", few
     yield "constant", np.full(n, codes[0])
-    yield "few strays", strays
+    yield "few outliers", outliers
     yield "one step down at a block's end", np.append(ordered[n // 2 :], ordered[: n // 2])
     yield "ties above the low bits", codes & ~dtype.type(0) << dtype.type(dtype.itemsize * 4)
     yield "ties in the high part", np.where(np.arange(n) % 3 == 0, codes, codes % dtype.type(200))

@@ -40,7 +40,7 @@ def prepare(device: HostDevice, calls: Iterable[Callable[[Callable[..., Any]], A
     """
     recorder = Recorder(multiprocessors=device.multiprocessors)
     with pytest.MonkeyPatch.context() as patch:
-        recorder.take_place(patch)
+        recorder.replace_cupy(patch)
         for call in calls:
             recorder.record(call, recorder.empty)
     names = defaultdict(list)

@@ -17,8 +17,8 @@ def grid(*axes: Sequence[Any]) -> list[Any]:
     diagonal = {tuple(step % len(axis) for axis in axes) for step in range(max(map(len, axes)))}
     return [
         pytest.param(
-            *(axis[place] for axis, place in zip(axes, places, strict=True)),
-            marks=() if places in diagonal else pytest.mark.thorough,
+            *(axis[position] for axis, position in zip(axes, positions, strict=True)),
+            marks=() if positions in diagonal else pytest.mark.thorough,
         )
-        for places in product(*(range(len(axis)) for axis in axes))
+        for positions in product(*(range(len(axis)) for axis in axes))
     ]

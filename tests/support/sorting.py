@@ -32,5 +32,5 @@ def check_sizes(darr):
     keys = list(flatten(darr.__dask_keys__()))
     blocks = dask.get(dict(darr.__dask_graph__()), keys)
     assert [block.shape for block in blocks] == [
-        tuple(sizes[place] for sizes, place in zip(darr.chunks, key[1:], strict=True)) for key in keys
+        tuple(sizes[position] for sizes, position in zip(darr.chunks, key[1:], strict=True)) for key in keys
     ]

@@ -27,7 +27,7 @@ CODED = [np.dtype(name) for name in (*INTEGERS, *FLOATS, "c8", *TIMES)]
 SWAPPED = [np.dtype(name) for name in (">i4", ">u8", ">f4", ">f8", ">c8", ">M8[us]", ">m8[ms]")]
 
 PLAIN_RECORD = np.dtype([("name", "S3"), ("weight", "f4"), ("count", "i2")])
-NESTED_RECORD = np.dtype([("when", "M8[D]"), ("inner", [("z", "c8"), ("flag", "?")]), ("place", "U2")])
+NESTED_RECORD = np.dtype([("when", "M8[D]"), ("inner", [("z", "c8"), ("flag", "?")]), ("position", "U2")])
 ARRAY_RECORD = np.dtype([("vector", "i2", (2, 2)), ("number", ">f8")])
 PADDED_RECORD = np.dtype([("small", "u1"), ("large", "f8"), ("tiny", "i1")], align=True)
 RECORDS = [PLAIN_RECORD, NESTED_RECORD, ARRAY_RECORD, PADDED_RECORD]
@@ -240,12 +240,12 @@ def arrays(draw: Any, dtypes: Any = EVERY, sizes: Any = _SIZES, shape: Any = Non
 @st.composite
 def chunk_sizes(draw: Any, size: int) -> tuple[int, ...]:
     """Sizes of the chunks of one dimension: one chunk, regular, ragged, with empty ones, of one element each."""
-    way = draw(st.sampled_from(("one", "regular", "ragged", "singles")))
-    if way == "one" or size == 0:
+    kind = draw(st.sampled_from(("one", "regular", "ragged", "singles")))
+    if kind == "one" or size == 0:
         return tuple([0] * draw(st.integers(0, 2)) + [size])
-    if way == "singles":
+    if kind == "singles":
         return (1,) * size if size <= 40 else (size - 40, *(1,) * 40)
-    if way == "regular":
+    if kind == "regular":
         step = draw(st.integers(max(1, size // 20), size))
         return tuple(min(step, size - start) for start in range(0, size, step))
     cuts = sorted(draw(st.lists(st.integers(0, size), min_size=1, max_size=12)))

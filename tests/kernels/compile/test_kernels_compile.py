@@ -120,14 +120,14 @@ EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 def record_comparisons(recorder):
     """Comparison sorts, merging and wide keys."""
-    ways = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
-    ways += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
+    strategies = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
+    strategies += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
     for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
         keys = recorder.empty(10, dtype)
-        for way in ways:
+        for strategy in strategies:
             for sort in (comparing.sort_by_comparison, comparing.argsort_by_comparison):
-                sort(keys, **way)
-                sort(recorder.empty(10**5, dtype), **way) if "algorithm" not in way else None
+                sort(keys, **strategy)
+                sort(recorder.empty(10**5, dtype), **strategy) if "algorithm" not in strategy else None
     keys = recorder.empty(10**5, "u4")
     for expression in EXPRESSIONS:
         comparing.argsort_by_comparison(keys, less=expression)
@@ -192,7 +192,7 @@ def recorded():
     """What the launches of the package ask for."""
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
-        recorder.take_place(patch)
+        recorder.replace_cupy(patch)
         record_papers_sorts(recorder)
         record_comparisons(recorder)
         record_wide_keys(recorder)

@@ -45,7 +45,7 @@ def main() -> None:
     check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
     wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
     check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
-    for whole in (4, 1 << 20):  # long stretches of ties, and short ones
+    for whole in (4, 1 << 20):  # long tie groups of ties, and short ones
         rng = np.random.default_rng(1)
         wide = rng.integers(0, whole, ONE_LEVEL) * 0.1 + 1j * rng.integers(0, 1 << 20, ONE_LEVEL)
         check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))

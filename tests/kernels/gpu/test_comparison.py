@@ -24,7 +24,7 @@ EDGES = sorted(
 MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
 LARGE = (1 << 24) + 3
 TIE_TILE = tie_groups.TIE_TILE
-WAYS = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
+STRATEGIES = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
 #: Expression, and the key that NumPy sorts stably by in its place.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,
@@ -36,25 +36,27 @@ EXPRESSIONS = {
 BAD_EXPRESSIONS = ["true", "a <= b", "a != b", "(a ^ b) & 1", "(a * 2654435761u) % 7 < b % 5"]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_merge_sort(cp: Any, guarded: Any, dtype: str, distribution: str, way: dict[str, str]) -> None:
+def test_merge_sort(cp: Any, guarded: Any, dtype: str, distribution: str, strategy: dict[str, str]) -> None:
     for descending in (False, True):
         keys = make_keys(dtype, MIDDLE, distribution)
         out = guarded(MIDDLE, dtype)
-        kernels.sort_by_comparison(cp.asarray(keys), descending=descending, out=out, **way)
+        kernels.sort_by_comparison(cp.asarray(keys), descending=descending, out=out, **strategy)
         assert_bits(out, expected_sorted(keys, descending))
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_merge_argsort_is_stable(cp: Any, guarded: Any, dtype: str, distribution: str, way: dict[str, str]) -> None:
+def test_merge_argsort_is_stable(
+    cp: Any, guarded: Any, dtype: str, distribution: str, strategy: dict[str, str]
+) -> None:
     for descending in (False, True):
         keys = make_keys(dtype, MIDDLE, distribution)
         out = guarded(MIDDLE, np.int64)
-        kernels.argsort_by_comparison(cp.asarray(keys), descending=descending, out=out, **way)
+        kernels.argsort_by_comparison(cp.asarray(keys), descending=descending, out=out, **strategy)
         assert_bits(out, expected_positions(keys, descending))
 
 
@@ -72,9 +74,9 @@ def test_merge_sort_around_every_tile(cp: Any, guarded: Any, dtype: str) -> None
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
 def test_merge_sort_of_many_levels(cp: Any, guarded: Any, dtype: str) -> None:
     keys = make_keys(dtype, LARGE, "random")
-    for way in WAYS:
+    for strategy in STRATEGIES:
         out = guarded(LARGE, dtype)
-        kernels.sort_by_comparison(cp.asarray(keys), out=out, **way)
+        kernels.sort_by_comparison(cp.asarray(keys), out=out, **strategy)
         assert_bits(out, np.sort(keys))
 
 
@@ -119,15 +121,15 @@ def test_odd_even_merge_of_a_large_array(cp: Any, guarded: Any) -> None:
 # Orders of the user.
 
 
-@pytest.mark.parametrize("way", [*WAYS, {"algorithm": "odd_even_merge"}], ids=str)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @pytest.mark.parametrize("dtype", ["u1", "i4", "u4", "i8"])
-def test_any_less_sorts_stably(cp: Any, guarded: Any, dtype: str, expression: str, way: dict[str, str]) -> None:
+def test_any_less_sorts_stably(cp: Any, guarded: Any, dtype: str, expression: str, strategy: dict[str, str]) -> None:
     keys = np.abs(make_keys(dtype, 20_011, "random") // 2)
     wanted = np.argsort(EXPRESSIONS[expression](keys), kind="stable")
     out, positions = guarded(keys.size, dtype), guarded(keys.size, np.int64)
-    kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **way)
-    kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **way)
+    kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **strategy)
+    kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **strategy)
     assert_bits(positions, wanted)
     assert_bits(out, keys[wanted])
 
@@ -143,14 +145,16 @@ def test_less_on_numbers_of_two_parts(cp: Any) -> None:
     assert_bits(kernels.sort_by_comparison(cp.asarray(keys), less=less, descending=True), keys[wanted])
 
 
-@pytest.mark.parametrize("way", [*WAYS, {"algorithm": "odd_even_merge"}], ids=str)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", BAD_EXPRESSIONS)
-def test_what_is_no_order_ends_and_stays_inside(cp: Any, guarded: Any, expression: str, way: dict[str, str]) -> None:
+def test_what_is_no_order_ends_and_stays_inside(
+    cp: Any, guarded: Any, expression: str, strategy: dict[str, str]
+) -> None:
     for n in (1, 1009, MIDDLE):
         keys = make_keys("u4", n, "random")
         out, positions = guarded(n, "u4"), guarded(n, np.int64)
-        kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **way)
-        kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **way)
+        kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **strategy)
+        kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **strategy)
         assert int(positions.min()) >= 0
         assert int(positions.max()) < n
 
@@ -308,9 +312,9 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
             assert_bits(got, ranks_of_rows(ordered, needles, side))
 
 
-#: Lengths of the stretches that tie in the first word, over and over: none, few, those that one thread sorts up to the
+#: Lengths of the tie groups that tie in the first word, over and over: none, few, those that one thread sorts up to the
 #: longest, and longer ones.
-STRETCHES = {
+TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
     "short": [tie_groups.SMALL_GROUP, 1, 3],
@@ -324,9 +328,9 @@ STRETCHES = {
 TIE_SIZES = (1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
 
 
-def stretch_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:
-    """Of n sorted keys, the stretch that each is in."""
-    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+def tie_group_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:
+    """Of n sorted keys, the tie group that each is in."""
+    lengths = TIE_GROUPS[kind] * -(-n // sum(TIE_GROUPS[kind]))
     return np.repeat(np.arange(len(lengths)), lengths)[:n]
 
 
@@ -338,11 +342,11 @@ def spread(rng: np.random.Generator, numbers: np.ndarray[Any, Any]) -> np.ndarra
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("kind", TIE_GROUPS)
 def test_complex128_whose_real_parts_tie(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
     for n in TIE_SIZES:
         rng = np.random.default_rng(n)
-        real = spread(rng, stretch_numbers(kind, n))[rng.permutation(n)]
+        real = spread(rng, tie_group_numbers(kind, n))[rng.permutation(n)]
         for imag in (rng.standard_normal(n), rng.choice(special_keys(np.dtype("f8")), n)):
             keys = np.empty(n, "c16")
             keys.real, keys.imag = real, imag
@@ -379,12 +383,12 @@ def test_complex128_of_many_keys(cp: Any, guarded: Any) -> None:
         assert_sorts_complex(cp, guarded, keys, False)
 
 
-@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("kind", TIE_GROUPS)
 def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> None:
     for n in TIE_SIZES:
         rng = np.random.default_rng(n)
         order, fifths = rng.permutation(n), np.arange(n) // 5
-        first = spread(rng, stretch_numbers(kind, n))[order]
+        first = spread(rng, tie_group_numbers(kind, n))[order]
         for second in (spread(rng, fifths)[order], fifths[order].astype("f8"), spread(rng, rng.integers(0, 3, n))):
             for last in (rng.integers(0, 3, n, "u8"), rng.integers(0, 1 << 63, n, "u8")):
                 keys = [last, second, first]
@@ -453,11 +457,11 @@ def test_lexsort(cp: Any, guarded: Any, columns: str, distribution: str) -> None
         keys = []
         for seed, dtype in enumerate(COLUMNS[columns]):
             keys.append(make_keys(dtype, n, distribution, seed))
-        for descending in (False, True, [way % 2 == 0 for way in range(len(keys))]):
-            ways = descending if isinstance(descending, list) else [descending] * len(keys)
+        for descending in (False, True, [strategy % 2 == 0 for strategy in range(len(keys))]):
+            strategies = descending if isinstance(descending, list) else [descending] * len(keys)
             floors = [
-                codes_of.tie_floor(codes_of.encode(key, descending=way), key.dtype, descending=way)
-                for key, way in zip(keys, ways, strict=True)
+                codes_of.tie_floor(codes_of.encode(key, descending=strategy), key.dtype, descending=strategy)
+                for key, strategy in zip(keys, strategies, strict=True)
             ]
             out = guarded(n, np.int64)
             kernels.lexsort([cp.asarray(key) for key in keys], descending=descending, out=out)

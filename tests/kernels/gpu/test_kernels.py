@@ -383,13 +383,13 @@ def test_floats_by_their_values(cp: Any, dtype: str, kind: str, descending: bool
 CLOSE = {"2^24": (0, 1 << 24), "no power of two": (-5, 3_000_000_000), "at the end": ((1 << 63) - 1000, 1000)}
 
 
-@pytest.mark.parametrize("stray", [False, True])
-@pytest.mark.parametrize("place", CLOSE)
+@pytest.mark.parametrize("outlier", [False, True])
+@pytest.mark.parametrize("position", CLOSE)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
-def test_wide_keys_that_lie_close(cp: Any, dtype: str, place: str, stray: bool) -> None:
-    least, count = CLOSE[place]
+def test_wide_keys_that_lie_close(cp: Any, dtype: str, position: str, outlier: bool) -> None:
+    least, count = CLOSE[position]
     keys = least + np.random.default_rng(2).integers(0, count, TWO_LEVELS)
-    if stray:
+    if outlier:
         keys[1_234_567] = -(1 << 62)
     keys = keys.view(dtype)
     source, order = cp.asarray(keys), np.argsort(keys, kind="stable")

@@ -305,15 +305,15 @@ def test_every_task_waits_for_its_kernels() -> None:
             delay(stream)
             made.append(device_exchange.sort_bundle([[[block]]], (number,), plan.order, plan.samples, False))
             assert stream.done
-        told = [device_exchange.take_summaries(bundle) for bundle in made]
+        summaries = [device_exchange.take_summaries(bundle) for bundle in made]
         for group in range(2):
             mine = []
             for bundle in made:
                 delay(stream)
-                mine.append(device_exchange.cut_shard(bundle, told, group, plan))
+                mine.append(device_exchange.cut_shard(bundle, summaries, group, plan))
                 assert stream.done
             delay(stream)
-            device_exchange.finish_group(mine, told, group, plan, finish)
+            device_exchange.finish_group(mine, summaries, group, plan, finish)
             assert stream.done
 
 

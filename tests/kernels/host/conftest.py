@@ -27,6 +27,6 @@ def built(kernel_cache):
 @pytest.fixture
 def device(built, monkeypatch):
     """The host in the place of a GPU; looks at all canaries when the test is done."""
-    built.take_place(monkeypatch)
+    built.replace_cupy(monkeypatch)
     yield built
     built.check()

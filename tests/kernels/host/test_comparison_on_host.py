@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 
 #: Around one tile, around two, and several, the last in part.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
-WAYS = {
+STRATEGIES = {
     "four_way": {"split": "four_way"},
     "path": {"split": "path"},
     "samples": {"split": "samples"},
@@ -46,15 +46,15 @@ def calls():
 
 
 def sorts_and_merges():
-    for way in WAYS.values():
-        sizes = (5, TILE.keys + 1, SIZES[-1]) if "algorithm" not in way else (5,)
+    for strategy in STRATEGIES.values():
+        sizes = (5, TILE.keys + 1, SIZES[-1]) if "algorithm" not in strategy else (5,)
         for n in sizes:
             for dtype in DTYPES:
-                yield from sorts_by_comparison(n, dtype, **way)
+                yield from sorts_by_comparison(n, dtype, **strategy)
             if n == SIZES[-1]:
                 for less in (LESS, *NO_ORDER):
-                    yield from sorts_by_comparison(n, "u4", less=less, **way)
-                yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **way)
+                    yield from sorts_by_comparison(n, "u4", less=less, **strategy)
+                yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **strategy)
     for kind in ("u1", "u8", 2, 5):
         for chosen in COMPANIONS:
             yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
@@ -77,7 +77,7 @@ def sorts_of_words():
             yield lambda empty, n=n, dtypes=dtypes: word_sort.lexsort([empty(n, dtype) for dtype in dtypes])
         for descending in (False, True):
             for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
-                yield lambda empty, n=n, sort=sort, way=descending: sort(empty(n, "c16"), descending=way)
+                yield lambda empty, n=n, sort=sort, strategy=descending: sort(empty(n, "c16"), descending=strategy)
     directions = [True, False, True, False]
     yield lambda empty: word_sort.lexsort([empty(9, t) for t in ("f8", "i4", "?", "f8")], descending=directions)
     yield lambda empty: word_sort.lexsort([empty(9, "f8")] * 4, descending=True)
@@ -109,22 +109,26 @@ def stable_positions(keys):
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("way", WAYS)
-def test_sorts_around_the_tile(device, way, dtype, kind):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_sorts_around_the_tile(device, strategy, dtype, kind):
     rng = np.random.default_rng(1)
-    for n in [n for n in SIZES if way != "odd-even transposition" or n < 100]:
+    for n in [n for n in SIZES if strategy != "odd-even transposition" or n < 100]:
         keys = bits_of_keys(rng, dtype, n, kind)
         wanted = stable_positions(keys)
-        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **WAYS[way]), wanted)
-        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **WAYS[way]), keys[wanted])
+        np.testing.assert_array_equal(
+            comparing.argsort_by_comparison(device.array(keys), **STRATEGIES[strategy]), wanted
+        )
+        np.testing.assert_array_equal(
+            comparing.sort_by_comparison(device.array(keys), **STRATEGIES[strategy]), keys[wanted]
+        )
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_sorts_in_place(device, way):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_sorts_in_place(device, strategy):
     for n in (50, 1000):
         keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
         array = device.array(keys)
-        comparing.sort_by_comparison(array, out=array, **WAYS[way])
+        comparing.sort_by_comparison(array, out=array, **STRATEGIES[strategy])
         np.testing.assert_array_equal(array, np.sort(keys))
 
 
@@ -134,22 +138,22 @@ def test_a_stable_sort_keeps_zeros_and_nans(device):
     np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
 
 
-@pytest.mark.parametrize("way", ["four_way", "path", "samples"])
-def test_any_less(device, way):
+@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
+def test_any_less(device, strategy):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
     for descending in (False, True):
         digits = keys % 10
         wanted = np.argsort(-digits.astype(int) if descending else digits, kind="stable")
-        options = {"less": LESS, "descending": descending, **WAYS[way]}
+        options = {"less": LESS, "descending": descending, **STRATEGIES[strategy]}
         np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **options), wanted)
         np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
 
 
-@pytest.mark.parametrize("way", ["four_way", "path", "samples"])
+@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
 @pytest.mark.parametrize("expression", NO_ORDER)
-def test_what_is_no_order_ends_and_stays_inside(device, expression, way):
+def test_what_is_no_order_ends_and_stays_inside(device, expression, strategy):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **WAYS[way])
+    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **STRATEGIES[strategy])
     assert got.min() >= 0
     assert got.max() < len(keys)
 
@@ -241,10 +245,10 @@ def test_whole_numbers_in_floats_are_narrow(device):
     np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
 
 
-#: Lengths of the stretches that tie in the first word, over and over: none; few; those that one thread sorts, up to the
-#: longest; longer ones, and both; some that lie in two or three tiles.
+#: Lengths of the groups that tie in the first word, repeated: none; few; those that one thread sorts, up to the longest;
+#: longer ones, and both; some that span two or three tiles.
 SHORT, TIE_TILE = tie_groups.SMALL_GROUP, tie_groups.TIE_TILE
-STRETCHES = {
+TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 700, 2, *[1] * 10**5],
     "short": [SHORT, 1, 3],
@@ -258,9 +262,9 @@ STRETCHES = {
 TIE_SIZES = (1, SHORT, SHORT + 1, TIE_TILE + 1, 2 * TIE_TILE + 500)
 
 
-def stretch_numbers(kind, n):
-    """Of n sorted keys, the stretch that each is in."""
-    lengths = STRETCHES[kind] * -(-n // sum(STRETCHES[kind]))
+def tie_group_numbers(kind, n):
+    """Of n sorted keys, the tie group that each is in."""
+    lengths = TIE_GROUPS[kind] * -(-n // sum(TIE_GROUPS[kind]))
     return np.repeat(np.arange(len(lengths)), lengths)[:n]
 
 
@@ -276,14 +280,14 @@ def few(rng, n):
     return rng.choice([0.0, -0.0, np.nan, -np.nan, 1.0, 2.5, -np.inf], n)
 
 
-@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("kind", TIE_GROUPS)
 @pytest.mark.parametrize("n", TIE_SIZES)
 def test_ties_of_real_parts(device, n, kind):
     rng = np.random.default_rng(n)
     order = rng.permutation(n)
     for imag in (few(rng, n), rng.standard_normal(n)):
         keys = np.empty(n, "c16")
-        keys.real, keys.imag = spread(rng, stretch_numbers(kind, n))[order], imag
+        keys.real, keys.imag = spread(rng, tie_group_numbers(kind, n))[order], imag
         assert_sorts_complex(device, keys)
 
 
@@ -315,12 +319,12 @@ def test_complex_keys_with_nan(device, share):
     assert_sorts_complex(device, parts.ravel().view("c16"))
 
 
-@pytest.mark.parametrize("kind", STRETCHES)
+@pytest.mark.parametrize("kind", TIE_GROUPS)
 @pytest.mark.parametrize("n", TIE_SIZES)
 def test_ties_that_the_second_word_leaves(device, n, kind):
     rng = np.random.default_rng(n)
-    numbers = stretch_numbers(kind, n)
-    # Further down, stretches of half the length and of those that are left.
+    numbers = tie_group_numbers(kind, n)
+    # Further down, tie groups of half the length and of those that are left.
     halves = np.arange(n) // 5
     order = rng.permutation(n)
     for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
@@ -391,6 +395,6 @@ def test_launches_of_keys_of_which_few_tie(device, launched):
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "make_complex_word", "resolve_ties"]
     launched.clear()
-    keys = spread(rng, stretch_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
+    keys = spread(rng, tie_group_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "scatter"]

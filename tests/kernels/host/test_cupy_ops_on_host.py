@@ -158,9 +158,9 @@ def test_probe_of_codes_in_brackets(device, dtype):
     rng = np.random.default_rng(2)
     ends = np.unique(numpy_ops.floor(rng.choice(run.keys, 8), order))
     low, high = ends[: len(ends) // 2 * 2].reshape(-1, 2).T
-    place = np.arange(len(low))
+    position = np.arange(len(low))
     for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
-        brackets = Brackets(900, place[:count], place[:count], low[:count], high[:count])
+        brackets = Brackets(900, position[:count], position[:count], low[:count], high[:count])
         got = cupy_ops.summarize_run(Run(device.array(run.keys)), brackets, order, samples=samples)
         assert_same_answer(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
 
@@ -202,7 +202,7 @@ def test_rows(device, kind, axis):
 def test_pack(device, dtypes):
     rng = np.random.default_rng(1)
     parts = [rng.choice([0.0, -0.0, 1.0, 3.0], (6, 50)).astype(dtype) for dtype in dtypes]
-    directions = [place % 2 == 0 for place in range(len(parts))]
+    directions = [position % 2 == 0 for position in range(len(parts))]
     packed = cupy_ops.pack([device.array(part) for part in parts], directions)
     expected = numpy_ops.pack(parts, directions)
     assert packed.dtype == expected.dtype

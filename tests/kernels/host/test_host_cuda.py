@@ -100,6 +100,20 @@ def test_host_finds_a_deleted_barrier(tmp_path, kernel_cache):
     assert any((result != ASCENDING[::-1]).any() for result in results)
 
 
+def test_a_changed_header_is_compiled_again(tmp_path, kernel_cache):
+    """Also one that the source includes through another; libraries in the cache are never stale."""
+    (tmp_path / "fill.cu").write_text(
+        '#include "outer.cuh"\nnamespace gpusort {\n__global__ void fill(unsigned* out) { *out = kValue; }\n}'
+    )
+    (tmp_path / "outer.cuh").write_text('#include "inner.cuh"\n')
+    for value in (1, 2, 1):
+        (tmp_path / "inner.cuh").write_text(f"namespace gpusort {{ constexpr unsigned kValue = {value}; }}")
+        device = HostDevice(tmp_path, kernel_cache)
+        out = device.empty(1, np.uint32)
+        device.launch(Launch("fill.cu", "fill", 1, 1, (out,)))
+        assert out[0] == value
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

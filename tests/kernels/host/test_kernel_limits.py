@@ -22,7 +22,7 @@ LONGEST_INDEXED_ROW = 1 << 16
 @pytest.mark.parametrize("capability", LIMITS)
 def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
     recorder = Recorder(LIMITS[capability])
-    recorder.take_place(monkeypatch)
+    recorder.replace_cupy(monkeypatch)
     for n in SIZES:
         keys = recorder.empty(n, dtype)
         recorder.record(kernels.sort_keys, keys)
@@ -58,6 +58,6 @@ def test_registers_are_not_bound_for_blocks_that_do_not_fit():
 
 def test_a_large_device_is_used(monkeypatch):
     recorder = Recorder(LIMITS["9.0"])
-    recorder.take_place(monkeypatch)
+    recorder.replace_cupy(monkeypatch)
     recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))
     assert recorder.most_shared > LIMITS["8.6"]

@@ -68,8 +68,8 @@ def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
     for n in (LSD_TILE + 3, 3 * LSD_TILE):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
         keys.view("u1").reshape(n, -1)[:, :shared] = 3
-        place = device.array(keys)
-        np.testing.assert_array_equal(kernels.sort_keys(place, out=place, algorithm="lsd"), np.sort(keys))
+        array = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(array, out=array, algorithm="lsd"), np.sort(keys))
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
@@ -82,5 +82,5 @@ def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
         if kind == "bytes":  # all passes but one have nothing to do
             keys.view("u1").reshape(n, -1)[:, :-1] = 1
         np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
-        place = device.array(keys)
-        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), np.sort(keys))
+        array = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(array, out=array), np.sort(keys))

@@ -69,8 +69,8 @@ def test_more_than_two_levels(device, monkeypatch, case, kind):
     keys = bits_of_keys(np.random.default_rng(9), dtype, TWO_LEVELS, kind)
     np.testing.assert_array_equal(getattr(kernels, function)(device.array(keys)), twin(keys))
     if "keys" in case:
-        place = device.array(keys)
-        np.testing.assert_array_equal(kernels.sort_keys(place, out=place), twin(keys))
+        array = device.array(keys)
+        np.testing.assert_array_equal(kernels.sort_keys(array, out=array), twin(keys))
 
 
 def and_of(words, rng, n):
@@ -137,15 +137,15 @@ CLOSE = {
 }
 
 
-@pytest.mark.parametrize("stray", [False, True])
-@pytest.mark.parametrize("place", CLOSE)
+@pytest.mark.parametrize("outlier", [False, True])
+@pytest.mark.parametrize("range_of_keys", CLOSE)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
-def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
+def test_wide_keys_that_lie_close(device, monkeypatch, dtype, range_of_keys, outlier):
     """They travel by 32 bits, unless one that no sample has seen lies elsewhere."""
     use_small_blocks(monkeypatch)
-    least, count = CLOSE[place]
+    least, count = CLOSE[range_of_keys]
     keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)
-    if stray:
+    if outlier:
         keys[1234] = -(1 << 62)
     keys = keys.astype(dtype) if dtype != "u8" else keys.view("u8") ^ np.uint64(1 << 63)
     taken = []
@@ -155,7 +155,7 @@ def test_wide_keys_that_lie_close(device, monkeypatch, dtype, place, stray):
     np.testing.assert_array_equal(kernels.argsort(source), np.argsort(keys, kind="stable"))
     np.testing.assert_array_equal(kernels.sorted_codes(source), kernels.encode(device.array(np.sort(keys))))
     np.testing.assert_array_equal(kernels.sort_keys(source, out=source), np.sort(keys))
-    assert len(taken) == (0 if stray else 4)
+    assert len(taken) == (0 if outlier else 4)
 
 
 FLOATS = {

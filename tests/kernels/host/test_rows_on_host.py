@@ -65,8 +65,8 @@ def small_rows(monkeypatch):
 
 
 @pytest.fixture
-def ways(monkeypatch):
-    """Which ways were taken, in order."""
+def strategies(monkeypatch):
+    """Which strategies were taken, in order."""
     taken = []
 
     def note(name):
@@ -104,7 +104,7 @@ def check_positions(device, keys):
 
 
 @pytest.mark.parametrize(
-    ("shape", "way"),
+    ("shape", "strategy"),
     [
         ((5, BLOCK_SORT_KEYS // 2), "run_block_sort"),
         ((5, BLOCK_SORT_KEYS // 2 + 1), "run_block_sort"),  # few keys in all
@@ -117,10 +117,10 @@ def check_positions(device, keys):
     ],
     ids=str,
 )
-def test_both_sides_of_every_decision(device, ways, shape, way):
+def test_both_sides_of_every_decision(device, strategies, shape, strategy):
     keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys)), np.sort(keys))
-    assert set(ways) == {way}
+    assert set(strategies) == {strategy}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -140,11 +140,11 @@ def test_any_distribution(device, dtype, kind):
         check_positions(device, keys)
 
 
-def test_uniform_keys_by_a_plain_map(device, ways):
+def test_uniform_keys_by_a_uniform_map(device, strategies):
     keys = np.random.default_rng(4).integers(0, 1 << 32, (5, 6001), dtype=np.uint32)
     check_rows(device, keys)
     check_positions(device, keys)
-    assert set(ways) == {"partition_rows"}
+    assert set(strategies) == {"partition_rows"}
 
 
 #: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
@@ -165,25 +165,25 @@ BLOCK_FLOATS = {
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("kind", BLOCK_FLOATS)
-def test_floats_in_a_block(device, ways, kind, dtype, descending):
+def test_floats_in_a_block(device, strategies, kind, dtype, descending):
     keys = BLOCK_FLOATS[kind](np.random.default_rng(8), (3, BLOCK_SORT_KEYS // 2 - 3)).astype(dtype)
     check_rows(device, keys)
     check_positions(device, keys)
     mirrored = np.sort(keys) if not descending else -np.sort(-keys)
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys), descending=descending), mirrored)
-    assert set(ways) == {"run_block_sort"}
+    assert set(strategies) == {"run_block_sort"}
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
-def test_rows_of_unlike_places(device, ways, dtype):
+def test_rows_of_unlike_ranges(device, strategies, dtype):
     """Row i about i: one map makes one bucket of each row, though all keys together are uniform."""
     num_rows = 8
     keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
     check_rows(device, keys.astype(dtype))
-    assert set(ways) == {"partition_rows: declined", "partition_rows_recursively"}
+    assert set(strategies) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
-def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):
+def test_unlike_rows_that_a_block_holds(device, monkeypatch, strategies):
     """A bucket's block holds no row, a larger one does."""
     monkeypatch.setattr(
         tuning, "BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, (tuning.BlockSortShape(128, 9, 1024), BLOCK_SORT))
@@ -191,32 +191,32 @@ def test_unlike_rows_that_a_block_holds(device, monkeypatch, ways):
     num_rows = 8
     keys = (np.random.default_rng(6).random((num_rows, 2003)) + np.arange(num_rows)[:, None]).astype("f4")
     check_rows(device, keys)
-    assert set(ways) == {"partition_rows: declined", "run_block_sort"}
+    assert set(strategies) == {"partition_rows: declined", "run_block_sort"}
 
 
-def test_a_few_rows_unlike_the_others(device, ways):
+def test_a_few_rows_unlike_the_others(device, strategies):
     """Their buckets do not fit a block, and are sorted by one level more."""
     keys = np.random.default_rng(7).random((12, 5003)).astype("f4")
     keys[3], keys[5], keys[7] = 0.25, keys[5] * 1e-3, np.sort(keys[7])[::-1]
     check_rows(device, keys)
     check_positions(device, keys)
-    assert set(ways) == {"partition_rows"}
+    assert set(strategies) == {"partition_rows"}
 
 
-def test_equal_rows(device, ways):
+def test_equal_rows(device, strategies):
     keys = np.full((4, 5003), 7, np.uint32)
     check_rows(device, keys)
     check_positions(device, keys)
-    assert set(ways) == {"partition_rows: declined", "partition_rows_recursively"}
+    assert set(strategies) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
 @pytest.mark.parametrize("num_rows", [5, 6])
-def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, ways, num_rows):
+def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, strategies, num_rows):
     monkeypatch.setattr(tuning, "ROW_KEYS", 10_000)  # three rows
     keys = np.random.default_rng(8).random((num_rows, 3001))
     check_rows(device, keys)
     check_positions(device, keys)
-    assert ways == ["partition_rows"] * 6
+    assert strategies == ["partition_rows"] * 6
 
 
 @pytest.mark.parametrize("skip", [1, 2, 3])
@@ -261,7 +261,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
 
 @pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
-def test_partitions_have_room(device, dtype, length):
+def test_partitions_fit(device, dtype, length):
     partition = row_partition.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
@@ -271,7 +271,7 @@ def test_partitions_have_room(device, dtype, length):
     assert partition.shape is BLOCK_SORT
 
 
-def test_a_uniform_map_of_one_row_is_not_tested(device):
+def test_balance_test_of_one_row_accepts_a_uniform_map(device):
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = rows.row_elements(device_key(np.dtype("u4"), False))

@@ -175,7 +175,7 @@ class HostDevice:
         kernel = self._kernels[launch.source, launch.kernel, launch.expression]
         kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
 
-    def take_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch here and allocate here."""
         stand_in(monkeypatch, self.launch, self.cupy)
 

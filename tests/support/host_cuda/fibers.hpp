@@ -9,7 +9,7 @@
 // drawn from those that are ready, so a result that needs a barrier which is not there comes out wrong for
 // some seeds. Every block draws how: evenly, or mostly the one that became ready last, which lets one warp
 // run far ahead of the others. __shared__ arrays are thread-local statics (the fibers of a block share an OS thread),
-// filled with a random byte before every block; dynamic shared memory is defined by the build with room to spare,
+// filled with a random byte before every block; dynamic shared memory is defined by the build with spare space,
 // and what lies past the bytes of a launch must keep that byte. What this cannot show: speed, weak memory ordering
 // between blocks, inline PTX.
 #pragma once
@@ -34,7 +34,7 @@ struct dim3 {
 namespace host_cuda {
 
 constexpr unsigned kLanes = 32;
-// A kernel's tile lives in shared memory, its registers in a few hundred bytes of stack; the rest is room for
+// A kernel's tile lives in shared memory, its registers in a few hundred bytes of stack; the rest is space for
 // frames that the host compiler did not inline. Pages never touched cost nothing.
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kOsThreads = 2;   // so that blocks overlap in time

@@ -57,8 +57,8 @@ MERGED_KEYS = 7 * TILE.keys // 2
 def merges_right(device: HostDevice, rng: np.random.Generator) -> bool:
     keys = rng.integers(0, 1 << 16, MERGED_KEYS, dtype=np.uint16)
     wanted = np.argsort(keys, kind="stable")
-    for way in ({"split": "four_way"}, {"split": "path", "tiles": "network"}):
-        if (comparing.argsort_by_comparison(device.array(keys), **way) != wanted).any():
+    for strategy in ({"split": "four_way"}, {"split": "path", "tiles": "network"}):
+        if (comparing.argsort_by_comparison(device.array(keys), **strategy) != wanted).any():
             return False
     runs = [device.array(np.sort(part)) for part in np.split(keys, [1000, 1100])]
     return bool((merging.merge_runs(runs)[0] == np.sort(keys)).all())
@@ -70,7 +70,7 @@ RUNS_RIGHT = {"scan": scans_right, "merge": merges_right}
 def main(algorithm: str, sources: Path, cache: Path) -> int:
     device, rng = HostDevice(sources, cache), np.random.default_rng(0)
     patch = pytest.MonkeyPatch()
-    device.take_place(patch)
+    device.replace_cupy(patch)
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, TILE))
     try:
         for _ in range(ATTEMPTS):

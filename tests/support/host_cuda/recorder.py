@@ -60,11 +60,11 @@ class Recorder:
         self.cupy.zeros = self.zeros
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
-        """Reserve addresses; memory that nobody touches takes no room."""
+        """Reserve addresses; memory that nobody touches takes no memory."""
         return np.empty(shape, dtype).view(self.cupy.ndarray)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
-        """Reserve zeros, which take no room either until they are touched."""
+        """Reserve zeros, which take no memory either until they are touched."""
         return np.zeros(shape, dtype).view(self.cupy.ndarray)
 
     def launch(self, launch: Launch) -> None:
@@ -75,7 +75,7 @@ class Recorder:
         self.instances[launch.source, launch.kernel] = None
         self.most_shared = max(self.most_shared, launch.shared_bytes)
 
-    def take_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch and allocate here."""
         stand_in(monkeypatch, self.launch, self.cupy)
 
