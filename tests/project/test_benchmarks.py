@@ -301,9 +301,9 @@ def doubling(number: int) -> Iterator[Any]:
 
 def test_jobs_run_in_processes_of_their_own() -> None:
     jobs = load("harness.jobs")
-    found = jobs.in_turns(jobs.Effort(repeat=2), {"a": (doubling, 1), "b": (doubling, 2)})
-    assert [sample.found for sample in found["a"]] == [2, 2]
-    assert [sample.found for sample in found["b"]] == [4, 4]
+    found = jobs.in_turns(jobs.Effort(repeat=1), {"a": (doubling, 1), "b": (doubling, 2)})
+    assert [sample.found for sample in found["a"]] == [2]
+    assert [sample.found for sample in found["b"]] == [4]
     assert max(sample.peak for sample in found["a"]) > 8_000_000
     assert jobs.times_faster(found["a"], found["b"]) > 0
 
