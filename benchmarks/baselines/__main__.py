@@ -27,14 +27,14 @@ KEYS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 #: Most keys for a library of the host, unless sizes are given: ten times as many take half a minute.
 HOST_KEYS = 100_000_000
 #: The same where there is a GPU, which sorts a hundred times as many in less time.
-HOST_KEYS_BESIDE_GPU = 10_000_000
+HOST_KEYS_WITH_GPU = 10_000_000
 
 
 def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
     """Numbers of keys for a library."""
     if quick:
         return [1_000, 10_000]
-    most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_BESIDE_GPU if devices() else HOST_KEYS
+    most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_WITH_GPU if devices() else HOST_KEYS
     return sorted(asked or [n for n in KEYS if n <= most])
 
 

@@ -107,7 +107,7 @@ def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(script.launching, "kernel", lambda source, name, *_: lambda *_, **__: None)
 
     def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
-        for name in ("count_digits<u32>", "finish<u32, 8>", "finish<u32, 16>"):
+        for name in ("count_digits<u32>", "block_sort<u32, 8>", "block_sort<u32, 16>"):
             script.launching.Launch("some.cu", name, 1, 1, ()).run()
         out[:] = np.sort(keys)
 
@@ -135,8 +135,8 @@ def test_what_a_gpu_measures_is_drawn(algorithms: Any, tmp_path: Path) -> None:
     assert [point.x for point in lines["auto"]] == [16, 64]
     assert {point.figure for point in found.points} >= {f"phases {name}" for name in ("auto", "merge", "split")}
     # Launches of one kernel are added up, whatever its template arguments.
-    assert found.lines("phases auto").keys() == {"count_digits", "finish"}
-    assert found.lines("phases auto")["finish"][0].median == pytest.approx(2e-3)
+    assert found.lines("phases auto").keys() == {"count_digits", "block_sort"}
+    assert found.lines("phases auto")["block_sort"][0].median == pytest.approx(2e-3)
     found.write(tmp_path / algorithms.FILE)
     text = run("documents", "--results", str(tmp_path))
     assert {path.stem for path in tmp_path.glob("*.svg")} == {
