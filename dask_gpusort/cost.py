@@ -9,8 +9,8 @@ With n keys of w bytes (with companions) in P chunks, G groups, R rounds, s samp
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds for rates that are measured (`benchmarks.cost`) or assumed. Unresolved keys are sent
-to two groups (at most the share `Plan.unresolved`); they are counted once here.
+`predict` turns this into seconds for rates that are measured (`benchmarks.model.cost`) or assumed. Unresolved keys are
+sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
 """
 
 from __future__ import annotations

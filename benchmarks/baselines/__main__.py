@@ -14,36 +14,28 @@ of some runs between CUDA events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from ..harness.command import parse, parser_of
-from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds, seconds_here
+from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds
 from ..harness.machine import describe_machine, devices
 from ..harness.records import Point, Record
-from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, Job
+from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, turn
 
 FIGURE = "baselines"
 KEYS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 #: Most keys for a library of the host, unless sizes are given: ten times as many take half a minute.
 HOST_KEYS = 100_000_000
 #: The same where there is a GPU, which sorts a hundred times as many in less time.
-HOST_KEYS_BESIDE_GPU = 10_000_000
+HOST_KEYS_WITH_GPU = 10_000_000
 
 
 def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
     """Numbers of keys for a library."""
     if quick:
         return [1_000, 10_000]
-    most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_BESIDE_GPU if devices() else HOST_KEYS
+    most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_WITH_GPU if devices() else HOST_KEYS
     return sorted(asked or [n for n in KEYS if n <= most])
-
-
-@contextmanager
-def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
-    """A turn of one library: seconds of each size."""
-    yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
 
 
 def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:

@@ -17,7 +17,7 @@ import numpy as np
 
 import dask_gpusort
 
-from ..harness.jobs import Job
+from ..harness.jobs import Job, seconds_here
 from ..harness.machine import devices
 from ..harness.verify import Part, check_parts, checksums, parts_of, summarize
 
@@ -190,6 +190,12 @@ def by_ours_on_device(n: int) -> Any:
     return on_device(
         lambda keys: dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous"), n
     )
+
+
+@contextmanager
+def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
+    """A turn of one library: seconds of each size. Not in `__main__`, which fresh processes do not import."""
+    yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
 
 
 @dataclass(frozen=True)

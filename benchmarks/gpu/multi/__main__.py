@@ -63,7 +63,9 @@ def machine(commit: str) -> dict[str, Any]:
 def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> Iterator[Any]:
     """A client of a warm cluster."""
     if library == "numpy":
-        cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
+        cluster = distributed.LocalCluster(
+            n_workers=gpus, threads_per_worker=1, processes=False, dashboard_address=":0"
+        )
         install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
