@@ -142,19 +142,18 @@ struct PartitionTile {
     Offset first;  // offset of the tile in the input
     int valid;     // keys of the tile
     SharedStorage& shared;
+    const int t;  // number of the thread
 
     template <bool kFull>
     __device__ __forceinline__ bool is_filled(int k) const {
-        return kFull || k * kThreads + int(threadIdx.x) < valid;
+        return kFull || k * kThreads + t < valid;
     }
     // Read, or made, where it is used: a thread's values would take as many registers as a block less costs.
-    __device__ __forceinline__ Value value(int k) const {
-        return load_payload(values_in, first + k * kThreads + int(threadIdx.x), 0);
-    }
+    __device__ __forceinline__ Value value(int k) const { return load_payload(values_in, first + k * kThreads + t, 0); }
 
     template <bool kFull>
     __device__ __forceinline__ void load(Raw (&raws)[kItems]) const {
-        const Raw* keys = static_cast<const Raw*>(keys_in) + first + int(threadIdx.x);
+        const Raw* keys = static_cast<const Raw*>(keys_in) + first + t;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             if (is_filled<kFull>(k)) raws[k] = keys[k * kThreads];
@@ -166,7 +165,7 @@ struct PartitionTile {
                                                 u32 (&slots)[kItems]) const {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const Offset i = first + k * kThreads + int(threadIdx.x);
+            const Offset i = first + k * kThreads + t;
             codes[k] = is_filled<kFull>(k) ? Source::encode(raws[k], i, base) : Code(0);
             slots[k] = is_filled<kFull>(k) ? digits.digit(codes[k], value(k)) : kNoDigit;
         }
@@ -191,7 +190,6 @@ struct PartitionTile {
 
     // Turn the counts into first ranks, and claim the output ranges of all digits.
     __device__ __forceinline__ void reserve() {
-        const int t = threadIdx.x;
         const u32 count = t < kMaxDigits ? shared.counts[t] : 0;
         Offset reserved = 0;
         if (count > 0) reserved = atomicAdd(&cursors[t], Offset(count));
@@ -219,7 +217,7 @@ struct PartitionTile {
     __device__ __forceinline__ void store(const Digits& digits, bool are_kept) const {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const int i = k * kThreads + int(threadIdx.x);
+            const int i = k * kThreads + t;
             if (!is_filled<kFull>(k)) break;
             const Code code = shared.codes[i];
             const Value value = shared.values[kHasValues<Value> ? i : 0];
@@ -236,7 +234,7 @@ struct PartitionTile {
         load<kFull>(raws);  // all loads are issued before the first is waited for
         const Digits digits(map, segment, fine_bits, base, shared.map_words);
         if (digits.is_empty()) return;  // a segment of one code; the whole block leaves
-        if (const int t = threadIdx.x; t < kMaxDigits) shared.counts[t] = 0;
+        if (t < kMaxDigits) shared.counts[t] = 0;
         __syncthreads();  // counts are zero and the map is copied before digits are ranked
         Code codes[kItems];
         u32 slots[kItems];
@@ -272,7 +270,8 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
               base,
               segment->start + tile_first,
               int(min(left, Offset(Tile::kKeys))),
-              shared};
+              shared,
+              int(threadIdx.x)};
     if (left >= Tile::kKeys) tile.template process<true>(map, fine_bits, segment);
     else tile.template process<false>(map, fine_bits, segment);
 }
