@@ -38,7 +38,20 @@ struct MapFlags {
     u32 is_narrow;      // the samples' codes are within 2^32 of each other
 };
 
-struct SplitterMap {
+// What the host reads of a map, in the order in which it is known.
+struct MapReadback {
+    MapFlags flags;
+    u32 unused;       // aligns the next words
+    u32 is_too_wide;  // a code of some key is outside the 2^32 codes from `base` on
+    u64 base;         // what narrow codes count from
+};
+constexpr int kMapFlagsBytes = 16;
+static_assert(sizeof(MapFlags) == kMapFlagsBytes, "splitters.py reads so many bytes of a map");
+constexpr int kNarrowBaseOffset = 20;
+constexpr int kReadbackBytes = 32;
+static_assert(sizeof(MapReadback) == kReadbackBytes, "splitters.py reads `is_too_wide` and `base` before this offset");
+
+struct SplitterMap : MapReadback {
     u64 least;                  // coordinate at which interval 0 begins
     u64 range;                  // greatest coordinate covered, less `least`
     LinearTransform transform;  // to coordinates of values
@@ -47,18 +60,9 @@ struct SplitterMap {
     u32 num_fine;               // fine buckets, at most 2^16
     u32 num_words;              // of `intervals` that are in use
     int sub_bits;               // a subdivided interval has 1 << sub_bits subintervals
-    MapFlags flags;
-    u32 is_too_wide;           // a code of some key is outside the 2^32 codes from `base` on
-    u64 base;                  // what narrow codes count from
-    u64 unused;                // aligns the intervals to vectors
-    u32 intervals[kMapWords];  // first bucket | number of buckets << 16
+    u32 padding;                // aligns the intervals to vectors
+    u32 intervals[kMapWords];   // first bucket | number of buckets << 16
 };
-constexpr int kMapFlagsOffset = 60;
-static_assert(__builtin_offsetof(SplitterMap, flags) == kMapFlagsOffset, "splitters.py reads the flags from here");
-constexpr int kMapFlagsBytes = 16;
-static_assert(sizeof(MapFlags) == kMapFlagsBytes, "splitters.py reads so many bytes");
-constexpr int kNarrowBaseOffset = 76;
-static_assert(__builtin_offsetof(SplitterMap, is_too_wide) == kNarrowBaseOffset, "splitters.py reads three words here");
 constexpr int kMapBytes = 96 + 4 * kMapWords;
 static_assert(sizeof(SplitterMap) == kMapBytes, "splitters.py allocates maps of this size");
 

@@ -24,10 +24,9 @@ SOURCE = "buckets/splitters.cu"
 MAP_SOURCE = "buckets/splitter_map.cuh"
 BUILDER_SOURCE = "buckets/splitter_builder.cuh"
 MAP_BYTES = cxx_constant(MAP_SOURCE, "kMapBytes")
-MAP_FLAGS_OFFSET = cxx_constant(MAP_SOURCE, "kMapFlagsOffset")
-MAP_FLAGS_BYTES = slice(MAP_FLAGS_OFFSET, MAP_FLAGS_OFFSET + cxx_constant(MAP_SOURCE, "kMapFlagsBytes"))
-NARROW_BASE_OFFSET = cxx_constant(MAP_SOURCE, "kNarrowBaseOffset")
-NARROW_BASE_BYTES = slice(NARROW_BASE_OFFSET, NARROW_BASE_OFFSET + 12)  # `is_too_wide` and the two words of `base`
+MAP_FLAGS_BYTES = slice(0, cxx_constant(MAP_SOURCE, "kMapFlagsBytes"))
+#: `is_too_wide` and the two words of `base`
+NARROW_BASE_BYTES = slice(cxx_constant(MAP_SOURCE, "kNarrowBaseOffset"), cxx_constant(MAP_SOURCE, "kReadbackBytes"))
 INTERVALS = cxx_constant(MAP_SOURCE, "kIntervals")
 SUBINTERVALS = cxx_constant(MAP_SOURCE, "kSubIntervals")
 RANGE_WORDS = cxx_constant(BUILDER_SOURCE, "kSampleRangeBytes") // 4
