@@ -245,8 +245,8 @@ def test_whole_numbers_in_floats_are_narrow(device):
     np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
 
 
-#: Lengths of the groups that tie in the first word, repeated: none; few; those that one thread sorts, up to the longest;
-#: longer ones, and both; some that span two or three tiles.
+#: Lengths of the groups that tie in the first word, repeated: none; few; those that one thread sorts, up to the
+#: longest; longer ones, and both; some that span two or three tiles.
 SHORT, TIE_TILE = tie_groups.SMALL_GROUP, tie_groups.TIE_TILE
 TIE_GROUPS = {
     "none": [1],
