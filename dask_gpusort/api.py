@@ -170,7 +170,7 @@ def sort_by_key(
     ----------
     keys : dask array
     *values : dask arrays
-        Of the keys' shape. With one-dimensional keys, values may have more dimensions: then whole rows move.
+        Arrays of the keys' shape. With one-dimensional keys, values may have more dimensions: then whole rows move.
     axis, kind, order, stable, descending, key, less, chunks, method, exchange
         As for `sort`. `chunks` apply to the sorted keys and to the values.
 

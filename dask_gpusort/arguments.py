@@ -43,7 +43,7 @@ def checked_options(
     if less is not None:
         for name, value in {"key": key, "order": order, "descending": descending}.items():
             if value:
-                raise ValueError(f"less cannot be given beside {name}: put it into the comparison")
+                raise ValueError(f"less cannot be combined with {name}: put it into the comparison")
     _check_choice("method", method, _METHODS)
     _check_choice("exchange", exchange, EXCHANGES)
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)

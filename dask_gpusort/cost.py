@@ -9,8 +9,8 @@ With n keys of w bytes (with companions) in P chunks, G groups, R rounds, s samp
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds for rates that are measured (`benchmarks.cost`) or assumed. Unresolved keys are sent
-to two groups (at most the share `Plan.unresolved`); they are counted once here.
+`predict` turns this into seconds for rates that are measured (`benchmarks.model.cost`) or assumed. Unresolved keys are
+sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cost:
     moved_bytes : float
         Bytes read and written by all tasks, nan if sizes are unknown.
     exchanged_bytes : float
-        Bytes that the exchange hands on. With W workers the share 1 - 1/W crosses to another worker.
+        Bytes that the exchange passes on. With W workers the share 1 - 1/W crosses to another worker.
     counted_bytes : float
         Most bytes that the counting tasks receive, in all rounds.
     """
@@ -121,7 +121,7 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
     Parameters
     ----------
     plan : Plan
-        Of known sizes.
+        All chunk sizes must be known.
     rates : Rates
 
     Returns
@@ -160,7 +160,7 @@ def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) ->
     count : int or None
         Chunks for "whole", rows for "global"; None for the one row of a one-dimensional array.
     plan : Plan, optional
-        Of the global sort of one row.
+        Plan of the global sort of one row.
     """
     if strategy == "whole":
         return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"

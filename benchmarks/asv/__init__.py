@@ -1,4 +1,4 @@
 """The suites that asv measures at each commit, one file a subject.
 
-Nothing here imports from outside this directory but the package and its dependencies: asv imports every file in it.
+asv imports every file here, from this directory: nothing imports from another folder of the benchmarks.
 """

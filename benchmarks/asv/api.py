@@ -14,7 +14,7 @@ class Build:
 
     def setup(self, chunks: int, exchange: str) -> None:
         self.x = da.zeros(chunks * 1_000_000, chunks=1_000_000, dtype="i8")
-        dask_gpusort.sort(self.x, exchange=exchange)  # the first call imports modules, which is no part of building
+        dask_gpusort.sort(self.x, exchange=exchange)  # imports modules, which is not part of building
 
     def time_call(self, chunks: int, exchange: str) -> None:
         dask_gpusort.sort(self.x, exchange=exchange)

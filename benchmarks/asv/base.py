@@ -1,17 +1,18 @@
-"""What the suites have in common. Names with an underscore, or asv would take them for benchmarks."""
+"""Base classes of the suites. Their names start with an underscore, or asv would take them for benchmarks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .clock import copy_bandwidth, seconds, seconds_of
+from .data import dask_keys, held
 
 
 class _Sorting:
-    """A benchmark of one piece of work, `work`: its first parameter is the number of keys, its last one the backend."""
+    """A benchmark of `work`: its first parameter is the number of keys, its last one the backend."""
 
     timer = staticmethod(seconds)
-    #: The arrays, set up, whose dtype is the keys'.
+    #: The computed input, whose dtype is that of the keys.
     x: Any
 
     def work(self, *parameters: Any) -> Any:
@@ -26,6 +27,15 @@ class _Sorting:
     track_rate.unit = "keys/s"  # type: ignore[attr-defined]
 
 
+class _Uniform(_Sorting):
+    """Uniform keys of some dtype in some chunks."""
+
+    param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
+
+    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
+        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+
+
 class _WithMemory:
     """Also the most memory that the process holds."""
 
@@ -34,7 +44,7 @@ class _WithMemory:
 
 
 class _WithBandwidth:
-    """Also what is read and written at least, every key once, as a share of what a copy reads and writes."""
+    """Also the bandwidth of one read and one write of every key, as a share of that of a copy."""
 
     def track_share_of_copy(self, *parameters: Any) -> float:
         least = 2 * parameters[0] * self.x.dtype.itemsize  # type: ignore[attr-defined]

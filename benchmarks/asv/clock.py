@@ -1,4 +1,4 @@
-"""Time and rates on either side: CUDA events where there is a device, the wall clock where there is none."""
+"""Time and rates: CUDA events where there is a device, the wall clock where there is none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 #: Runs of which a rate is the median.
 REPEATS = 3
-#: Bytes of the array that is copied to find the bandwidth, larger than the caches.
+#: Bytes of the array that is copied to measure the bandwidth, larger than the caches.
 COPY_BYTES = 1 << 28
 
 
@@ -23,12 +21,12 @@ def has_device() -> bool:
         import cupy
 
         return bool(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # whatever CuPy says of a missing driver or library
+    except Exception:  # CuPy reports a missing driver or library in many ways
         return False
 
 
 class DeviceClock:
-    """Seconds by CUDA events on the default stream, since the clock was made."""
+    """Seconds since its creation, by CUDA events on the default stream."""
 
     def __init__(self) -> None:
         self._seconds, self._last = 0.0, self._event()
@@ -38,15 +36,14 @@ class DeviceClock:
 
         event = cupy.cuda.Event()
         event.record()
-        event.synchronize()  # what was launched is part of what is timed
+        event.synchronize()  # launched work is part of the time
         return event
 
     def __call__(self) -> float:
-        """Seconds until now, when the device has done all that it was given."""
         import cupy
 
         now = self._event()
-        # Event to event, summed here: over a long time the device's own 32-bit count of milliseconds is coarse.
+        # Summed from event to event: over a long time the 32-bit milliseconds of the device are coarse.
         self._seconds += cupy.cuda.get_elapsed_time(self._last, now) / 1e3
         self._last = now
         return self._seconds
@@ -59,7 +56,7 @@ def clock() -> Callable[[], float]:
 
 
 def seconds() -> float:
-    """The time: what asv times by."""
+    """The time, as asv measures it."""
     return clock()()
 
 
@@ -77,11 +74,7 @@ def seconds_of(work: Callable[[], Any]) -> float:
 @functools.cache
 def copy_bandwidth(backend: str) -> float:
     """Bytes a second of a copy, reads and writes counted."""
-    module: Any = np
-    if backend == "cupy":
-        import cupy
-
-        module = cupy
+    module: Any = __import__(backend)
     source = module.ones(COPY_BYTES // 8)
     target = module.empty_like(source)
     return 2 * source.nbytes / seconds_of(lambda: module.copyto(target, source))

@@ -1,4 +1,4 @@
-"""Keys to sort, in the distributions that sorts find hard. The same arguments always give the same keys."""
+"""Keys in distributions that are hard to sort. The same arguments always give the same keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,9 @@ def make_chunk(number: int, n: int, total: int, distribution: str, dtype: str) -
     n, total : int
         Keys in the chunk, and in all chunks.
     distribution : str
-        One of `DISTRIBUTIONS`. In "mostly equal", 90 % of the keys are one and the same.
+        One of `DISTRIBUTIONS`. In "mostly equal", 90 % of the keys are equal.
     dtype : str
-        Of the keys: any that integers can be cast to, or complex, or ``S<length>``.
-
-    Returns
-    -------
-    array, shape (n,)
+        Complex, ``S<length>``, or any dtype that integers can be cast to.
     """
     rng = np.random.default_rng([1, number])
     if distribution == "uniform":
@@ -60,20 +56,7 @@ def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def and_of(words: int, n: int, dtype: str) -> np.ndarray:
-    """Keys of low entropy: so many random words and-ed together, as Thearling and Smith proposed (1992).
-
-    Parameters
-    ----------
-    words : int
-        Each bit is set once in ``2**words``.
-    n : int
-    dtype : str
-        Unsigned.
-
-    Returns
-    -------
-    array, shape (n,)
-    """
+    """Keys of low entropy: random words and-ed together (Thearling and Smith, 1992); each bit is set in 2**-words."""
     rng, dtype_ = np.random.default_rng(2), np.dtype(dtype)
     keys = np.full(n, np.iinfo(dtype_).max, dtype_)
     for _ in range(words):
@@ -82,13 +65,7 @@ def and_of(words: int, n: int, dtype: str) -> np.ndarray:
 
 
 def module_of(backend: str) -> Any:
-    """NumPy or CuPy.
-
-    Raises
-    ------
-    NotImplementedError
-        If CuPy is asked for where there is no GPU: asv then leaves the benchmark out.
-    """
+    """NumPy or CuPy; `NotImplementedError` for CuPy without a GPU, so that asv leaves the benchmark out."""
     if backend == "numpy":
         return np
     if not has_device():
@@ -99,13 +76,7 @@ def module_of(backend: str) -> Any:
 
 
 def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8", backend: str = "numpy") -> da.Array:
-    """Keys in a number of equal chunks, each made when it is needed.
-
-    Raises
-    ------
-    NotImplementedError
-        As `module_of`, and if the backend has no such dtype.
-    """
+    """Keys in equal chunks, each made when it is needed; `NotImplementedError` if the backend has no such dtype."""
     module = module_of(backend)
     if module is not np and np.dtype(dtype).kind not in "biufc":
         raise NotImplementedError(f"CuPy has no {dtype}")

@@ -28,7 +28,7 @@ class Threads(_Sorting):
 
 
 class Cluster:
-    """On two processes of one thread, for NumPy chunks: a cluster of GPUs is `benchmarks.multi_gpu`'s subject."""
+    """Two processes of one thread each, for NumPy chunks; `benchmarks.gpu.multi` measures clusters of GPUs."""
 
     params = ([64, 256], ["p2p", "tasks"])
     param_names = ("chunks", "exchange")
@@ -48,5 +48,5 @@ class Cluster:
         self.cluster.close()
 
     def time_sort(self, chunks: int, exchange: str) -> Any:
-        # UnsortedSegments on the workers: bringing the keys here is no part of the exchange.
+        # The result stays on the workers: gathering the keys is not part of the exchange.
         wait(dask_gpusort.sort(self.x, exchange=exchange).persist())

@@ -9,19 +9,22 @@ import numpy as np
 import dask_gpusort
 from dask_gpusort import keys as key_codes
 
-from .base import _Sorting, _WithBandwidth, _WithMemory
+from .base import _Sorting, _Uniform, _WithBandwidth, _WithMemory
 from .clock import seconds
 from .data import BACKENDS, DISTRIBUTIONS, dask_keys, held, make_chunk
 
 N = 4_000_000
 
 
-class Dtypes(_Sorting, _WithBandwidth):
+class Dtypes(_Uniform, _WithBandwidth):
     params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [1, 16], BACKENDS)
-    param_names = ("n", "dtype", "chunks", "backend")
 
-    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+    def work(self, *_: Any) -> None:
+        held(dask_gpusort.sort(self.x))
+
+
+class Sizes(_Uniform):
+    params = ([10_000, 1_000_000, 32_000_000], ["i4", "i8"], [1, 16], BACKENDS)
 
     def work(self, *_: Any) -> None:
         held(dask_gpusort.sort(self.x))
@@ -33,17 +36,6 @@ class Distributions(_Sorting, _WithMemory):
 
     def setup(self, n: int, dtype: str, distribution: str, chunks: int, backend: str) -> None:
         self.x = held(dask_keys(distribution, n, chunks, dtype, backend))
-
-    def work(self, *_: Any) -> None:
-        held(dask_gpusort.sort(self.x))
-
-
-class Sizes(_Sorting):
-    params = ([10_000, 1_000_000, 32_000_000], ["i4", "i8"], [1, 16], BACKENDS)
-    param_names = ("n", "dtype", "chunks", "backend")
-
-    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
 
     def work(self, *_: Any) -> None:
         held(dask_gpusort.sort(self.x))
@@ -61,7 +53,7 @@ class Options(_Sorting):
 
 
 class Codes:
-    """The codes of keys, which are NumPy's business alone: on a device the kernels encode as they read."""
+    """Codes of NumPy keys; on a device the kernels encode as they read."""
 
     timer = staticmethod(seconds)
     params = ([N], ["i8", "f4", "f8", "M8[ns]", "c8"])

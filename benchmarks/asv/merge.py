@@ -1,4 +1,4 @@
-"""Sorted runs made into one: how a group is finished."""
+"""Merging sorted runs, which finishes a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Merge:
     timer = staticmethod(seconds)
     params = ([N], ["i4", "i8"], [2, 4, 16, 64, 1024], BACKENDS)
     param_names = ("n", "dtype", "runs", "backend")
-    #: A set-up for each measurement: a merge may write to its runs.
+    #: One run for each set-up: a merge may write to its runs.
     number = 1
 
     def setup(self, n: int, dtype: str, runs: int, backend: str) -> None:
@@ -40,5 +40,5 @@ class Merge:
         self.ops.merge(self.pairs, self.order)
 
     def time_fresh_sort(self, n: int, dtype: str, runs: int, backend: str) -> None:
-        """What there would be without a merge: NumPy's sort, or CuPy's."""
+        """Without a merge: NumPy's sort, or CuPy's."""
         self.sort_again()

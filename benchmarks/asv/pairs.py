@@ -1,4 +1,4 @@
-"""Sorts in which something travels with the keys: argsort and sort_by_key."""
+"""Sorts that carry something along with the keys: argsort, sort_by_key, lexsort."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dask.array as da
 
 import dask_gpusort
 
-from .base import _Sorting, _WithMemory
+from .base import _Sorting, _Uniform, _WithMemory
 from .data import BACKENDS, dask_keys, held, module_of
 
 N = 2_000_000
@@ -39,12 +39,11 @@ class Companions(_Sorting):
         held(*dask_gpusort.sort_by_key(self.x, self.values))
 
 
-class Several(_Sorting):
+class Several(_Uniform):
     params = ([N], ["i4", "i8"], [16], BACKENDS)
-    param_names = ("n", "dtype", "chunks", "backend")
 
     def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+        super().setup(n, dtype, chunks, backend)
         self.ties = held(self.x % 16)
 
     def work(self, *_: Any) -> None:

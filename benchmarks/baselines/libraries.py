@@ -17,7 +17,7 @@ import numpy as np
 
 import dask_gpusort
 
-from ..harness.jobs import Job
+from ..harness.jobs import Job, seconds_here
 from ..harness.machine import devices
 from ..harness.verify import Part, check_parts, checksums, parts_of, summarize
 
@@ -68,48 +68,45 @@ def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:
 
 
 @contextmanager
-def by_numpy(n: int) -> Sorting:
-    """NumPy: one thread."""
+def on_host(prepare: Callable[[Any], Callable[[], Any]], n: int) -> Sorting:
+    """A sort of a NumPy array, which `prepare` makes of the keys."""
     keys = make_keys(n)
-    yield lambda: np.sort(keys), checked(keys)
+    yield prepare(keys), checked(keys)
 
 
-@contextmanager
-def by_polars(n: int) -> Sorting:
+def numpy_sort(keys: Any) -> Any:
+    """NumPy: one thread."""
+    return lambda: np.sort(keys)
+
+
+def polars_sort(keys: Any) -> Any:
     """Polars: all threads."""
     import polars
 
-    keys = make_keys(n)
     series = polars.Series(keys)
-    yield lambda: series.sort().to_numpy(), checked(keys)
+    return lambda: series.sort().to_numpy()
 
 
-@contextmanager
-def by_dataframe(n: int) -> Sorting:
-    """Dask DataFrame: splitters, then a shuffle of partitions."""
+def dataframe_sort(keys: Any) -> Any:
+    """Dask DataFrame: quantiles, then a shuffle of partitions."""
     import dask.dataframe as dd
 
-    keys = make_keys(n)
     frame = dd.from_dask_array(chunked(keys).reshape(-1, 1), columns=["key"])
-    yield lambda: frame.sort_values("key").compute(scheduler="threads")["key"].to_numpy(), checked(keys)
+    return lambda: frame.sort_values("key").compute(scheduler="threads")["key"].to_numpy()
 
 
-@contextmanager
-def by_array_api(n: int) -> Sorting:
+def array_api_sort(keys: Any) -> Any:
     """array-api-compat on Dask: one chunk of everything."""
     import array_api_compat.dask.array as xp
 
-    keys = make_keys(n)
     x = chunked(keys)
-    yield lambda: xp.sort(x).compute(scheduler="threads"), checked(keys)
+    return lambda: xp.sort(x).compute(scheduler="threads")
 
 
-@contextmanager
-def by_ours(n: int) -> Sorting:
+def our_sort(keys: Any) -> Any:
     """Ours: all threads."""
-    keys = make_keys(n)
     x = chunked(keys)
-    yield lambda: dask_gpusort.sort(x).compute(scheduler="threads"), checked(keys)
+    return lambda: dask_gpusort.sort(x).compute(scheduler="threads")
 
 
 @contextmanager
@@ -195,6 +192,12 @@ def by_ours_on_device(n: int) -> Any:
     )
 
 
+@contextmanager
+def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
+    """A turn of one library: seconds of each size. Not in `__main__`, which fresh processes do not import."""
+    yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
+
+
 @dataclass(frozen=True)
 class Library:
     """A library: its job for a number of keys, the modules it needs, whether it sorts on a GPU, what nvcc builds."""
@@ -217,12 +220,12 @@ class Library:
 
 
 LIBRARIES = {
-    OURS: Library(by_ours),
+    OURS: Library(partial(on_host, our_sort)),
     OURS_IN_CHUNKS: Library(by_ours_in_chunks),
-    "numpy.sort": Library(by_numpy),
-    "Polars": Library(by_polars, ("polars",)),
-    "array-api-compat": Library(by_array_api, ("array_api_compat",)),
-    "dask.dataframe": Library(by_dataframe, ("pandas", "pyarrow")),
+    "numpy.sort": Library(partial(on_host, numpy_sort)),
+    "Polars": Library(partial(on_host, polars_sort), ("polars",)),
+    "array-api-compat": Library(partial(on_host, array_api_sort), ("array_api_compat",)),
+    "dask.dataframe": Library(partial(on_host, dataframe_sort), ("pandas", "pyarrow")),
     OUR_KERNELS: Library(by_our_kernels, ("cupy",), device=True),
     OURS_ON_DEVICE: Library(by_ours_on_device, ("cupy",), device=True),
     "cupy.sort": Library(by_cupy, ("cupy",), device=True),

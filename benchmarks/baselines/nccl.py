@@ -2,7 +2,7 @@
 
     python benchmarks/baselines/nccl.py '[["int32", 28, false]]' --gpus 4 --out baseline.json
 
-One process a GPU: `torch.sort`, splitters from regular samples, one all-to-all with uneven sizes, `torch.sort` again.
+One process a GPU: `torch.sort`, splitters from regular samples, one all-to-all with unequal sizes, `torch.sort` again.
 On one GPU that is one `torch.sort`. Keys are signed, as PyTorch sorts no unsigned ones; the work is the same. Pairs are
 sorted stably, their values gathered. The cuts are approximate, and so are the sizes that each GPU ends with.
 """

@@ -2,7 +2,7 @@
 
     python -m benchmarks.cpu.comparison [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/comparison_cpu.json. Each job runs in a process of its own, in turns with its baseline, twice; the second
+Writes results/comparison_cpu.json. Each job runs in a separate process, in turns with its baseline, twice; the second
 time counts, as the first one imports modules and allocates memory. Every result is verified.
 """
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.cpu.scaling [threads chunks phases entropy network] [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/scaling_cpu.json. Each measurement runs in a process of its own, in turns with its baseline, after one
+Writes results/scaling_cpu.json. Each measurement runs in a separate process, in turns with its baseline, after one
 run that is not timed; every result is verified. The points of a section replace those stored before, if they come from
 the same machine.
 """
@@ -110,7 +110,7 @@ def profiled_sort(method: str, n: int) -> Iterator[Any]:
 
     def work() -> tuple[Any, Profiler]:
         with Profiler() as profiler:
-            # Unfused, so that each phase has tasks of its own.
+            # Unfused, so that each phase has separate tasks.
             found = y.persist(scheduler="threads", optimize_graph=False)
         return found, profiler
 

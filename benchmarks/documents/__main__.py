@@ -55,9 +55,7 @@ def stale_figures(results: Path) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.documents",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m benchmarks.documents", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="change nothing; fail if something is stale")
     parser.add_argument("--results", type=Path, help="reports and figures of this directory alone")

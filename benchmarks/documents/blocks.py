@@ -16,7 +16,7 @@ from ..harness.records import Record, Row, read
 from .markdown import number, ratio, short_commit, table, together
 from .reports import REPORTS
 
-BLOCK = re.compile(r"(<!-- table: ([\w.]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$", re.DOTALL | re.MULTILINE)
 
 
 class UnknownTableError(KeyError):
@@ -168,10 +168,10 @@ def cost_errors(results: Path, _: Path) -> str:
     """Least and greatest error of the cost model."""
     settings = read(results / "cost_cpu.json").settings
     cells = []
-    for place in ("threads", "two workers"):
-        errors = [100 * error for error in settings[f"errors, {place}"].values()]
+    for position in ("threads", "two workers"):
+        errors = [100 * error for error in settings[f"errors, {position}"].values()]
         middle = statistics.median(map(abs, errors))
-        cells.append([place, f"{min(errors):+.0f} %", f"{max(errors):+.0f} %", f"{middle:.0f} %"])
+        cells.append([position, f"{min(errors):+.0f} %", f"{max(errors):+.0f} %", f"{middle:.0f} %"])
     return table(["sorts on", "least error", "greatest error", "median of the absolute errors"], cells)
 
 

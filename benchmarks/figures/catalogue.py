@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -107,107 +107,43 @@ class Figure:
         return f"{where}{text} · python -m {self.command}"
 
 
-SCALING, COST, ALGORITHMS = "scaling_cpu.json", "cost_cpu.json", "algorithms_gpu.json"
-MEASURE_SCALING, MEASURE_ALGORITHMS = "benchmarks.cpu.scaling", "benchmarks.gpu.algorithms"
-FIGURES = {
-    "baselines": Figure(
-        "keys a second against n, for every library one could use instead",
-        "baselines_cpu.json",
-        ("baselines",),
-        "benchmarks.baselines",
-        "cpu.draw_baselines",
-    ),
-    "threads": Figure(
-        "times faster than NumPy on one thread (figures 12 and 13 of Satish et al.)",
-        SCALING,
-        ("threads sort", "threads argsort"),
-        f"{MEASURE_SCALING} threads",
-        "cpu.draw_threads",
-    ),
-    "phases": Figure(
-        "where the time goes (figure 9)",
-        SCALING,
-        ("phases radix", "phases merge"),
-        f"{MEASURE_SCALING} phases",
-        "cpu.draw_phases",
-    ),
-    "chunks": Figure(
-        "tasks, seconds to build and to run, for 4 to 10,000 chunks",
-        SCALING,
-        ("chunks tasks", "chunks build", "chunks wall"),
-        f"{MEASURE_SCALING} chunks",
-        "cpu.draw_chunks",
-    ),
-    "entropy": Figure(
-        "keys of low entropy: random words and-ed together",
-        SCALING,
-        ("entropy u4", "entropy u8"),
-        f"{MEASURE_SCALING} entropy",
-        "cpu.draw_entropy",
-    ),
-    "network": Figure(
-        "Batcher's network of the whole array against sorts of less work",
-        SCALING,
-        ("network",),
-        f"{MEASURE_SCALING} network",
-        "cpu.draw_network",
-    ),
-    "cost": Figure(
-        "the prediction of the cost model against measurements",
-        COST,
-        ("cost threads", "cost two workers"),
-        "benchmarks.model.cost",
-        "cpu.draw_cost",
-    ),
-    "gpu_sizes": Figure(
-        "keys a second against n on one GPU, and CUB's",
-        "gpu_table.json",
-        ("sizes uint32", "sizes uint64"),
-        "benchmarks.gpu.table",
-        "gpu.draw_sizes",
-        sizes_of,
-    ),
-    "gpu_baselines": Figure(
-        "keys a second against n on one GPU: our kernels, ours with Dask, CUB, CuPy, PyTorch; NumPy",
-        "baselines_gpu.json",
-        ("baselines",),
-        "benchmarks.baselines",
-        "gpu.draw_baselines",
-    ),
-    "gpu_algorithms": Figure(
-        "the same for the algorithms of the papers (figure 8)",
-        ALGORITHMS,
-        ("algorithms",),
-        f"{MEASURE_ALGORITHMS} algorithms",
-        "gpu.draw_algorithms",
-    ),
-    "gpu_entropy": Figure(
-        "keys of low entropy on one GPU",
-        ALGORITHMS,
-        ("entropy uint32", "entropy uint64"),
-        f"{MEASURE_ALGORITHMS} entropy",
-        "gpu.draw_entropy",
-    ),
-    "gpu_phases": Figure(
-        "where the time goes on one GPU",
-        ALGORITHMS,
-        ("phases auto", "phases merge", "phases four_step"),
-        f"{MEASURE_ALGORITHMS} phases",
-        "gpu.draw_phases",
-    ),
-    "gpu_network": Figure(
-        "10^9 keys by the network, by CUB, by us and on one thread of the host",
-        ALGORITHMS,
-        ("network",),
-        f"{MEASURE_ALGORITHMS} network",
-        "gpu.draw_network",
-    ),
-    "gpus": Figure(
-        "keys a second against the number of GPUs, and PyTorch's with NCCL (`torch.sort` on one GPU)",
-        "multi_gpu.json",
-        ("gpus",),
-        "benchmarks.gpu.multi --gpus 1 2",
-        "gpu.draw_gpus",
-        gpus_of,
-    ),
-}
+#: Name, data, parts (joined by a plus), module that draws, command, what it shows.
+CATALOGUE = """
+baselines | baselines_cpu | baselines | cpu | baselines | \
+    keys a second against n, for every library one could use instead
+threads | scaling_cpu | threads sort+threads argsort | cpu | cpu.scaling threads | \
+    times faster than NumPy on one thread (figures 12 and 13 of Satish et al.)
+phases | scaling_cpu | phases radix+phases merge | cpu | cpu.scaling phases | where the time goes (figure 9)
+chunks | scaling_cpu | chunks tasks+chunks build+chunks wall | cpu | cpu.scaling chunks | \
+    tasks, seconds to build and to run, for 4 to 10,000 chunks
+entropy | scaling_cpu | entropy u4+entropy u8 | cpu | cpu.scaling entropy | \
+    keys of low entropy: random words and-ed together
+network | scaling_cpu | network | cpu | cpu.scaling network | \
+    Batcher's network of the whole array against sorts of less work
+cost | cost_cpu | cost threads+cost two workers | cpu | model.cost | \
+    the prediction of the cost model against measurements
+gpu_sizes | gpu_table | sizes uint32+sizes uint64 | gpu | gpu.table | keys a second against n on one GPU, and CUB's
+gpu_baselines | baselines_gpu | baselines | gpu | baselines | \
+    keys a second against n on one GPU: our kernels, ours with Dask, CUB, CuPy, PyTorch; NumPy
+gpu_algorithms | algorithms_gpu | algorithms | gpu | gpu.algorithms algorithms | \
+    the same for the algorithms of the papers (figure 8)
+gpu_entropy | algorithms_gpu | entropy uint32+entropy uint64 | gpu | gpu.algorithms entropy | \
+    keys of low entropy on one GPU
+gpu_phases | algorithms_gpu | phases auto+phases merge+phases four_step | gpu | gpu.algorithms phases | \
+    where the time goes on one GPU
+gpu_network | algorithms_gpu | network | gpu | gpu.algorithms network | \
+    10^9 keys by the network, by CUB, by us and on one thread of the host
+gpus | multi_gpu | gpus | gpu | gpu.multi --gpus 1 2 | \
+    keys a second against the number of GPUs, and PyTorch's with NCCL (`torch.sort` on one GPU)
+"""
+
+
+def catalogue() -> Iterator[tuple[str, Figure]]:
+    for line in CATALOGUE.strip().splitlines():
+        name, data, parts, module, command, shows = map(str.strip, line.split("|"))
+        load = {"gpu_table": sizes_of, "multi_gpu": gpus_of}.get(data, read)
+        draw = f"{module}.draw_{name.removeprefix('gpu_')}"
+        yield name, Figure(shows, f"{data}.json", tuple(parts.split("+")), f"benchmarks.{command}", draw, load)
+
+
+FIGURES = dict(catalogue())

@@ -50,17 +50,14 @@ def draw_threads(record: Record) -> Figure:
 def draw_phases(record: Record) -> Figure:
     """Where the time goes, as in figure 9 of the paper."""
     colours = dict(zip(PHASES, (BLUE, ORANGE, VERMILION, GREEN, SKY), strict=True))
-    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (
-        figure,
-        both,
-    ):
+    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (figure, both):
         for axes, method in zip(both, ("radix", "merge"), strict=True):
             lines = record.lines(f"phases {method}")
             sizes = [point.x for point in lines["sort"]]
-            totals = [sum(lines[phase][place].median for phase in PHASES) for place in range(len(sizes))]
+            totals = [sum(lines[phase][position].median for phase in PHASES) for position in range(len(sizes))]
             left = [0.0] * len(sizes)
             for phase in PHASES:
-                shares = [100 * lines[phase][place].median / totals[place] for place in range(len(sizes))]
+                shares = [100 * lines[phase][position].median / totals[position] for position in range(len(sizes))]
                 axes.barh(range(len(sizes)), shares, left=left, color=colours[phase], label=phase, edgecolor="white")
                 left = [a + b for a, b in zip(left, shares, strict=True)]
             axes.set_title("cuts by digits and samples" if method == "radix" else "cuts by samples (merge path)")
@@ -123,20 +120,20 @@ def draw_cost(record: Record) -> Figure:
     """Predicted seconds by stage, and measured seconds."""
     stages = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks": PURPLE}
     with page("Sorting 20M int64 keys: predicted (bars) and measured", 3.8, 2) as (figure, both):
-        for axes, place in zip(both, ("threads", "two workers"), strict=True):
-            lines = record.lines(f"cost {place}")
-            places = range(len(lines["measured"]))
-            bottom = [0.0 for _ in places]
+        for axes, position in zip(both, ("threads", "two workers"), strict=True):
+            lines = record.lines(f"cost {position}")
+            positions = range(len(lines["measured"]))
+            bottom = [0.0 for _ in positions]
             for stage, colour in stages.items():
                 seconds = [point.median for point in lines[stage]]
-                axes.bar(places, seconds, 0.6, bottom, color=colour, edgecolor="white", label=stage)
+                axes.bar(positions, seconds, 0.6, bottom, color=colour, edgecolor="white", label=stage)
                 bottom = [a + b for a, b in zip(bottom, seconds, strict=True)]
             measured = [point.median for point in lines["measured"]]
-            axes.scatter(places, measured, marker="D", color=BLACK, label="measured", clip_on=False, zorder=3)
-            axes.set_title(place)
-            axes.set_xticks(places, [f"{point.x:,.0f}" for point in lines["measured"]])
+            axes.scatter(positions, measured, marker="D", color=BLACK, label="measured", clip_on=False, zorder=3)
+            axes.set_title(position)
+            axes.set_xticks(positions, [f"{point.x:,.0f}" for point in lines["measured"]])
             axes.set_xlabel("chunks")
-            axes.set_ylabel("seconds" if place == "threads" else "")
+            axes.set_ylabel("seconds" if position == "threads" else "")
             axes.grid(axis="x", visible=False)
         figure.legend(
             *both[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8.5, borderaxespad=2.2

@@ -117,20 +117,20 @@ def draw_phases(record: Record) -> Figure:
     found = [name for name in ALGORITHMS if record.lines(f"phases {name}")]
     title = "Where the time goes on one GPU: kernels of each algorithm, $2^{28}$ uint32 keys"
     with page(title, 1.4 + 0.55 * len(found)) as (figure, (axes,)):
-        for place, algorithm in enumerate(reversed(found)):
+        for position, algorithm in enumerate(reversed(found)):
             kernels = {name: 1e3 * points[0].median for name, points in record.lines(f"phases {algorithm}").items()}
             order = sorted(kernels, key=lambda name: -kernels[name])
             left, total = 0.0, sum(kernels.values())
             for name, colour in zip(order, KERNEL_COLOURS, strict=False):
                 share = 100 * kernels[name] / total
-                axes.barh(place, share, left=left, color=colour, edgecolor="white")
+                axes.barh(position, share, left=left, color=colour, edgecolor="white")
                 if share > NAMED_SHARE:
                     shown = name.replace("_", " ") + f"\n{kernels[name]:.2g} ms"
                     ink = "white" if colour == BLUE else BLACK
-                    axes.text(left + share / 2, place, shown, ha="center", va="center", fontsize=8.5, color=ink)
+                    axes.text(left + share / 2, position, shown, ha="center", va="center", fontsize=8.5, color=ink)
                 left += share
-            axes.barh(place, 100 - left, left=left, color="#DDDDDD")
-            axes.text(101, place, f"{total:.3g} ms", va="center", fontsize=9)
+            axes.barh(position, 100 - left, left=left, color="#DDDDDD")
+            axes.text(101, position, f"{total:.3g} ms", va="center", fontsize=9)
         axes.set_yticks(range(len(found)), [ALGORITHMS[name][0] for name in reversed(found)])
         axes.set_xlabel("% of the time of all kernels")
         axes.set_xlim(0, 100)
@@ -146,8 +146,8 @@ def draw_network(record: Record) -> Figure:
         seconds = [lines[series][0].median for series in order]
         colours = [ALGORITHMS.get(series, ("", GREY))[1] for series in order]
         axes.barh(range(len(order)), seconds, color=colours)
-        for place, taken in enumerate(seconds):
-            axes.text(taken + max(seconds) / 100, place, f"{taken:.3g} s", va="center", fontsize=9.5)
+        for position, taken in enumerate(seconds):
+            axes.text(taken + max(seconds) / 100, position, f"{taken:.3g} s", va="center", fontsize=9.5)
         axes.set_yticks(range(len(order)), [ALGORITHMS.get(series, (series, ""))[0] for series in order])
         axes.set_xlim(0, 1.1 * max(seconds))
         axes.set_xlabel("seconds")
@@ -165,12 +165,12 @@ def draw_baselines(record: Record) -> Figure:
     with page(title, 4.2, 2, width_ratios=(3, 2)) as (figure, (lines, bars)):
         scale_axes(lines, KEYS, RATE)
         draw_lines(lines, found, colours, (HOST,), labelled=False)
-        most = max(n for places in found.values() for n, _ in places)
-        largest = {name: dict(places)[most] / 1e9 for name, places in found.items() if most in dict(places)}
+        most = max(n for positions in found.values() for n, _ in positions)
+        largest = {name: dict(positions)[most] / 1e9 for name, positions in found.items() if most in dict(positions)}
         order = sorted(largest, key=largest.__getitem__)
         bars.barh(order, [largest[name] for name in order], color=[colours[name] for name in order])
-        for place, name in enumerate(order):
-            bars.text(largest[name], place, f" {largest[name]:.3g}", va="center", fontsize=9.5)
+        for position, name in enumerate(order):
+            bars.text(largest[name], position, f" {largest[name]:.3g}", va="center", fontsize=9.5)
         bars.set_title(f"{short(most)} keys")
         bars.set_xlabel("billion keys a second")
         bars.set_xlim(0, 1.2 * max(largest.values()))
@@ -186,13 +186,15 @@ def draw_gpus(record: Record) -> Figure:
     with page("Sorting over the GPUs of one host: keys on each GPU", 3.4, len(works), sharey=True) as (figure, panels):
         for axes, work in zip(panels, works, strict=True):
             lines = {OURS: found[work], BASELINE: found.get(f"{BASELINE}, {work}", ())}
-            places = {name: [(point.x, point.median / 1e9) for point in lines[name]] for name in lines if lines[name]}
+            positions = {
+                name: [(point.x, point.median / 1e9) for point in lines[name]] for name in lines if lines[name]
+            }
             numbers = [point.x for point in found[work]]
             axes.set_title(WORKS[work])
             axes.set_xlabel("GPUs")
             axes.set_xticks(numbers, [f"{number:g}" for number in numbers])
             axes.margins(x=0.2)
-            draw_lines(axes, places, {OURS: BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
+            draw_lines(axes, positions, {OURS: BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
         panels[0].set_ylabel("billion keys a second")
         fullest = max(panels, key=lambda axes: len(axes.lines))
         figure.legend(

@@ -134,9 +134,9 @@ def draw_lines(
     labelled : bool
         Whether lines get names; not where other axes name the same colours.
     """
-    for number, (series, places) in enumerate(lines.items()):
+    for number, (series, positions) in enumerate(lines.items()):
         axes.plot(
-            *zip(*places, strict=True),
+            *zip(*positions, strict=True),
             "--" if series in dashed else "-",
             color=(colours or {}).get(series, CYCLE[number % len(CYCLE)]),
             marker=MARKERS[number % len(MARKERS)],

@@ -1,10 +1,8 @@
 """Comparison sorts, wide keys and merging on one GPU, against CUB, CuPy and our radix sorts.
 
-    python -m benchmarks.gpu.comparison [sort wide merge shapes] [--keys-log2 28] [--cub LIBRARY] [--output DIRECTORY]
-                                        [--commit COMMIT]
+    python -m benchmarks.gpu.comparison [sort wide merge] [--keys-log2 28] [--cub LIBRARY] [--output DIRECTORY]
 
-Writes results/gpu_comparison.json, measured as `gpu.table` measures. The section "shapes", of other tiles, runs only if
-it is chosen: it compiles for a minute.
+Writes results/gpu_comparison.json, measured as `gpu.table` measures.
 """
 
 from __future__ import annotations
@@ -23,10 +21,6 @@ from ..harness.device import Table, is_lexsorted, is_stable_order, median_ms, ra
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)
-SHAPES = {  # tiles to compare with those in use, by bytes of a key
-    4: [(512, 17, 2), (256, 17, 5), (256, 23, 4), (512, 15, 3), (512, 19, 3), (1024, 17, 1), (1024, 15, 1)],
-    8: [(512, 11, 2), (256, 11, 5), (256, 15, 4), (512, 9, 3), (512, 13, 3), (1024, 11, 1), (512, 15, 2)],
-}
 
 
 def levels(n: int, width: int) -> int:
@@ -65,23 +59,6 @@ def sort_rows(table: Table, n: int) -> None:
         positions = cp.empty(n, np.int64)
         ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
         table.add(f"merge argsort {dtype}", n, ours, is_stable_order(keys, positions), {})
-
-
-def shape_rows(table: Table, n: int) -> None:
-    """Merge sort with other tiles."""
-    for dtype in ("uint32", "uint64"):
-        keys = random_keys(dtype, n)
-        out, size = cp.empty_like(keys), keys.itemsize
-        before = merge_tuning.MERGE[size]
-        for numbers in SHAPES[size]:
-            shape = merge_tuning.MERGE[size] = merge_tuning.MergeTile(*numbers)
-            try:
-                ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out), 3)  # noqa: B023
-                traffic = 2 * keys.nbytes * (1 + -(-levels(n, shape.keys) // 2))
-                good = is_sorted_form(keys, out)
-                table.add(f"merge sort {dtype}, tile {numbers}", n, ours, good, {}, traffic=traffic)
-            finally:
-                merge_tuning.MERGE[size] = before
 
 
 def wide_rows(table: Table, _: int) -> None:
@@ -144,7 +121,7 @@ def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
     return kernels.sort_pairs(joined, cp.concatenate(companions[0]))
 
 
-SECTIONS = {"sort": sort_rows, "wide": wide_rows, "merge": merge_rows, "shapes": shape_rows}
+SECTIONS = {"sort": sort_rows, "wide": wide_rows, "merge": merge_rows}
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.comparison", __doc__, "gpu_comparison", SECTIONS, [*SECTIONS][:3])
+    run_table("benchmarks.gpu.comparison", __doc__, "gpu_comparison", SECTIONS)

@@ -111,4 +111,4 @@ def size_rows(table: Table, n: int) -> None:
 SECTIONS = {"main": main_rows, "index": index_rows, "matrix": matrix_rows, "robust": robust_rows, "sizes": size_rows}
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.table", __doc__, "gpu_table", SECTIONS, list(SECTIONS))
+    run_table("benchmarks.gpu.table", __doc__, "gpu_table", SECTIONS)

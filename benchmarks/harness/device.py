@@ -1,4 +1,4 @@
-"""Measuring on one GPU: CUDA events, keys, verification, and the command line of the tables. Needs CuPy, no Dask."""
+"""Measuring on one GPU: CUDA events, keys, verification, and the command line of the tables. Needs CuPy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 from dask_gpusort import kernels
 
 from ..baselines.cub import LIBRARY, Cub
-from .command import parser_of
-from .machine import RESULTS
+from .command import parse, parser_of
 from .records import Record, Row
 
 #: Runs of which a table shows the median.
@@ -189,11 +188,7 @@ class Table:
 
 
 def run_table(
-    module: str,
-    document: str | None,
-    name: str,
-    sections: Mapping[str, Callable[[Table, int], None]],
-    usual: Sequence[str],
+    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], None]]
 ) -> None:
     """Command of a table of one GPU. It fails if a result is wrong; what was measured before an error is kept.
 
@@ -205,23 +200,18 @@ def run_table(
         File of the results.
     sections : mapping of str to callable
         Each adds its rows to a table, for a number of keys.
-    usual : sequence of str
-        Sections that are measured unless some are chosen.
     """
     parser = parser_of(module, document, list(sections), quick=False)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
     parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
-    options = parser.parse_args()
-    for section in options.sections:
-        if section not in sections:
-            parser.error(f"no section {section}: choose from {', '.join(sections)}")
+    options = parse(parser, list(sections))
     table = Table(Cub(options.cub))
     try:
-        for section in options.sections or usual:
+        for section in options.sections:
             sections[section](table, 1 << options.keys_log2)
     finally:
         machine = describe_device(table.copy, options.commit)
-        Record(machine, {"repeats": REPEATS}, rows=table.rows).write((options.output or RESULTS) / f"{name}.json")
+        Record(machine, {"repeats": REPEATS}, rows=table.rows).write(options.output / f"{name}.json")
     wrong = [row.work for row in table.rows if not row.verified]
     if wrong:
         raise SystemExit(f"wrong results: {wrong}")

@@ -1,4 +1,4 @@
-"""Runs jobs in processes of their own, in turns, and measures time and peak memory.
+"""Runs jobs in separate processes, in turns, and measures time and peak memory.
 
 A job is a context manager: it sets up, yields the work to time and a check of its result, and tears down::
 
@@ -62,7 +62,7 @@ class Effort:
 
 
 def peak_memory() -> int:
-    """Most memory that this process has held, in bytes; the current memory where the system does not tell."""
+    """Most memory that this process has held, in bytes; the current memory where the system does not report it."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-
-from .machine import check_one_machine
 
 
 @dataclass(frozen=True)
@@ -158,18 +155,3 @@ def read(path: Path) -> Record:
     points = [Point(**point) for point in content.get("points", [])]
     rows = [Row(**row) for row in content.get("rows", [])]
     return Record(content["machine"], content.get("settings", {}), points, rows)
-
-
-def times_faster(ours: tuple[Point, Mapping[str, Any]], theirs: tuple[Point, Mapping[str, Any]]) -> float:
-    """How many times faster one measurement is than another; both come with their machine.
-
-    Raises
-    ------
-    DifferentMachinesError
-    ValueError
-        If the sizes or units differ.
-    """
-    check_one_machine(ours[1], theirs[1])
-    if (ours[0].x, ours[0].unit) != (theirs[0].x, theirs[0].unit):
-        raise ValueError(f"no ratio of {ours[0].x:g} {ours[0].unit} and {theirs[0].x:g} {theirs[0].unit}")
-    return theirs[0].median / ours[0].median

@@ -45,7 +45,7 @@ THREADS = 2
 REPEATS = 5
 ON_THREADS = Workers(THREADS)
 #: Where the sorts ran, and with which exchange.
-PLACES: dict[str, Exchange] = {"threads": "gather", "two workers": "p2p"}
+SETUPS: dict[str, Exchange] = {"threads": "gather", "two workers": "p2p"}
 
 
 def quickest(work: Callable[[], Any]) -> float:
@@ -189,22 +189,22 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
 def compare(rates: dict[str, Rates], measured: Record, memory: int) -> list[Point]:
     """Measured and predicted seconds of sorts, in total and by stage."""
     points = []
-    for place, exchange in PLACES.items():
-        for found in measured.lines("chunks wall")[place]:
+    for setup, exchange in SETUPS.items():
+        for found in measured.lines("chunks wall")[setup]:
             chunks = int(found.x)
             keys = MANY_CHUNKS_KEYS // chunks * chunks
-            limit = ON_THREADS if place == "threads" else Workers(THREADS, memory // THREADS)
-            stages = predict(plan_of(chunks, keys, exchange, limit), rates[place])
-            figure = f"cost {place}"
+            limit = ON_THREADS if setup == "threads" else Workers(THREADS, memory // THREADS)
+            stages = predict(plan_of(chunks, keys, exchange, limit), rates[setup])
+            figure = f"cost {setup}"
             points.append(Point(figure, "measured", chunks, found.samples))
             points.append(Point(figure, "predicted", chunks, [sum(stages.values())]))
             points += [Point(figure, stage, chunks, [seconds]) for stage, seconds in stages.items()]
     return points
 
 
-def errors(points: list[Point], place: str) -> dict[float, float]:
+def errors(points: list[Point], setup: str) -> dict[float, float]:
     """Predicted over measured seconds, minus one, by number of chunks."""
-    lines = Record({}, {}, points).lines(f"cost {place}")
+    lines = Record({}, {}, points).lines(f"cost {setup}")
     pairs = zip(lines["predicted"], lines["measured"], strict=True)
     return {ours.x: ours.median / theirs.median - 1 for ours, theirs in pairs}
 
@@ -217,13 +217,13 @@ def main() -> None:
     check_one_machine(measured.machine, machine)
     rates = measure_rates(options.quick)
     points = compare(rates, measured, machine["memory_bytes"])
-    settings: dict[str, Any] = {"quick": options.quick, "rates": {place: asdict(rates[place]) for place in PLACES}}
-    for place in PLACES:
-        by_chunks = errors(points, place)
-        settings[f"errors, {place}"] = {f"{chunks:.0f}": error for chunks, error in by_chunks.items()}
+    settings: dict[str, Any] = {"quick": options.quick, "rates": {setup: asdict(rates[setup]) for setup in SETUPS}}
+    for setup in SETUPS:
+        by_chunks = errors(points, setup)
+        settings[f"errors, {setup}"] = {f"{chunks:.0f}": error for chunks, error in by_chunks.items()}
         texts = ", ".join(f"{chunks:,.0f}: {100 * error:+.0f} %" for chunks, error in by_chunks.items())
         middle = statistics.median(map(abs, by_chunks.values()))
-        print(f"{place}: error of the prediction by chunks: {texts}; median {100 * middle:.0f} %; {rates[place]}")
+        print(f"{setup}: error of the prediction by chunks: {texts}; median {100 * middle:.0f} %; {rates[setup]}")
     if options.output:
         Record(machine, settings, points).write(output / FILE)
 

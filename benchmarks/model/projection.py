@@ -58,13 +58,7 @@ def plan_of(chunks: int, exchange: Exchange) -> Plan:
     keys = TOTAL_BYTES // ORDER.dtype.itemsize
     sizes = (keys // chunks,) * chunks
     return make_plan(
-        ORDER,
-        InputChunks(sizes),
-        sizes,
-        method="auto",
-        exchange=exchange,
-        workers=workers_of(exchange),
-        groups=None,
+        ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers_of(exchange), groups=None
     )
 
 

@@ -43,21 +43,21 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
         return _sort_pairs(keys, values, order)
     permutation = _argsort(keys, order)
     ordered = kernels.gather(keys, permutation)
-    moved = [kernels.gather(cupy.ascontiguousarray(value), permutation) for value in values]
+    companions = [kernels.gather(cupy.ascontiguousarray(value), permutation) for value in values]
     if positions:
         # Positions fit 32 bits: the kernels sort fewer than 2**32 keys with positions.
-        moved.append(permutation.astype(np.uint32))
-    return Run(_encode_own(ordered, order), tuple(moved))
+        companions.append(permutation.astype(np.uint32))
+    return Run(_encode_own(ordered, order), tuple(companions))
 
 
 def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
     """Sort the user's keys with one companion, or with their positions, in one sort."""
     if not values:
-        ordered, moved = kernels.sort_with_positions(keys, descending=order.descending)
+        ordered, companion = kernels.sort_with_positions(keys, descending=order.descending)
     else:
         value = cupy.ascontiguousarray(values[0])
-        ordered, moved = kernels.sort_pairs(keys, value, descending=order.descending)
-    return Run(_encode_own(ordered, order), (moved,))
+        ordered, companion = kernels.sort_pairs(keys, value, descending=order.descending)
+    return Run(_encode_own(ordered, order), (companion,))
 
 
 def _encode_own(keys: Any, order: Order) -> Any:
@@ -244,7 +244,7 @@ def sorted_keys(run: Run, order: Order) -> CupyKeys:
 def summarize_run(
     run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
 ) -> RankSummary:
-    """Tell how one chunk's keys lie in some brackets; see `numpy_ops.summarize_run`."""
+    """Summarize one chunk's keys inside some brackets; see `numpy_ops.summarize_run`."""
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
     return summarize.summarize_keys(sorted_keys(run, order), brackets, samples, digits)
 
@@ -277,8 +277,8 @@ def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
         ordered = kernels.sort_keys(keys, descending=order.descending, stable=True, out=keys)
         return Run(_encode_own(ordered, order))
     permutation = _argsort(keys, order)
-    moved = tuple(kernels.gather(value, permutation) for value in joined.values)
-    return Run(_encode_own(kernels.gather(keys, permutation), order), moved)
+    companions = tuple(kernels.gather(value, permutation) for value in joined.values)
+    return Run(_encode_own(kernels.gather(keys, permutation), order), companions)
 
 
 def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
@@ -293,8 +293,8 @@ def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
         less = None if order.less is None else _expression(order)
         return Run(*kernels.merge_runs(keys, companions, less=less))
     as_words = [kernels.encode_words(key, order.descending) for key in keys]
-    _, (merged, *moved) = kernels.merge_runs(as_words, [keys, *companions])
-    return Run(merged, tuple(moved))
+    _, (merged, *merged_companions) = kernels.merge_runs(as_words, [keys, *companions])
+    return Run(merged, tuple(merged_companions))
 
 
 def first_descent(array: Any, order: Order) -> int | None:

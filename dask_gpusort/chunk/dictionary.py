@@ -32,7 +32,7 @@ def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | No
     Parameters
     ----------
     column : unsigned array, shape (n,)
-        Of any strides and byte order.
+        Any strides and byte order.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def sort(codes: Array) -> None:
 
 
 def argsort(codes: Array) -> Array:
-    """Give the positions that sort codes along the last axis, stably.
+    """Positions that sort codes along the last axis, stably.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ _WHOLE_BITS = 56
 #: leave most of a word for the digit.
 _TIED_KEYS = 1 << 16
 
-#: Numbers of runs for which a merge beats a fresh sort: a fresh sort finds very few runs by itself, and for very many
+#: Numbers of runs for which a merge beats a fresh sort: a fresh sort finds very few runs too, and for very many
 #: it saves the gather of the digits by which they are merged. Speed relative to a fresh sort, 2**21 keys of two random
 #: words in 2 / 4 / 8 / 16 / 64 / 256 / 1024 runs: 0.91, 0.97, 1.32, 1.09, 1.03, 0.96, 0.89 (on an AVX-512 Xeon).
 _FEWEST_MERGED, _MOST_MERGED = 5, 64

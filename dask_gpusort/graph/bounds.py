@@ -83,7 +83,7 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
     Parameters
     ----------
     summaries : sequence of RankSummary, one a chunk
-        Of the whole chunk, with its first and its last key.
+        Summaries of whole chunks, each with the first and the last key.
     ranks : int64 array, shape (groups - 1,)
         Global rank of each boundary between groups, in keys, ascending.
     order : KeyOrder

@@ -24,13 +24,13 @@ def build_sort(
     ----------
     options : Options
     want : {"keys", "positions", "both"}
-        "keys" and "both" give values alone where a key function decides the order: the array is then a value itself.
+        With a key function, "keys" and "both" give values alone, and the array is the first of them.
     array : dask array
     values : sequence of dask arrays
     axis : int or None
         Not negative; None flattens the array.
     chunks : int, tuple or None
-        Of the output.
+        Chunks of the output, as for `dask_gpusort.sort`, without a dict of axes.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def build_sort(
 def build_lexsort(
     options: Options, arrays: Sequence[Any], directions: Sequence[bool], axis: int | None, chunks: Any
 ) -> Any:
-    """Indices that sort by several keys; one index, without dimensions, for ``axis=None``: keys without dimensions."""
+    """Indices that sort by several keys; ``axis=None`` stands for keys without dimensions and gives one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
     keys = lexsort_keys(flat, directions)
     (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)

@@ -44,7 +44,7 @@ class Keys:
 
 
 def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple[bool, ...]) -> Any:
-    """Task: several keys of one chunk as one."""
+    """Task: pack several keys of one chunk into one."""
     for block, dtype in zip(blocks, dtypes, strict=True):
         checked_chunk(block, dtype)
     shapes = {block.shape for block in blocks}
@@ -57,12 +57,12 @@ def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple
 
 
 def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
-    """Several arrays of keys as one.
+    """Pack several arrays of keys into one.
 
     Parameters
     ----------
     arrays : sequence of dask arrays
-        Of the same shape and chunks, the most significant one first.
+        Arrays of the same shape and chunks, the most significant one first.
     directions : sequence of bool
         Whether each descends.
 
@@ -110,7 +110,7 @@ def _call_key(block: Any, key: Callable[[Any], Any]) -> Any:
     for part in parts or (None,):
         if getattr(part, "shape", None) != block.shape:
             raise ValueError(
-                f"key must give an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
+                f"key must return an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
                 f"got {getattr(part, 'shape', type(part).__name__)}"
             )
     return found
@@ -130,7 +130,7 @@ def keys_by(key: Any, array: Any, descending: bool) -> Keys:
     Parameters
     ----------
     key : callable(chunk)
-        Gives an array of the chunk's shape, or a tuple of such arrays, the most significant one first.
+        Returns an array of the chunk's shape, or a tuple of such arrays, the most significant one first.
     array : dask array
     descending : bool
         Direction of all keys.

@@ -11,8 +11,8 @@
     cuts  <---------------------------------------------- sort-cut                          and down again
     (some neighbouring chunks)                            (the same tree)
 
-A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and hands on no more than it
-keeps, so no task receives the summaries of all chunks. On the way down, each task gives the parts that it added up
+A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and passes on a bounded
+result, so no task receives the summaries of all chunks. On the way down, each task gives the parts that it added up
 their shares of the keys that tie with a boundary and come before it.
 """
 

@@ -21,7 +21,7 @@ With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, 
 large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one step
 less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16.
 
-Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By itself
+Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By default
 Dask finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with
 nearly all groups. If a GPU cannot hold both, all bundles are cut first, bundle by bundle, and the keys are held once at
 any time. (Simulated for 55 GB of keys on each of two GPUs of 141 GB, with Dask's task order and result sizes, without
@@ -87,19 +87,19 @@ class Bundle:
         return object.__sizeof__(self) + sum(map(sys.getsizeof, self.runs)) + small
 
 
-def _take_apart(bundle: Bundle) -> tuple[Any, list[Any]]:
+def _split(bundle: Bundle) -> tuple[Any, list[Any]]:
     arrays = [array for run in bundle.runs for array in run.arrays]
     return (bundle.numbers, bundle.summaries, [len(run.arrays) for run in bundle.runs]), arrays
 
 
-def _put_together(kept: Any, arrays: Sequence[Any]) -> Bundle:
+def _join(kept: Any, arrays: Sequence[Any]) -> Bundle:
     numbers, summaries, counts = kept
     ends = pairwise(accumulate(counts, initial=0))
     runs = tuple(Run(arrays[start], tuple(arrays[start + 1 : stop])) for start, stop in ends)
     return Bundle(numbers, runs, summaries)
 
 
-serialization.travels(Bundle, _take_apart, _put_together)
+serialization.add_class(Bundle, _split, _join)
 
 
 def sort_bundle(
@@ -226,7 +226,7 @@ def finish_group(
     Returns
     -------
     tuple of arrays
-        Of equal length: the sorted keys if wanted, then the values; positions are global.
+        Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
     """
     bounds = bounds_of(cut_info, plan)
     found = finish(_pieces_in_order(shards, bounds, group, plan), bounds.kept(group))

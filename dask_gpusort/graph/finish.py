@@ -48,7 +48,7 @@ class Finish:
         Returns
         -------
         tuple of arrays
-            Of equal length: the sorted keys if wanted, then the values; positions are global.
+            Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
         """
         runs = [with_global_positions(piece) if self.with_positions else piece[1] for piece in pieces]
         ops = ops_for(runs[0].keys)

@@ -59,7 +59,9 @@ class Options:
         if self.order is None:
             return found
         if found.order.directions:
-            raise ValueError("order cannot be given beside a key of several arrays: give the deciding one first")
+            raise ValueError(
+                "order cannot be combined with a key of several arrays: give the most significant one first"
+            )
         dtype = found.order.dtype
         return Keys(found.array, Order(dtype, self.descending, True, fields_of(self.order, dtype)))
 

@@ -25,28 +25,28 @@ from ..chunk.run import Run
 Message = tuple[dict[str, Any], list[Any]]
 
 
-class Travelling(NamedTuple):
+class ArrayParts(NamedTuple):
     """How objects of one class are split into arrays and rebuilt.
 
     Attributes
     ----------
-    take_apart : callable(object)
+    split : callable(object)
         Gives the pickled part and the arrays.
-    put_together : callable(pickled part, arrays)
+    join : callable(pickled part, arrays)
         Gives the object.
     """
 
-    take_apart: Callable[[Any], tuple[Any, Sequence[Any]]]
-    put_together: Callable[[Any, Sequence[Any]], Any]
+    split: Callable[[Any], tuple[Any, Sequence[Any]]]
+    join: Callable[[Any, Sequence[Any]], Any]
 
 
-_CLASSES: dict[type, Travelling] = {}
+_CLASSES: dict[type, ArrayParts] = {}
 _known_to_distributed: set[type] = set()
 
 
-def travels(cls: type, take_apart: Callable[[Any], Any], put_together: Callable[[Any, Sequence[Any]], Any]) -> None:
+def add_class(cls: type, split: Callable[[Any], Any], join: Callable[[Any, Sequence[Any]], Any]) -> None:
     """Add a class, and register it with distributed if that is imported."""
-    _CLASSES[cls] = Travelling(take_apart, put_together)
+    _CLASSES[cls] = ArrayParts(split, join)
     register()
 
 
@@ -69,7 +69,7 @@ def register() -> None:
 
 def is_on_device(value: Any) -> bool:
     """Whether an object of one of the classes holds CuPy arrays."""
-    _, arrays = _CLASSES[type(value)].take_apart(value)
+    _, arrays = _CLASSES[type(value)].split(value)
     return any(library_of(array) == "cupy" for array in arrays)
 
 
@@ -84,7 +84,7 @@ def to_host_frames(value: Any) -> Message:
 
 
 def _serialize(value: Any, convert: str) -> Message:
-    kept, arrays = _CLASSES[type(value)].take_apart(value)
+    kept, arrays = _CLASSES[type(value)].split(value)
     if not arrays or any(library_of(array) != "cupy" for array in arrays):
         raise NotImplementedError(f"arrays of {type(value).__name__} are on the host: the next serialiser takes them")
     layout = tuple((array.dtype.str, tuple(map(int, array.shape))) for array in arrays)
@@ -106,7 +106,7 @@ class _Loader:
             dtype, shape = np.dtype(name), tuple(sizes)
             empty = 0 in shape or not dtype.itemsize
             arrays.append(buffers.empty(dtype, shape) if empty else buffers.from_buffer(next(remaining), dtype, shape))
-        return _CLASSES[self.cls].put_together(pickle.loads(header["kept"]), arrays)
+        return _CLASSES[self.cls].join(pickle.loads(header["kept"]), arrays)
 
 
 def _buffers() -> Any:
@@ -114,4 +114,4 @@ def _buffers() -> Any:
     return import_module("dask_gpusort.chunk.cupy_buffers")
 
 
-travels(Run, lambda run: (None, run.arrays), lambda kept, arrays: Run(arrays[0], tuple(arrays[1:])))
+add_class(Run, lambda run: (None, run.arrays), lambda kept, arrays: Run(arrays[0], tuple(arrays[1:])))

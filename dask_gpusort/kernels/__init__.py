@@ -1,6 +1,14 @@
 """CUDA C++ kernels, and typed functions on CuPy arrays that launch them.
 
-Importing it needs neither CuPy nor a GPU; the first call of a function does.
+Importing the package needs neither CuPy nor a GPU; the first call of a function does. The files here dispatch; the
+folders, from the outside inwards, are:
+
+- ``wide``: keys of several words
+- ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
+- ``merge``: merge sort, by any comparison
+- ``papers``: the sorts of the papers, to read and to compare with
+- ``policy``: sizes of blocks and tiles, and limits of the device
+- ``keys``, ``primitives``, ``launch``: codes of keys, device-wide building blocks, compiling and launching
 """
 
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison

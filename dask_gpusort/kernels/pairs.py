@@ -1,4 +1,4 @@
-"""Stable sorts of keys with what travels along: their positions, or values."""
+"""Stable sorts of keys with a payload: their positions, or values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .msd.indexed import sort_indexed, sort_indexed_passes
 from .policy import tuning
 
 NARROW_BYTES = 4
-PART_KEYS = 1 << 31  # of more than INDEX_LIMIT: as many at a time
+PART_KEYS = 1 << 31  # more keys than INDEX_LIMIT are sorted in parts of this size
 
 
 def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: str = "auto") -> Any:
@@ -42,7 +42,7 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
     if keys.size >= INDEX_LIMIT and out is None:
-        # Merged into memory of its own anyway.
+        # The merge allocates its output.
         return order_parts(keys, descending, algorithm)[1]
     out = prepare_out(out, keys.shape, np.int64)
     if keys.size == 0:
@@ -72,7 +72,7 @@ def sort_pairs(
     keys : cupy.ndarray, shape (n,)
         As for `argsort`.
     values : cupy.ndarray, shape (n, ...)
-        Anything CuPy can index; values (or rows) of 1, 2, 4, 8 or 16 bytes are moved by kernels of our own.
+        Any dtype. Kernels of this package move values (or rows) of 1, 2, 4, 8 or 16 bytes; CuPy gathers others.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def sort_pairs(
 
 
 def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, keys_out: Any, values_out: Any) -> bool:
-    """As `sort_pairs`, by passes that move the values; False where to gather them at the end takes less time."""
+    """As `sort_pairs`, by passes that move the values; False where gathering them at the end takes less time."""
     n, type_name, skewed = keys.size, value_type(values), False
     if n >= INDEX_LIMIT or type_name is None or type_name != value_type(values_out):
         return False
@@ -113,12 +113,12 @@ def sort_with_values(keys: Any, key: DeviceKey, values: Any, descending: bool, k
 
 
 def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: str) -> Any:
-    """Stable sort into `keys_out`, tied keys with their own bits; the positions they came from, uint32 or int64."""
+    """Stable sort into `keys_out`, bit for bit; returns the positions of the sorted keys, uint32 or int64."""
     key = device_key(keys.dtype, descending)
     if keys.size >= INDEX_LIMIT:
-        codes, places = order_parts(keys, descending, algorithm)
+        codes, positions = order_parts(keys, descending, algorithm)
         decode(codes, keys.dtype, descending, out=keys_out)
-        return places
+        return positions
     positions = require_cupy().empty(keys.size, np.uint32)
     if algorithm == "lsd":
         sort_indexed_passes(keys, key, "u32", positions, keys_out)
@@ -133,25 +133,25 @@ def order_with_positions(keys: Any, descending: bool, keys_out: Any, algorithm: 
 
 
 def order_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
-    """Codes of more keys than 32 bits count, sorted, and the positions they came from (int64), stable.
+    """Sort 2^32 keys or more: their sorted codes and positions (int64), stable.
 
-    The keys are sorted part by part, and the parts merged.
+    The keys are sorted part by part, and the parts are merged.
     """
-    cupy, runs, places = require_cupy(), [], []
+    cupy, runs, run_positions = require_cupy(), [], []
     for first in range(0, keys.size, PART_KEYS):
         part = keys[first : first + PART_KEYS]
         ordered = cupy.empty_like(part)
         positions = order_with_positions(part, descending, ordered, algorithm)
         runs.append(encode(ordered, descending, out=ordered.view(device_key(keys.dtype).code_dtype)))
-        places.append(positions.astype(np.int64))
-        places[-1] += first
+        run_positions.append(positions.astype(np.int64))
+        run_positions[-1] += first
         del positions
-    codes, (moved,) = merge_runs(runs, [places], ties_of=keys.dtype, descending=descending)
-    return codes, moved
+    codes, (merged_positions,) = merge_runs(runs, [run_positions], ties_of=keys.dtype, descending=descending)
+    return codes, merged_positions
 
 
 def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, Any]:
-    """Sort keys and tell where they came from, stable.
+    """Sort keys, and return the positions that they had, stable.
 
     Parameters
     ----------
@@ -174,14 +174,14 @@ def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, An
 
 
 def takes_values(key: DeviceKey, n: int, type_name: str, skewed: bool) -> bool:
-    """Whether stable passes that move the values themselves take less time than to gather them by position."""
+    """Whether stable passes that move the values take less time than gathering them by position."""
     if key.has_ties or (key.itemsize, bytes_of_type(type_name)) not in tuning.LSD:
         return False
     return skewed or (key.itemsize <= NARROW_BYTES and n >= tuning.LSD_PAIRS)
 
 
 def sort_valued(keys: Any, key: DeviceKey, values: Any, type_name: str, keys_out: Any, values_out: Any) -> None:
-    """Stable sort of keys without ties of different bits, each with a value that stable passes move."""
+    """Stable sort by LSD passes that move the values, of keys that compare equal only if their bits are."""
     cupy = require_cupy()
     codes = [cupy.empty(keys.size, key.code_dtype), keys_out]
     payloads = [cupy.empty(values.nbytes, np.uint8), values_out]

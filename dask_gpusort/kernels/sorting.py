@@ -1,7 +1,7 @@
 """Sorts of CuPy arrays on the current device and stream, in NumPy 2.5's order.
 
-Every function takes memory from CuPy's current allocator and launches on CuPy's current stream. Sorts of more keys than
-one block holds read a few counters back, and so wait for the stream.
+Every function allocates from CuPy's current allocator and launches on CuPy's current stream. Sorts of more keys than
+fit one block read a few counters back, and therefore wait for the stream.
 """
 
 from __future__ import annotations
@@ -11,57 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from .buckets.histogram import count_fine
+from .buckets.counting_sort import COUNTED_BYTES, count_sort, is_countable
+from .buckets.histogram import count_fine, top_buckets
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
 from .keys.transform import decode, encode, gather, tie_ranges
 from .launch.array_checks import ALGORITHMS, check_algorithm, check_array, prepare_out
 from .launch.cxx_types import type_of_bytes
-from .launch.launch import Launch
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .msd import msd
 from .pairs import argsort
 from .papers import count_scan_reorder, four_step, split
 from .papers.passes import KeyValueArrays
-from .policy import tuning
-from .policy.limits import count_bytes, needs_spare, shared_limit
+from .policy.limits import needs_spare
 
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
-COUNTED_BYTES = 2
-
-
-def is_countable(key: DeviceKey) -> bool:
-    """Whether the block that counts every code fits this device."""
-    return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
-
-
-def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> None:
-    """Counting sort of 8- and 16-bit keys: one histogram, then every code as often as it was counted."""
-    cupy = require_cupy()
-    n, num_codes = keys.size, 1 << 8 * key.itemsize
-    counts, wide = count_fine(f"Keys<{key.order}>", "TopBuckets<0>", 1, keys, n, None, num_codes)
-    starts, cursors = cupy.empty((2, num_codes + 1), np.uint64)
-    Launch(
-        "buckets/count.cu",
-        "scan_fine",
-        -(-num_codes // msd.SCAN_THREADS),
-        msd.SCAN_THREADS,
-        (counts, np.uint32(wide), np.uint32(num_codes), starts, cursors, None),
-    ).run()
-    tile = tuning.FILL_THREADS * tuning.FILL_ROUNDS * 16 // key.itemsize
-    order = device_key(key.code_dtype).order if as_codes else key.order
-    Launch(
-        "buckets/fill.cu",
-        f"fill_runs<{order}>",
-        -(-n // tile),
-        tuning.FILL_THREADS,
-        (starts, np.uint32(num_codes), out, np.uint64(n)),
-    ).run()
 
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
-    """Sort keys by their one-to-one codes; those of one or two bytes have stable passes only ("lsd")."""
+    """Sort keys by their one-to-one codes; keys of one or two bytes by LSD passes only (`algorithm` is "lsd")."""
     n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
     small = free and lsd.prefers_cooperative(key, n)
     in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
@@ -76,7 +45,7 @@ def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
 
 @functools.cache
 def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
-    """Keys alone, by their one-to-one codes; to codes in the place of keys if wanted."""
+    """Keys without payload, by their one-to-one codes; the output is keys, or codes."""
     code_type, order = type_of_bytes(key.itemsize), device_key(key.code_dtype).order if as_codes else key.order
     narrow = None
     if key.itemsize == WIDE_CODE and not key.has_ties:
@@ -100,8 +69,8 @@ def sort_keys(
     out : cupy.ndarray, optional
         Receives the result; may be `keys`.
     algorithm : {"auto", "msd", "lsd", "four_step", "count_scan_reorder", "split"}
-        "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. The last three are the
-        papers' own, on codes: to read and to compare with.
+        "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. The last three are
+        the sorts of the papers, for reading and comparing.
 
     Returns
     -------
@@ -128,7 +97,7 @@ def sort_keys(
 
 
 def sort_plain(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
-    """Sort keys, not stable among ties of different bits, to keys or to codes."""
+    """Sort keys, into keys or codes; not stable for keys that compare equal and differ in bits."""
     if algorithm != "lsd" and is_countable(key):
         count_sort(keys, key, out, as_codes)
     else:
@@ -136,7 +105,7 @@ def sort_plain(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
 
 
 def sorted_codes(keys: Any, *, descending: bool = False) -> Any:
-    """The codes of sorted keys: what `encode(sort_keys(keys))` gives, with a pass less.
+    """The codes of sorted keys: `encode(sort_keys(keys))` with one pass less.
 
     Parameters
     ----------
@@ -158,7 +127,7 @@ def sorted_codes(keys: Any, *, descending: bool = False) -> Any:
 
 
 def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
-    """Rewrite the tied keys of a sorted array in the order of the input."""
+    """Rewrite the keys of a sorted array that compare equal in the order of the input."""
     if keys.dtype.kind == "c":
         gather(keys, argsort(keys, descending=descending), out)
         return
@@ -171,7 +140,16 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Keys of each value of the most significant `bits` (at most 16) of the code.
+    """Count the keys of each value of their code's most significant bits.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        As for `sort_keys`.
+    bits : int
+        At most 16, and at most the bits of a code.
+    descending : bool
+        Largest first.
 
     Returns
     -------
@@ -186,8 +164,8 @@ def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
     most = min(16, 8 * key.itemsize)
     if not 1 <= bits <= most:
         raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits.")
-    drop = 8 * key.itemsize - bits
     if keys.size == 0:
         return require_cupy().zeros(1 << bits, np.int64)
-    counts, wide = count_fine(f"Keys<{key.order}>", f"TopBuckets<{drop}>", 1, keys, keys.size, None, 1 << bits)
-    return counts.view(np.int64) if wide else counts.view(np.uint32)[: 1 << bits].astype(np.int64)
+    counts = count_fine(f"Keys<{key.order}>", keys, keys.size, top_buckets(8 * key.itemsize, bits))
+    table = counts.table
+    return table.view(np.int64) if counts.is_wide else table.view(np.uint32)[: 1 << bits].astype(np.int64)

@@ -27,7 +27,7 @@ GROUP_MEMORY_FRACTION = 1 / 10
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
 #: Share of a GPU's memory that one group may take: it is held four times while it is finished (shards, concatenated,
-#: sorted, and the sort's scratch), beside waiting shards and finished groups.
+#: sorted, and the sort's scratch), besides waiting shards and finished groups.
 DEVICE_GROUP_FRACTION = 1 / 16
 #: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
 DEVICE_BUNDLE_FRACTION = 1 / 32

@@ -158,7 +158,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Counting:
-    """What `Plan` says of the counting, under the same names."""
+    """The fields of `Plan` about the counting."""
 
     path: Path
     radix_bits: int

@@ -104,7 +104,7 @@ def narrow(
     before : Brackets or None
         The brackets of the summaries; None for all keys.
     summaries : sequence of RankSummary
-        Of all chunks, singly or combined.
+        Summaries of all chunks, singly or combined.
     order : KeyOrder
 
     Returns

@@ -9,7 +9,7 @@ functions::
 
 Their sums over several chunks are step functions too, so the summary of several chunks has the same form, and a tree of
 tasks can add summaries up. Of the sum, entries at regular distances are kept, as a chunk keeps regular samples of its
-keys: a task reads a bounded number of entries and hands on no more, whatever the number of chunks.
+keys: a task reads a bounded number of entries and passes on no more, for any number of chunks.
 
 References
 ----------
@@ -110,7 +110,7 @@ def add_summaries(summaries: Sequence[RankSummary], order: KeyOrder) -> RankSumm
     Parameters
     ----------
     summaries : sequence of RankSummary
-        Of the same brackets.
+        Summaries of the same brackets.
     order : KeyOrder
     """
     sizes = np.concatenate([a.sizes for a in summaries])
@@ -166,7 +166,7 @@ def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits
     Parameters
     ----------
     summaries : sequence of RankSummary
-        Of the same brackets.
+        Summaries of the same brackets.
     samples : int
         Approximate number of entries to keep. Between two of them the bounds of the counts widen by at most one
         ``samples``-th of the keys in the brackets.

@@ -326,7 +326,7 @@ def test_key_that_is_no_function(function):
 
 def test_key_of_another_shape(function):
     for key in (lambda block: block[..., None], lambda block: 3.0, lambda block: (block, block[..., None])):
-        raises_as_numpy(ValueError, "key must give an array", function, da.zeros((4, 2), chunks=2), key=key)
+        raises_as_numpy(ValueError, "key must return an array", function, da.zeros((4, 2), chunks=2), key=key)
 
 
 def test_order_beside_a_key_of_several_arrays(function):
@@ -337,7 +337,7 @@ def test_order_beside_a_key_of_several_arrays(function):
 
 def test_key_of_another_shape_that_shows_only_when_it_runs():
     found = dask_gpusort.sort(da.zeros(4, chunks=2), key=lambda block: block[:1])
-    with pytest.raises(ValueError, match="key must give an array"):
+    with pytest.raises(ValueError, match="key must return an array"):
         computed(found)
 
 

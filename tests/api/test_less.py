@@ -168,7 +168,7 @@ def test_what_is_refused(raise_if_computes):
     x = da.zeros((4, 3), chunks=2)
     with raise_if_computes():
         for name, value in (("key", np.abs), ("order", "f"), ("descending", True)):
-            with pytest.raises(ValueError, match=f"less cannot be given beside {name}"):
+            with pytest.raises(ValueError, match=f"less cannot be combined with {name}"):
                 dask_gpusort.sort(x, less=np.less, **{name: value})
         with pytest.raises(TypeError, match=r"NumPy chunks must be a function.*numpy\.less, not str"):
             dask_gpusort.argsort(x, less="a < b")

@@ -102,13 +102,13 @@ def test_baselines_sort_the_same_keys(measured: Path) -> None:
 
 def test_the_cost_model_is_compared_with_what_was_measured(measured: Path) -> None:
     found, wall = (record(measured / f"{name}_cpu.json") for name in ("cost", "scaling"))
-    for place in ("threads", "two workers"):
-        lines = found.lines(f"cost {place}")
-        assert [p.samples for p in lines["measured"]] == [p.samples for p in wall.lines("chunks wall")[place]]
+    for position in ("threads", "two workers"):
+        lines = found.lines(f"cost {position}")
+        assert [p.samples for p in lines["measured"]] == [p.samples for p in wall.lines("chunks wall")[position]]
         stages = ("sort", "count", "exchange", "merge", "tasks")
         for number, point in enumerate(lines["predicted"]):
             assert point.median == pytest.approx(sum(lines[stage][number].median for stage in stages))
-            error = found.settings[f"errors, {place}"][f"{point.x:.0f}"]
+            error = found.settings[f"errors, {position}"][f"{point.x:.0f}"]
             assert error == pytest.approx(point.median / lines["measured"][number].median - 1)
 
 
@@ -127,8 +127,8 @@ def test_a_section_replaces_its_points_of_the_same_machine(measured: Path, tmp_p
     before.write(path := tmp_path / "scaling_cpu.json")
     assert record(path) == before
     run("cpu.scaling", "network", "--quick", "--output", str(tmp_path))
-    places = [sorted((p.figure, p.series, p.x) for p in found.points) for found in (before, record(path))]
-    assert places[0] == places[1]
+    positions = [sorted((p.figure, p.series, p.x) for p in found.points) for found in (before, record(path))]
+    assert positions[0] == positions[1]
     before.machine["cpu"] = "another"
     before.write(path)
     assert "no ratio of two machines" in _error("cpu.scaling", "network", "--quick", "--output", str(tmp_path))
@@ -138,17 +138,6 @@ def _error(name: str, *options: str) -> str:
     with pytest.raises(ValueError, match="machine") as error:
         run(name, *options)
     return str(error.value)
-
-
-def test_records_of_one_machine_are_compared(measured: Path, tmp_path: Path) -> None:
-    stored = measured / "baselines_cpu.json"
-    assert "| numpy.sort | 1,000 | 1.00 |" in run("baselines", "--compare", str(stored), str(stored))
-    content = json.loads(stored.read_text())
-    content["machine"]["cpu"] = "another"
-    (other := tmp_path / "other.json").write_text(json.dumps(content))
-    text = run("baselines", "--compare", str(stored), str(other), code=1)
-    assert "no ratio of two machines" in text
-    assert "1.00" not in text
 
 
 def test_quick_results_do_not_replace_stored_ones() -> None:
@@ -164,17 +153,13 @@ MACHINE = {"cpu": "EPYC", "cores": 2, "memory_bytes": 1 << 34}
 
 
 @pytest.mark.parametrize("change", [{"cpu": "Xeon"}, {"cores": 4}, {"device": "NVIDIA H200"}])
-def test_no_ratio_of_two_machines(change: dict[str, Any]) -> None:
-    records, machine = load("harness.records"), load("harness.machine")
-    ours, theirs = records.Point("f", "ours", 10, [1.0]), records.Point("f", "theirs", 10, [3.0])
-    assert records.times_faster((ours, MACHINE), (theirs, dict(MACHINE))) == 3.0
+def test_machines_are_not_mixed(change: dict[str, Any]) -> None:
+    machine = load("harness.machine")
+    machine.check_one_machine(MACHINE, dict(MACHINE))
     with pytest.raises(machine.DifferentMachinesError, match="no ratio of two machines"):
-        records.times_faster((ours, MACHINE), (theirs, MACHINE | change))
+        machine.check_one_machine(MACHINE, MACHINE | change)
     with pytest.raises(machine.DifferentMachinesError, match="does not name"):
         machine.check_one_machine({"python": "3.11"}, {"python": "3.11"})
-    for other in (records.Point("f", "theirs", 20, [1.0]), records.Point("f", "theirs", 10, [1.0], "tasks")):
-        with pytest.raises(ValueError, match="no ratio of 10 s"):
-            records.times_faster((ours, MACHINE), (other, MACHINE))
 
 
 def test_a_record_is_kept(tmp_path: Path) -> None:
@@ -316,9 +301,9 @@ def doubling(number: int) -> Iterator[Any]:
 
 def test_jobs_run_in_processes_of_their_own() -> None:
     jobs = load("harness.jobs")
-    found = jobs.in_turns(jobs.Effort(repeat=2), {"a": (doubling, 1), "b": (doubling, 2)})
-    assert [sample.found for sample in found["a"]] == [2, 2]
-    assert [sample.found for sample in found["b"]] == [4, 4]
+    found = jobs.in_turns(jobs.Effort(repeat=1), {"a": (doubling, 1), "b": (doubling, 2)})
+    assert [sample.found for sample in found["a"]] == [2]
+    assert [sample.found for sample in found["b"]] == [4]
     assert max(sample.peak for sample in found["a"]) > 8_000_000
     assert jobs.times_faster(found["a"], found["b"]) > 0
 

@@ -33,7 +33,7 @@ def drawn(figure: Any, results: Path) -> Any:
 
 def test_stored_figures_are_drawn_again_as_they_are(tmp_path: Path) -> None:
     results = ROOT / "benchmarks" / "results"
-    for name in ("baselines", "gpus"):
+    for name in ("gpus",):
         figures()[name].save(results, tmp_path / f"{name}.svg")
         figures()[name].save(results, tmp_path / "again.svg")
         assert (tmp_path / f"{name}.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
@@ -107,7 +107,7 @@ def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(script.launching, "kernel", lambda source, name, *_: lambda *_, **__: None)
 
     def sort(keys: np.ndarray, out: np.ndarray, **_: Any) -> None:
-        for name in ("count_digits<u32>", "finish<u32, 8>", "finish<u32, 16>"):
+        for name in ("count_digits<u32>", "block_sort<u32, 8>", "block_sort<u32, 16>"):
             script.launching.Launch("some.cu", name, 1, 1, ()).run()
         out[:] = np.sort(keys)
 
@@ -135,8 +135,8 @@ def test_what_a_gpu_measures_is_drawn(algorithms: Any, tmp_path: Path) -> None:
     assert [point.x for point in lines["auto"]] == [16, 64]
     assert {point.figure for point in found.points} >= {f"phases {name}" for name in ("auto", "merge", "split")}
     # Launches of one kernel are added up, whatever its template arguments.
-    assert found.lines("phases auto").keys() == {"count_digits", "finish"}
-    assert found.lines("phases auto")["finish"][0].median == pytest.approx(2e-3)
+    assert found.lines("phases auto").keys() == {"count_digits", "block_sort"}
+    assert found.lines("phases auto")["block_sort"][0].median == pytest.approx(2e-3)
     found.write(tmp_path / algorithms.FILE)
     text = run("documents", "--results", str(tmp_path))
     assert {path.stem for path in tmp_path.glob("*.svg")} == {
@@ -179,14 +179,14 @@ def test_a_table_is_kept_even_if_it_is_wrong(
     monkeypatch.setattr(device, "Cub", lambda library: "CUB")
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e9)
     monkeypatch.setattr(device, "describe_device", lambda copy, commit: {"device": "a GPU", "commit": commit})
-    options = ["--keys-log2", "4", "--output", str(tmp_path), "--commit", "abc+"]
+    options = ["some", "--keys-log2", "4", "--output", str(tmp_path), "--commit", "abc+"]
     monkeypatch.setattr(sys, "argv", ["table", *options])
 
     def section(table: Any, n: int) -> None:
         table.add(f"{n} keys", n, 2.0, verified, {"CuPy": None, "CUB": 3.0}, 1.6, traffic=1_000_000)
 
     def measure() -> None:
-        device.run_table("table", "A table.", "gpu_table", {"some": section, "others": None}, ["some"])
+        device.run_table("table", "A table.", "gpu_table", {"some": section, "others": None})
 
     if verified:
         measure()
@@ -210,9 +210,64 @@ def test_a_table_is_kept_even_if_it_is_wrong(
     assert ("**wrong**" in text) != verified
 
 
+def into(out: Any, found: np.ndarray) -> Any:
+    if out is not None:
+        out[...] = found
+    return found
+
+
+class NumpyKernels:
+    """As much of `dask_gpusort.kernels` as the tables of one GPU use, in NumPy."""
+
+    encode = staticmethod(lambda keys: keys if keys.dtype.kind == "u" else keys.real.astype("u8"))
+    sort_keys = sort_wide = sort_rows = staticmethod(lambda keys, out=None: into(out, np.sort(keys)))
+    argsort = argsort_by_comparison = staticmethod(lambda keys, out: into(out, np.argsort(keys, kind="stable")))
+    lexsort = staticmethod(lambda columns, out: into(out, np.lexsort(columns)))
+
+    @staticmethod
+    def sort_by_comparison(keys: Any, out: Any, descending: bool = False, **_: Any) -> Any:
+        return into(out, np.sort(keys)[:: -1 if descending else 1])
+
+    @staticmethod
+    def sort_pairs(keys: Any, values: Any, keys_out: Any = None, values_out: Any = None) -> Any:
+        order = np.argsort(keys, kind="stable")
+        return into(keys_out, keys[order]), into(values_out, values[order])
+
+    @staticmethod
+    def merge_runs(runs: Any, companions: Any) -> Any:
+        keys = np.concatenate(runs)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], [np.concatenate(one)[order] for one in companions]
+
+
+def whole_numbers(dtype: Any, n: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 250, n).astype(dtype)
+
+
 @pytest.mark.parametrize("script", ["table", "comparison"])
-def test_tables_of_a_gpu_name_their_sections(device: Any, script: str) -> None:
-    assert load(f"gpu.{script}").SECTIONS
+def test_a_table_of_a_gpu_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """The sections run on NumPy, so a row's numbers mean nothing here; its name, baseline and verification do."""
+    module, kernels = load(f"gpu.{script}"), device.kernels
+    for name in ("encode", "sort_keys", "argsort", "sort_pairs", "sort_rows", "sort_wide", "lexsort", "merge_runs"):
+        monkeypatch.setattr(kernels, name, getattr(NumpyKernels, name))
+    for name in ("sort_by_comparison", "argsort_by_comparison"):
+        monkeypatch.setattr(kernels, name, getattr(NumpyKernels, name))
+    monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e12)
+    for one in (device, module):
+        monkeypatch.setattr(one, "random_keys", whole_numbers)
+        monkeypatch.setattr(one, "median_ms", lambda run, *_: run() is None or 1.0)
+    monkeypatch.setattr(module, "make_keys", lambda name, dtype, n: whole_numbers(dtype, n), raising=False)
+    monkeypatch.setattr(module, "WIDE_LOG2", 10, raising=False)
+    table = device.Table(SimpleNamespace(keys=lambda _: 2.0, pairs=lambda *_: 2.0, call=lambda *_: 2.0))
+    for section in module.SECTIONS.values():
+        section(table, 1 << 14)
+    stored = record(ROOT / "benchmarks" / "results" / f"gpu_{script}.json").rows
+    known = {(row.work, *row.baselines, row.wanted) for row in stored}
+    found = {(row.work, *row.baselines, row.wanted) for row in table.rows}
+    sizes = {row for row in found if row[0].startswith("rows ")}  # named by their size
+    assert found - sizes <= known
+    assert all(row.verified for row in table.rows), [row.work for row in table.rows if not row.verified]
+    assert len(table.rows) == len(stored) - (2 * 7 if script == "table" else 0)
 
 
 ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", "torch.sort", "CUB")

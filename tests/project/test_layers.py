@@ -102,7 +102,8 @@ def kernel_folder(path):
 def kernel_folders_used(path):
     """Folders of `kernels` that a Python or CUDA file imports, includes or launches from."""
     text = (ROOT / path).read_text()
-    used = set(re.findall(r'"([a-z_]+)/[a-z_]+\.cuh?"', text))
+    # Tables of sizes may read a constant of the kernels that they are for.
+    used = set(re.findall(r'(?<!cxx_constant\()"([a-z_]+)/[a-z_]+\.cuh?"', text))
     if path.suffix == ".py":
         parts = [name.split(".") for name in imports_of(path)]
         used |= {part[2] for part in parts if part[:2] == ["dask_gpusort", "kernels"] and len(part) > 3}

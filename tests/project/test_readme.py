@@ -44,7 +44,7 @@ def test_an_unknown_table_is_named(tmp_path: Path) -> None:
 def test_every_table_has_its_markers() -> None:
     for path in load("documents.__main__").documents():
         text = path.read_text()
-        markers = len(re.findall(r"<!-- (?:table: |end of table)", text))
+        markers = len(re.findall(r"^<!-- (?:table: .*|end of table) -->$", text, re.MULTILINE))
         assert markers == 2 * len(load("documents.blocks").BLOCK.findall(text)), path
 
 

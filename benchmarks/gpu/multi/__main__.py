@@ -63,7 +63,9 @@ def machine(commit: str) -> dict[str, Any]:
 def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> Iterator[Any]:
     """A client of a warm cluster."""
     if library == "numpy":
-        cluster = distributed.LocalCluster(n_workers=gpus, threads_per_worker=1, dashboard_address=":0")
+        cluster = distributed.LocalCluster(
+            n_workers=gpus, threads_per_worker=1, processes=False, dashboard_address=":0"
+        )
         install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
@@ -78,7 +80,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
 
 
 def baselines(works: list[str], gpus: int, log2: int | None) -> dict[str, dict[str, float]]:
-    """Seconds of PyTorch and NCCL for some works, in processes of their own; only the works before a failure."""
+    """Seconds of PyTorch and NCCL for some works, in separate processes; only the works before a failure."""
     asked = {name: WORKS[name] for name in works if WORKS[name].baseline}
     if not asked:
         return {}
@@ -140,7 +142,7 @@ def measure_all(
                     report(row)
                     write(rows, facts, path)
                     name = ""
-        except Exception as error:  # whatever it is, the other works are still to be measured
+        except Exception as error:  # the other works are still to be measured
             traceback.print_exc(limit=4)
             if not name:  # the cluster failed, not a work
                 break

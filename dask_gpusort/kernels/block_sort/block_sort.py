@@ -1,8 +1,10 @@
-"""The last pass of a most-significant-digit sort: each bucket by one block, in shared memory.
+"""The last pass of a most-significant-digit sort: one block sorts one bucket in shared memory (``block_sort.cu``).
 
-even codes -> sort_uniform_buckets                                        most blocks at a time
-those it cannot sort: pending -> sort_pending_buckets                  whatever the codes are
-those that do not fit: overflow, for one more level of partition
+    sort_uniform_buckets   buckets whose codes are spread evenly       with more blocks a multiprocessor
+    sort_pending_buckets   buckets that it could not sort: pending     whatever the codes are
+    overflow               buckets that fit no block                   for one more level of partition
+
+Satish, Harris and Garland (IPDPS 2009), section 4, step 1; Stehle and Jacobsen (SIGMOD 2017) also run it last.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ from typing import Any
 import numpy as np
 
 from ..keys.elements import WIDE_CODE, Arrays, Elements
+from ..launch.constants import cxx_constant
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import tuning
 
-SEGMENT_BYTES = 96  # sizeof(Segment) in digits.cuh
-OVERFLOW_WORDS = 3  # of Overflow in finish.cu
-PENDING_SHARE = 8  # buckets a block where few are expected: to start a block takes 2 ns of the whole device
+SOURCE = "block_sort/block_sort.cu"
+SEGMENT_BYTES = cxx_constant("buckets/segment_digits.cuh", "kSegmentBytes")
+OVERFLOW_WORDS = cxx_constant(SOURCE, "kOverflowWords")
+PENDING_SHARE = 8  # buckets a block, since few are expected and starting a block takes 2 ns of the whole device
 
 
 @dataclass
 class Buckets:
-    """Where the buckets of a finish lie, and where it notes those that it leaves.
+    """The buckets of a block sort, and the lists of those that it does not sort.
 
     Attributes
     ----------
@@ -34,9 +39,9 @@ class Buckets:
         None: equal rows of `stride` elements.
     stride : int
     overflow, segments : device arrays
-        For buckets that do not fit a block: how many they are, and a list; `None` where there can be none.
+        Buckets that do not fit a block: the C++ struct ``Overflow``, and a list. None where every bucket fits.
     pending : device address
-        A counter at zero, and room for the number of each bucket (32 bits): those whose codes are uneven.
+        A counter at zero, followed by space for the number of each bucket (32 bits): buckets that are not uniform.
     """
 
     count: int
@@ -47,81 +52,83 @@ class Buckets:
     segments: Any = None
     pending: Any = None
 
+    @property
+    def table(self) -> tuple[Any, Any, np.uint64]:
+        """Arguments of the kernels."""
+        return self.starts, self.ends, np.uint64(self.stride)
 
-def list_overflow(n: int, capacity: int, count: int) -> dict[str, Any]:
-    """Lists for `count` buckets of n elements: of those larger than `capacity`, and of the uneven ones."""
+
+def sampled_buckets(n: int, capacity: int, count: int, starts: Any, ends: Any) -> Buckets:
+    """`count` buckets of n elements, with lists for those larger than `capacity` and for the pending ones."""
     cupy = require_cupy()
     cleared = cupy.zeros(OVERFLOW_WORDS + 1 + count // 2 + 1, np.uint64)
-    return {
-        "overflow": cleared[:OVERFLOW_WORDS],
-        "segments": cupy.empty((n // capacity + 1) * SEGMENT_BYTES, np.uint8),
-        "pending": cleared[OVERFLOW_WORDS:],
-    }
+    segments = cupy.empty((n // capacity + 1) * SEGMENT_BYTES, np.uint8)
+    return Buckets(count, starts, ends, 0, cleared[:OVERFLOW_WORDS], segments, cleared[OVERFLOW_WORDS:])
 
 
-def run_block_sort(
-    elements: Elements,
-    shape: tuning.BlockSortShape,
-    source: str,
-    codes: Any,
-    payload: Any,
-    arrays: Arrays,
-    buckets: Buckets,
-) -> None:
-    """Sort every bucket in shared memory, whatever its codes are, in one launch."""
-    name = (
-        f"finish<{source}, {elements.sink}, {elements.payload_type}, {elements.block_sort_domain}, "
-        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
-    )
-    outputs = arrays.keys_out, arrays.positions_out
-    table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
-    arguments = (codes, payload, *outputs, *table, buckets.overflow, buckets.segments, np.uint64(elements.base))
-    Launch(
-        "block_sort/block_sort.cu", name, buckets.count, shape.threads, arguments, shape.shared_bytes(*elements.shape)
-    ).run()
+@dataclass(frozen=True)
+class BlockSort:
+    """One block sort of many buckets.
 
-
-def run_uniform_block_sort(
-    elements: Elements,
-    shape: tuning.BlockSortShape,
-    source: str,
-    codes: Any,
-    payload: Any,
-    arrays: Arrays,
-    buckets: Buckets,
-    mean: float = 0,
-) -> None:
-    """Sort every bucket in shared memory: those of evenly spread codes first, with more blocks at a time.
-
-    `mean` is the mean size of a bucket, where a sample has made them.
+    Attributes
+    ----------
+    elements : Elements
+        What is sorted.
+    shape : tuning.BlockSortShape
+        The block.
+    source : str
+        C++ source of the codes.
+    inputs : tuple
+        Codes (or raw keys) and payloads.
+    arrays : Arrays
+        The outputs.
+    buckets : Buckets
     """
+
+    elements: Elements
+    shape: tuning.BlockSortShape
+    source: str
+    inputs: tuple[Any, Any]
+    arrays: Arrays
+    buckets: Buckets
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """Arguments of the kernels: inputs and outputs."""
+        return *self.inputs, self.arrays.keys_out, self.arrays.positions_out
+
+    def launch(
+        self, kernel: str, blocks: int, shape: tuning.BlockSortShape, domain: tuple[str, ...], lists: tuple[Any, ...]
+    ) -> None:
+        """Launch a kernel over the buckets; `domain` is its template argument, if it has one."""
+        elements = self.elements
+        types = self.source, elements.sink, elements.payload_type, *domain
+        name = instance(kernel, *types, shape.threads, shape.items, shape.bins, shape.blocks)
+        arguments = *self.data, *self.buckets.table, *lists, np.uint64(elements.base)
+        Launch(SOURCE, name, blocks, shape.threads, arguments, shape.shared_bytes(*elements.shape)).run()
+
+
+def run_block_sort(sort: BlockSort) -> None:
+    """Sort every bucket in shared memory, whatever its codes are, in one launch."""
+    buckets = sort.buckets
+    domain = (sort.elements.block_sort_domain,)
+    sort.launch("sort_buckets", buckets.count, sort.shape, domain, (buckets.overflow, buckets.segments))
+
+
+def run_uniform_block_sort(sort: BlockSort, mean: float = 0) -> None:
+    """Sort every bucket in shared memory: first the uniform ones, with more blocks a multiprocessor.
+
+    Parameters
+    ----------
+    mean : float
+        Mean keys of a bucket, if splitters of a sample have made the buckets, else 0.
+    """
+    buckets, elements = sort.buckets, sort.elements
     if elements.code_bytes == WIDE_CODE and not mean:
-        # Most are uneven, and to find that out costs wide codes what the others gain.
-        run_block_sort(elements, shape, source, codes, payload, arrays, buckets)
+        # Most are not uniform, and the attempt costs wide codes as much as it gains for the others.
+        run_block_sort(sort)
         return
-    even = shape.for_even(mean)
-    name = (
-        f"sort_uniform_buckets<{source}, {elements.sink}, {elements.payload_type}, "
-        f"{even.threads}, {even.items}, {even.bins}, {even.blocks}>"
-    )
-    data = codes, payload, arrays.keys_out, arrays.positions_out
-    table = buckets.starts, buckets.ends, np.uint64(buckets.stride)
-    base = np.uint64(elements.base)
-    arguments = (*data, *table, buckets.pending, base)
-    Launch(
-        "block_sort/block_sort.cu", name, buckets.count, even.threads, arguments, even.shared_bytes(*elements.shape)
-    ).run()
-    name = (
-        f"sort_pending_buckets<{source}, {elements.sink}, {elements.payload_type}, {elements.block_sort_domain}, "
-        f"{shape.threads}, {shape.items}, {shape.bins}, {shape.blocks}>"
-    )
-    listed = buckets.overflow, buckets.segments, buckets.pending
-    grid = -(-buckets.count // PENDING_SHARE)
-    Launch(
-        "block_sort/block_sort.cu",
-        name,
-        grid,
-        shape.threads,
-        (*data, *table, *listed, base),
-        shape.shared_bytes(*elements.shape),
-    ).run()
+    sort.launch("sort_uniform_buckets", buckets.count, sort.shape.for_uniform(mean), (), (buckets.pending,))
+    lists = buckets.overflow, buckets.segments, buckets.pending
+    blocks = blocks_for(buckets.count, PENDING_SHARE)
+    sort.launch("sort_pending_buckets", blocks, sort.shape, (elements.block_sort_domain,), lists)

@@ -1,13 +1,15 @@
 // Histograms of a whole array over fine buckets, and their scan into the tables of the partition passes.
 //
 //   keys (n) -> count_fine -> counts (F) -> scan_fine -> starts (F + 1), cursors (F)
-//                                          describe_segments -> segments of both levels
+//                                          describe_segments -> segments of the second level
 //
-// Satish, Harris and Garland, section 4, step 2 and 3, with one column: the partition passes claim the room of their
-// tiles from one cursor a bucket (order within a bucket is free), so the table needs no column a tile.
+// Satish, Harris and Garland (IPDPS 2009), section 4, steps 2 and 3, with one column: a tile of a partition claims its
+// output range from one cursor a bucket (order within a bucket is free), so the table needs no column a tile.
 #include "primitives/block.cuh"
+#include "keys/elements.cuh"
 #include "buckets/count.cuh"
-#include "buckets/digits.cuh"
+#include "buckets/segment_digits.cuh"
+#include "buckets/splitter_map.cuh"
 
 namespace gpusort {
 
@@ -16,7 +18,7 @@ template <int kDropBits>
 struct TopBuckets {
     static constexpr int kSharedWords = 1;
     __device__ __forceinline__ TopBuckets(const SplitterMap*, u32*) {}
-    static __device__ __forceinline__ bool is_useless(const SplitterMap*) { return false; }
+    static __device__ __forceinline__ bool is_imbalanced(const SplitterMap*) { return false; }
     template <class Code, int kCodes>
     __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) const {
 #pragma unroll
@@ -25,106 +27,130 @@ struct TopBuckets {
     __device__ __forceinline__ void report(SplitterMap*) const {}
 };
 
+// The fine buckets of a splitter map. Also checks whether all codes of 64 bits are within 2^32 from the map's base on.
 template <class Domain>
 struct SplitterBuckets {
     static constexpr int kSharedWords = kMapWords;
     using Code = typename Domain::Code;
     SampledMap<Domain> map;
     u64 base;
-    u32 strays = 0;
+    u32 beyond = 0;  // high words of all distances from the base
 
     __device__ __forceinline__ SplitterBuckets(const SplitterMap* splitters, u32* shared_intervals)
         : map(splitters, shared_intervals), base(splitters->base) {}
-    static __device__ __forceinline__ bool is_useless(const SplitterMap* splitters) { return splitters->uneven; }
+    static __device__ __forceinline__ bool is_imbalanced(const SplitterMap* splitters) {
+        return splitters->flags.is_imbalanced;
+    }
     template <int kCodes>
     __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) {
 #pragma unroll
         for (int k = 0; k < kCodes; ++k) {
-            if constexpr (sizeof(Code) == sizeof(u64)) strays |= u32((codes[k] - base) >> kPositionBits);
+            if constexpr (sizeof(Code) == sizeof(u64)) beyond |= u32((codes[k] - base) >> kPositionBits);
         }
         map.find(codes, buckets);
     }
-    // Tells of codes too far from the base to be narrow.
     __device__ __forceinline__ void report(SplitterMap* splitters) const {
-        if (strays) splitters->strayed = 1;
+        if (beyond) splitters->is_too_wide = 1;
     }
 };
 
 constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
 
-// Counts vectors of each thread of a whole warp; `places` of their first keys.
-template <class Source, class Buckets, class Vector, int kVectors>
-__device__ __forceinline__ void count_vectors(PackedCounters counters, Buckets& buckets,
-                                              const Vector (&vectors)[kVectors], const Offset (&places)[kVectors]) {
-    constexpr int kKeys = kVectorBytes / sizeof(typename Source::Raw);
-    typename Source::Code codes[kVectors * kKeys];
-    u32 fine[kVectors * kKeys];
-#pragma unroll
-    for (int i = 0; i < kVectors * kKeys; ++i) {
-        codes[i] = Source::encode(vectors[i / kKeys].keys[i % kKeys], places[i / kKeys] + i % kKeys);
-    }
-    buckets.find(codes, fine);
-    // Vector by vector: the keys of one may share a bucket.
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-        u32 own[kKeys];
-#pragma unroll
-        for (int k = 0; k < kKeys; ++k) own[k] = fine[v * kKeys + k];
-        count_buckets(counters, own);
-    }
-}
-
-// A persistent grid: every block reads vectors a grid apart. `head` keys precede the first aligned vector.
-// Nothing is counted where the map is of no use: the host learns so later.
+// The block that counts its share of the keys, in vectors of 16 bytes. `head` keys precede the first aligned vector.
 template <class Source, class Buckets>
-__global__ void __launch_bounds__(kCountThreads)
-    count_fine(const void* keys, Offset n, SplitterMap* map, u64* counts, u32 wide, u32 num_buckets) {
+struct FineCounter {
     using Raw = typename Source::Raw;
+    using Code = typename Source::Code;
     using Vector = KeyVector<Raw>;
-    constexpr int kKeys = kVectorBytes / sizeof(Raw);
-    extern __shared__ __align__(16) u32 shared_words[];
-    if (Buckets::is_useless(map)) return;
-    PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
-    Buckets buckets(map, shared_words);
-    for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;
-    __syncthreads();  // counters are zero and the map is copied before keys are counted
-    const Offset address = reinterpret_cast<Offset>(keys);
-    Offset head = (kVectorBytes - address % kVectorBytes) % kVectorBytes / sizeof(Raw);
-    head = head < n ? head : n;
-    const Offset num_vectors = (n - head) / kKeys;
-    const Vector* vectors = reinterpret_cast<const Vector*>(static_cast<const Raw*>(keys) + head);
-    // Two vectors a round: one load in flight a thread does not cover the latency of memory.
-    const Offset half = Offset(gridDim.x) * kCountThreads, stride = 2 * half;
-    const Offset lane = threadIdx.x % kWarpThreads;
-    Offset warp_first = Offset(blockIdx.x) * kCountThreads + threadIdx.x - lane;
-    for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
-        const bool both = warp_first + half + kWarpThreads <= num_vectors;
-        const Offset first = warp_first + lane, second = first + half;
-        if (both) {
-            const Vector loaded[] = {vectors[first], vectors[second]};
-            const Offset places[] = {head + first * kKeys, head + second * kKeys};
-            count_vectors<Source>(counters, buckets, loaded, places);
-        } else {
-            const Vector loaded[] = {vectors[first]};
-            const Offset places[] = {head + first * kKeys};
-            count_vectors<Source>(counters, buckets, loaded, places);
+    static constexpr int kKeys = kVectorBytes / sizeof(Raw);
+
+    const Raw* keys;
+    Offset n;
+    Buckets& buckets;
+    PackedCounters counters;
+    Offset head, num_vectors;
+
+    __device__ __forceinline__ FineCounter(const void* keys_, Offset n_, Buckets& buckets_, PackedCounters counters_)
+        : keys(static_cast<const Raw*>(keys_)), n(n_), buckets(buckets_), counters(counters_) {
+        const Offset address = reinterpret_cast<Offset>(keys_);
+        head = (kVectorBytes - address % kVectorBytes) % kVectorBytes / sizeof(Raw);
+        head = head < n ? head : n;
+        num_vectors = (n - head) / kKeys;
+    }
+
+    // Count vectors of each thread of a whole warp; `positions` of their first keys.
+    template <int kVectors>
+    __device__ __forceinline__ void count(const Vector (&vectors)[kVectors], const Offset (&positions)[kVectors]) {
+        Code codes[kVectors * kKeys];
+        u32 fine[kVectors * kKeys];
+#pragma unroll
+        for (int i = 0; i < kVectors * kKeys; ++i) {
+            codes[i] = Source::encode(vectors[i / kKeys].keys[i % kKeys], positions[i / kKeys] + i % kKeys);
+        }
+        buckets.find(codes, fine);
+        // Vector by vector: the keys of one may share a bucket.
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+            u32 own[kKeys];
+#pragma unroll
+            for (int k = 0; k < kKeys; ++k) own[k] = fine[v * kKeys + k];
+            count_buckets(counters, own);
         }
     }
-    // Whole warps of vectors are counted; block 0 counts what lies before, and after them.
-    const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
-    if (blockIdx.x == 0) {
-        const auto count_one = [&](Offset i) {
-            const typename Source::Code codes[] = {Source::load(keys, i, 0)};
-            u32 fine[1];
-            buckets.find(codes, fine);
-            counters.add(fine[0], 1);
-        };
+
+    // Count whole warps of vectors. Two vectors a round: one load in flight a thread does not cover the latency of
+    // memory.
+    __device__ __forceinline__ void count_vectors() {
+        const Vector* vectors = reinterpret_cast<const Vector*>(keys + head);
+        const Offset half = Offset(gridDim.x) * kCountThreads, stride = 2 * half;
+        const Offset lane = threadIdx.x % kWarpThreads;
+        Offset warp_first = Offset(blockIdx.x) * kCountThreads + threadIdx.x - lane;
+        for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
+            const bool both = warp_first + half + kWarpThreads <= num_vectors;
+            const Offset first = warp_first + lane, second = first + half;
+            if (both) {
+                const Vector loaded[] = {vectors[first], vectors[second]};
+                const Offset positions[] = {head + first * kKeys, head + second * kKeys};
+                count(loaded, positions);
+            } else {
+                const Vector loaded[] = {vectors[first]};
+                const Offset positions[] = {head + first * kKeys};
+                count(loaded, positions);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void count_one(Offset i) {
+        const Code codes[] = {Source::load(keys, i, 0)};
+        u32 fine[1];
+        buckets.find(codes, fine);
+        counters.add(fine[0], 1);
+    }
+    // Count the keys before and after the whole warps of vectors; for one block.
+    __device__ __forceinline__ void count_rest() {
+        const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
         for (Offset i = threadIdx.x; i < head; i += kCountThreads) count_one(i);
         for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) count_one(i);
     }
+};
+
+// Count keys a bucket. A persistent grid: every block reads vectors a grid apart. Nothing is counted where the map is
+// imbalanced: the host, which has not read the flag yet, will not use the counts.
+template <class Source, class Buckets>
+__global__ void __launch_bounds__(kCountThreads)
+    count_fine(const void* keys, Offset n, SplitterMap* map, u64* counts, u32 wide, u32 num_buckets) {
+    extern __shared__ __align__(16) u32 shared_words[];
+    if (Buckets::is_imbalanced(map)) return;
+    const PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
+    Buckets buckets(map, shared_words);
+    for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;
+    __syncthreads();  // counters are zero and the map is copied before keys are counted
+    FineCounter<Source, Buckets> counter(keys, n, buckets, counters);
+    counter.count_vectors();
+    if (blockIdx.x == 0) counter.count_rest();
     buckets.report(map);
     __syncthreads();  // all keys of the block are counted before the counters are added to the table
-    counters.flush(num_buckets, kCountThreads);
+    counter.counters.flush(num_buckets, kCountThreads);
 }
 
 constexpr int kScanThreads = 1024;
@@ -133,12 +159,12 @@ __device__ __forceinline__ Offset read_count(const u64* counts, bool wide, u32 b
     return wide ? counts[bucket] : reinterpret_cast<const u32*>(counts)[bucket];
 }
 
-// Exclusive scan of the counts, as starts and as cursors; `whole` (where wanted) becomes the segment of all keys. Block
-// b scans buckets 1024 b and the following; it sums the earlier counts itself (they are in the second-level cache),
-// which spares a second kernel.
+// Exclusive scan of the counts, as starts and as cursors; `whole`, unless null, becomes the segment of all keys. Block b
+// scans buckets 1024 b and the following. It sums the earlier counts itself (they are in the second-level cache), which
+// saves a second kernel.
 __global__ void __launch_bounds__(kScanThreads)
     scan_fine(const u64* counts, u32 wide, u32 num_fine, Offset* starts, Offset* cursors, Segment* whole) {
-    using Scan = LeanScan<Offset, kScanThreads>;
+    using Scan = BlockScan<Offset, kScanThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const u32 first = blockIdx.x * kScanThreads, f = first + threadIdx.x;
     Offset earlier = 0;
@@ -158,11 +184,11 @@ __global__ void __launch_bounds__(kScanThreads)
     }
 }
 
-// One block: segment b is level-1 bucket b, whose cursors are those of its fine buckets.
+// One block: coarse bucket b becomes segment b, whose table row is the cursors of its fine buckets.
 template <int kTileKeys>
 __global__ void __launch_bounds__(kScanThreads)
     describe_segments(const Offset* starts, u32 num_fine, u32 fine_bits, Offset* coarse_cursors, Segment* segments) {
-    using Scan = LeanScan<Offset, kScanThreads>;
+    using Scan = BlockScan<Offset, kScanThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const u32 num_coarse = (num_fine + (1u << fine_bits) - 1) >> fine_bits;
     const u32 b = threadIdx.x;

@@ -1,15 +1,15 @@
-// Counting up to 2^16 fine buckets in the shared memory of one block: two 16-bit counters a word.
+// Counters for up to 2^16 fine buckets in the shared memory of one block: two 16-bit counters a word.
 //
 //   word w    | bucket 2w+1 : 16 bits | bucket 2w : 16 bits |      128 KiB hold 2^16 counters
 //
-// A counter that passes 2^15 moves that much into the global table at once, long before it could overflow into its
-// neighbour: at most the additions of one round of the block are in flight.
+// A counter that passes 2^15 spills that much into the global table at once. The other 2^15 are more than the block can
+// add in one round, so a counter never overflows into its neighbour.
 #pragma once
 #include "keys/elements.cuh"
 
 namespace gpusort {
 
-constexpr u32 kSpill = 1u << 15;
+constexpr u32 kSpill = 1u << 15;  // count at which a counter spills, and the amount
 constexpr int kVectorBytes = 16;  // widest load of one thread
 
 template <class Raw>
@@ -19,8 +19,8 @@ struct alignas(kVectorBytes) KeyVector {
 
 struct PackedCounters {
     u32* words;  // shared
-    u64* table;  // global: two buckets a word where all keys number less than 2^32, else one
-    bool wide;   // one
+    u64* table;  // global: two counts a word for fewer than 2^32 keys, else one (`wide`)
+    bool wide;
 
     __device__ __forceinline__ void spill(u32 bucket, u64 amount) {
         if (wide) atomicAdd(&table[bucket], amount);
@@ -35,7 +35,7 @@ struct PackedCounters {
             spill(bucket, kSpill);
         }
     }
-    // The caller's barrier comes before: all additions are done.
+    // Add all counters to the table; the caller's barrier after the last addition comes before.
     __device__ __forceinline__ void flush(u32 num_buckets, int threads) {
         for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += threads) {
             const u32 word = words[w];
@@ -50,15 +50,15 @@ struct PackedCounters {
     }
 };
 
-// Counts the buckets of kKeys keys of each thread of a whole warp. Where a warp's keys share one bucket (sorted or
-// constant input) one lane adds for all: same-address atomics would run one after the other.
+// Count the buckets of kKeys keys a thread; all threads of a warp call it. Where a warp's keys share one bucket (sorted
+// or constant input), one lane adds for all: same-address atomics are serialized.
 template <int kKeys>
 __device__ __forceinline__ void count_buckets(PackedCounters counters, const u32 (&buckets)[kKeys]) {
-    bool alike = true;
+    bool is_same = true;
 #pragma unroll
-    for (int k = 1; k < kKeys; ++k) alike = alike && buckets[k] == buckets[0];
+    for (int k = 1; k < kKeys; ++k) is_same = is_same && buckets[k] == buckets[0];
     const u32 first = __shfl_sync(kWholeWarp, buckets[0], 0);
-    if (__all_sync(kWholeWarp, alike && buckets[0] == first)) {
+    if (__all_sync(kWholeWarp, is_same && buckets[0] == first)) {
         if (threadIdx.x % kWarpThreads == 0) counters.add(first, kKeys * kWarpThreads);
         return;
     }

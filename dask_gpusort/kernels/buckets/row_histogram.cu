@@ -1,75 +1,58 @@
-// Histograms of the rows of a matrix over the digits of one quantile map, and their scan into the tables of the
+// Histograms of the rows of a matrix over the digits of one splitter map, and their scan into the tables of the
 // partition, whose segments are the rows.
 //
 //   keys (rows, length) -> count_rows -> counts (rows, digits) -> scan_rows -> cursors (rows, digits)
 //                                                                             starts (rows * buckets + 1)
 //                                                                             segments (rows)
 //
-// Few digits: lanes of a warp that shared their counters would wait for each other. So every lane has counters of its
-// own, each digit's side by side, in as many banks.
+// Digits are few, so lanes of a warp that shared counters would often add to the same address, which serializes them.
+// Every lane therefore has its own counter of each digit, in its own bank.
 #include "primitives/block.cuh"
+#include "keys/elements.cuh"
 #include "buckets/count.cuh"
-#include "buckets/digits.cuh"
+#include "buckets/segment_digits.cuh"
+#include "buckets/splitter_map.cuh"
 
 namespace gpusort {
 
 constexpr int kRowThreads = 512;
 constexpr int kRowRound = 2;  // vectors in flight a thread: one does not cover the latency of memory
 
-// Replaces the counters of every digit by zeros, and adds their sums to the table.
-__device__ __forceinline__ void flush_lanes(u32* counters, u32 num_digits, u32* counts) {
-    for (u32 d = threadIdx.x; d < num_digits; d += kRowThreads) {
-        u32 sum = 0;
-#pragma unroll 8
-        for (u32 l = 0; l < kWarpThreads; ++l) {
-            u32& counter = counters[d * kWarpThreads + (l + d) % kWarpThreads];  // neighbours read other banks
-            sum += counter;
-            counter = 0;
-        }
-        if (sum > 0) atomicAdd(&counts[d], sum);
-    }
-}
-
-// A persistent grid: every block takes parts of rows, a grid apart; `num_items` are the parts of all rows. `counts` are
-// zero. Nothing is counted where the map is of no use: the host learns so later.
+// The block that counts parts of rows.
 template <class Source, class Domain>
-__global__ void __launch_bounds__(kRowThreads)
-    count_rows(const void* keys, Offset length, u32 parts, u32 num_items, const SplitterMap* map, u32 fine_bits,
-               u32 num_digits, u32* counts) {
+struct RowCounter {
     using Raw = typename Source::Raw;
     using Vector = KeyVector<Raw>;
-    constexpr int kKeys = kVectorBytes / sizeof(Raw);
-    extern __shared__ __align__(16) u32 shared_words[];
-    if (map->uneven) return;
-    u32* counters = shared_words + kMapWords;
-    const SampledMap<Domain> sampled(map, shared_words);
-    for (u32 w = threadIdx.x; w < num_digits * kWarpThreads; w += kRowThreads) counters[w] = 0;
-    __syncthreads();  // counters are zero and the map is copied before keys are counted
-    const auto count = [&](const auto& loaded, Offset i) {
-        constexpr int kLoaded = sizeof(loaded) / sizeof(Raw);
+    static constexpr int kKeys = kVectorBytes / sizeof(Raw);
+
+    const Raw* keys;
+    const SampledMap<Domain>& map;
+    u32 fine_bits, num_digits;
+    u32* counters;  // shared, [digit][lane]
+
+    __device__ __forceinline__ void clear() {
+        for (u32 w = threadIdx.x; w < num_digits * kWarpThreads; w += kRowThreads) counters[w] = 0;
+    }
+
+    // Count the keys of one thread, at consecutive positions from i on.
+    template <int kLoaded>
+    __device__ __forceinline__ void count(const Raw (&loaded)[kLoaded], Offset i) {
         typename Source::Code codes[kLoaded];
         u32 fine[kLoaded];
 #pragma unroll
         for (int k = 0; k < kLoaded; ++k) codes[k] = Source::encode(loaded[k], i + k);
-        sampled.find(codes, fine);
+        map.find(codes, fine);
 #pragma unroll
         for (int k = 0; k < kLoaded; ++k)
             atomicAdd(&counters[(fine[k] >> fine_bits) * kWarpThreads + threadIdx.x % kWarpThreads], 1u);
-    };
-    const auto count_one = [&](Raw key, Offset i) {
+    }
+    __device__ __forceinline__ void count_one(Raw key, Offset i) {
         const Raw keys_of_one[] = {key};
         count(keys_of_one, i);
-    };
-    const Offset part_keys = (length + parts - 1) / parts;
-    for (u32 item = blockIdx.x; item < num_items; item += gridDim.x) {
-        const u32 row = item / parts;
-        const Offset begin = row * length + min(Offset(item % parts) * part_keys, length);
-        const Offset end = min(begin + part_keys, (row + 1) * length);
-        const Raw* first = static_cast<const Raw*>(keys) + begin;
-        const Offset unaligned = (0 - reinterpret_cast<Offset>(first)) % kVectorBytes / sizeof(Raw);
-        const u32 size = u32(end - begin), head = u32(min(unaligned, Offset(size)));
-        const u32 num_vectors = (size - head) / kKeys;
-        const Vector* vectors = reinterpret_cast<const Vector*>(first + head);
+    }
+
+    // Count consecutive vectors; `i` is the position of the first key.
+    __device__ __forceinline__ void count_vectors(const Vector* vectors, u32 num_vectors, Offset i) {
         for (u32 round = threadIdx.x; round < num_vectors; round += kRowRound * kRowThreads) {
             Vector loaded[kRowRound];
 #pragma unroll
@@ -79,22 +62,67 @@ __global__ void __launch_bounds__(kRowThreads)
 #pragma unroll
             for (int v = 0; v < kRowRound; ++v) {
                 if (round + v * kRowThreads >= num_vectors) break;
-                const Offset i = begin + head + Offset(round + v * kRowThreads) * kKeys;
-                count(loaded[v].keys, i);
+                count(loaded[v].keys, i + Offset(round + v * kRowThreads) * kKeys);
             }
         }
-        // What lies before the first whole vector, and after the last.
+    }
+
+    // Count the keys at positions [begin, end).
+    __device__ __forceinline__ void count_part(Offset begin, Offset end) {
+        const Raw* first = keys + begin;
+        const Offset unaligned = (0 - reinterpret_cast<Offset>(first)) % kVectorBytes / sizeof(Raw);
+        const u32 size = u32(end - begin), head = u32(min(unaligned, Offset(size)));
+        const u32 num_vectors = (size - head) / kKeys;
+        count_vectors(reinterpret_cast<const Vector*>(first + head), num_vectors, begin + head);
+        // The keys before the first whole vector, and after the last.
         const u32 tail = head + num_vectors * kKeys;
         if (threadIdx.x < head) count_one(first[threadIdx.x], begin + threadIdx.x);
         if (threadIdx.x < size - tail) count_one(first[tail + threadIdx.x], begin + tail + threadIdx.x);
+    }
+
+    // Add the counters to a row of the table, and clear them.
+    __device__ __forceinline__ void flush(u32* counts) {
+        for (u32 d = threadIdx.x; d < num_digits; d += kRowThreads) {
+            u32 sum = 0;
+#pragma unroll 8
+            for (u32 l = 0; l < kWarpThreads; ++l) {
+                u32& counter = counters[d * kWarpThreads + (l + d) % kWarpThreads];  // neighbours read other banks
+                sum += counter;
+                counter = 0;
+            }
+            if (sum > 0) atomicAdd(&counts[d], sum);
+        }
+    }
+};
+
+// Count keys a digit of each row. A persistent grid: every block takes parts of rows, a grid apart; `num_items` is the
+// number of parts of all rows. `counts` are zero. Nothing is counted where the map is imbalanced: the host, which has not
+// read the flag yet, will not use the counts.
+template <class Source, class Domain>
+__global__ void __launch_bounds__(kRowThreads)
+    count_rows(const void* keys, Offset length, u32 parts, u32 num_items, const SplitterMap* map, u32 fine_bits,
+               u32 num_digits, u32* counts) {
+    using Raw = typename Source::Raw;
+    extern __shared__ __align__(16) u32 shared_words[];
+    if (map->flags.is_imbalanced) return;
+    const SampledMap<Domain> sampled(map, shared_words);
+    RowCounter<Source, Domain> counter{static_cast<const Raw*>(keys), sampled, fine_bits, num_digits,
+                                       shared_words + kMapWords};
+    counter.clear();
+    __syncthreads();  // counters are zero and the map is copied before keys are counted
+    const Offset part_keys = (length + parts - 1) / parts;
+    for (u32 item = blockIdx.x; item < num_items; item += gridDim.x) {
+        const u32 row = item / parts;
+        const Offset begin = row * length + min(Offset(item % parts) * part_keys, length);
+        counter.count_part(begin, min(begin + part_keys, (row + 1) * length));
         __syncthreads();  // the part is counted before its counts are added to the table
-        flush_lanes(counters, num_digits, counts + Offset(row) * num_digits);
+        counter.flush(counts + Offset(row) * num_digits);
         __syncthreads();  // counters are zero before the next part is counted
     }
 }
 
-// A warp a row: places of its digits and of its buckets (`spread` digits each), and its segment, `tiles` of the
-// partition long.
+// A warp a row: first output positions of its digits and of its buckets (`spread` digits each), and its segment, which
+// takes `tiles` tiles of the partition.
 __global__ void scan_rows(const u32* counts, u32 num_rows, Offset length, u32 num_digits, u32 spread, u32 tiles,
                           Offset* cursors, Offset* starts, Segment* segments) {
     const u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / kWarpThreads, lane = threadIdx.x % kWarpThreads;

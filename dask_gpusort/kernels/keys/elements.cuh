@@ -19,9 +19,6 @@
 
 namespace gpusort {
 
-template <class Value>
-constexpr bool kHasPayload = kHasValues<Value>;
-
 constexpr int kPositionBits = 32;
 
 // A value of 16 bytes, which one memory access moves.
@@ -29,9 +26,9 @@ struct alignas(16) u128 {
     u64 words[2];
 };
 
-template <class Order>
+template <class Order, class Code_ = typename Order::Code>
 struct Keys {
-    using Code = typename Order::Code;
+    using Code = Code_;
     using Raw = typename Order::Raw;
 
     static __device__ __forceinline__ Code encode(Raw key, Offset, u64 = 0) { return Order::encode(key); }
@@ -40,9 +37,13 @@ struct Keys {
     }
     template <class Value>
     static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value, u64 = 0) {
-        static_cast<Raw*>(keys_out)[i] = Order::decode(code);
+        static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code));
     }
 };
+
+// 8- and 16-bit keys as 32-bit codes, so that the kernels for 32-bit keys sort their rows.
+template <class Order>
+using Widened = Keys<Order, u32>;
 
 // The base is at most the least code, and every code is less than base + 2^32.
 template <class Order>
@@ -70,22 +71,6 @@ struct PackedNarrowed {
                                                  u64 base) {
         if (keys_out) static_cast<Raw*>(keys_out)[i] = Order::decode(base + (code >> kPositionBits));
         if (positions_out) static_cast<Position*>(positions_out)[i] = Position(u32(code));
-    }
-};
-
-// 8- and 16-bit keys as 32-bit codes, so that the kernels for 32-bit keys sort their rows.
-template <class Order>
-struct Widened {
-    using Code = u32;
-    using Raw = typename Order::Raw;
-
-    static __device__ __forceinline__ Code encode(Raw key, Offset, u64 = 0) { return Order::encode(key); }
-    static __device__ __forceinline__ Code load(const void* keys, Offset i, Offset, u64 = 0) {
-        return Order::encode(static_cast<const Raw*>(keys)[i]);
-    }
-    template <class Value>
-    static __device__ __forceinline__ void store(void* keys_out, void*, Offset i, Code code, Value, u64 = 0) {
-        static_cast<Raw*>(keys_out)[i] = Order::decode(Raw(code));
     }
 };
 

@@ -12,9 +12,9 @@
 namespace gpusort {
 
 constexpr int kRankThreads = 128;     // few: some thousand samples spread over many multiprocessors, to hide latency
-constexpr int kThreadsPerSample = 2;  // one searches before the sample, one behind it
+constexpr int kThreadsPerSample = 2;  // one searches before the sample, one after it
 
-// Number of keys before (kRight: behind) a position that equal its key; `most` keys are there. Steps double until a key
+// Number of keys before (kRight: after) a position that equal its key; `most` keys are there. Steps double until a key
 // differs, then halve. Most keys have no equal neighbour, and so read one key.
 template <class Order, bool kRight>
 __device__ __forceinline__ Offset count_equal(const typename Order::Code* codes, Offset position, Offset most) {

@@ -11,7 +11,7 @@ import numpy as np
 from .loader import kernel, require_cupy
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Launch:
     """A kernel, its grid and its arguments.
 

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kCountThreads) count_digits(const void* keys, 
 // digit.
 template <class Count>
 __global__ void __launch_bounds__(kRadix) scan_digits(const u64* counts, Offset n, Count* starts, u64* trivial) {
-    using Scan = LeanScan<Count, kRadix>;
+    using Scan = BlockScan<Count, kRadix>;
     __shared__ typename Scan::SharedStorage shared;
     const u64 count = counts[blockIdx.x * kRadix + threadIdx.x];
     starts[blockIdx.x * kRadix + threadIdx.x] = Scan::exclusive(Count(count), shared);

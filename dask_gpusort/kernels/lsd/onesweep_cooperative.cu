@@ -38,7 +38,7 @@ struct CooperativeSort {
     using Digits = ByteDigits<Code>;
     using Tile = OnesweepTile<Code, Value, Digits, u32, kThreads, kItems>;
     using Counter = DigitCounter<Code>;
-    using Scan = LeanScan<u32, kThreads>;
+    using Scan = BlockScan<u32, kThreads>;
     static constexpr int kPasses = sizeof(Code);
 
     union SharedStorage {

@@ -24,13 +24,13 @@
 
 namespace gpusort {
 
-// Tables of digits in shared memory are padded by four words after every 32: keys with few bits set would otherwise
-// access the first banks only.
-constexpr int kPadding = 4;
-constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kPadding;
-__device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kPadding; }
+// Tables of digits in shared memory are padded: every 32 digits begin four banks further on. Keys with few bits set
+// would otherwise access the first banks only.
+constexpr int kBankShift = 4;
+constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kBankShift;
+__device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kBankShift; }
 __device__ __forceinline__ u32 unpadded_digit(u32 padded) {
-    return padded - padded / (kWarpThreads + kPadding) * kPadding;
+    return padded - padded / (kWarpThreads + kBankShift) * kBankShift;
 }
 
 // The status words of a pass, shape (tiles, 256), zero at first. A word holds a flag in its top two bits and a count
@@ -92,14 +92,14 @@ struct OnesweepTile {
     static constexpr int kProbes = 2;          // lanes probed for the most frequent digit
     static constexpr Code kPaddingCode = Code(~Code(0));
     static_assert(kThreads >= kRadix, "one thread looks back for one digit");
-    using Scan = LeanScan<u32, kThreads>;
+    using Scan = BlockScan<u32, kThreads>;
 
     struct SharedStorage {
         union {
             alignas(16) u32 map_words[Digits::kSharedWords];  // until all digits are computed
             Code codes[kTileKeys];
         };
-        Value values[kHasPayload<Value> ? kTileKeys : 1];
+        Value values[kHasValues<Value> ? kTileKeys : 1];
         u32 matches[kWarps][kPaddedRadix];  // a bit for each lane of the warp with this digit
         u32 counts[kWarps][kPaddedRadix];   // of each warp; then the warp's first offset in the tile
         Count moves[kRadix];                // offset in the output minus offset in the tile
@@ -249,7 +249,7 @@ private:
     }
 
     __device__ __forceinline__ void scatter_values(const u32 (&slots)[kItems]) const {
-        if constexpr (kHasPayload<Value>) {
+        if constexpr (kHasValues<Value>) {
 #pragma unroll
             for (int k = 0; k < kItems; ++k) {
                 const int i = offset_in(k);
@@ -279,7 +279,7 @@ private:
             if constexpr (Digits::kKept) digit = shared.digits[i];
             else digit = digits.digit(code);
             const Count rank = shared.moves[digit] + i;
-            Sink::store(arrays.keys_out, arrays.values_out, rank, code, shared.values[kHasPayload<Value> ? i : 0]);
+            Sink::store(arrays.keys_out, arrays.values_out, rank, code, shared.values[kHasValues<Value> ? i : 0]);
         }
     }
 };

@@ -62,8 +62,7 @@ struct SampledPair {
 };
 
 // One thread per sample, at key s * kSampleKeys of its run. Its number among the pair's cuts is the number of samples
-// of its own run and of the other run before it. `cuts` (2, num_cuts), zeroed, gets the keys of runs a and b before
-// each cut.
+// of both runs before it. `cuts` (2, num_cuts), zeroed, gets the keys of runs a and b before each cut.
 template <class Code, class Less, int kSampleKeys>
 __global__ void __launch_bounds__(kPlanThreads)
     cut_at_samples(const Code* codes, Offset n, Offset width, Offset* cuts, Offset num_cuts) {

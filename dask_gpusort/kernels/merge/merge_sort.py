@@ -155,7 +155,7 @@ def sort(
 
 
 def level_factors(runs: int, split: Split) -> list[int]:
-    """Numbers of runs that each level merges into one: two, or four after at most one level of two."""
+    """Number of runs that each level merges into one: at most one level of two, then levels of four."""
     doublings = max(0, runs - 1).bit_length()
     if split != "four_way":
         return [2] * doublings

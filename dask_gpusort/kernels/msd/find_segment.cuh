@@ -1,11 +1,11 @@
-// The segment a block works on, when the tiles of many segments are numbered through.
+// The segment that a block works on. The tiles of all segments are numbered consecutively.
 #pragma once
-#include "buckets/digits.cuh"
+#include "buckets/segment_digits.cuh"
 
 namespace gpusort {
 
-// Segment of this block's tile: the last one that begins at or before it. Two rounds of all threads: the strides of
-// blockDim segments, then the segments of one stride; more only past blockDim^2 segments.
+// Index of the segment that holds a tile: the last one whose first tile is not after it. All threads search: first among
+// strides of blockDim segments, then inside one stride; a third round is needed only past blockDim^2 segments.
 __device__ __forceinline__ u32 find_segment(const Segment* segments, u32 num_segments, Offset tile) {
     u32 first = 0, length = num_segments;
     while (length > 1) {

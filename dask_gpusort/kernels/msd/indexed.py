@@ -10,11 +10,11 @@ from ..keys.dtypes import DeviceKey
 from ..keys.elements import Arrays, indexed_elements, tied_elements
 from ..launch.loader import require_cupy
 from ..lsd import lsd
-from ..msd import msd
+from . import msd
 
 
 def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """As `sort_indexed`, a byte of the keys a pass."""
+    """As `sort_indexed`, by LSD passes over the bytes of the keys."""
     cupy = require_cupy()
     codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
     elements = tied_elements(key, position_type, "u32")
@@ -22,9 +22,17 @@ def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions
 
 
 def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """Stable sort by (key, position): the position is the low part of the code, or travels beside it.
+    """Stable sort by (key, position). The position is the low part of the code, or a payload beside it.
 
-    `positions_out` is int64 or uint32 as `position_type` says; tied floats come out of `keys_out` canonical.
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+        Fewer than 2^32.
+    position_type : str
+        C++ type of `positions_out`: that of int64 or of uint32.
+    positions_out : cupy.ndarray, shape (n,)
+    keys_out : cupy.ndarray, shape (n,), or None
+        Floats that compare equal come out with the same, canonical bits.
     """
     cupy = require_cupy()
     n = keys.size

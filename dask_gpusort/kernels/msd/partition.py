@@ -1,4 +1,4 @@
-"""One level of a most-significant-digit sort: every element to the bucket of its digit."""
+"""One level of a most-significant-digit sort: every element moves to the bucket of its digit (``partition.cu``)."""
 
 from __future__ import annotations
 
@@ -9,89 +9,148 @@ import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Elements
+from ..launch.constants import cxx_constant
 from ..launch.cxx_types import bytes_of_type
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_stable
 
-RADIX = 256  # kRadix in lsd_digits.cuh: most digits of a stable pass
-UNIFORM, BY_SHARE, EITHER = "Maps::kUniform", "Maps::kByShare", "Maps::kEither"
+SOURCE = "msd/partition.cu"
+RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable pass
+UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKind::kEither"
 
 
 @dataclass(frozen=True)
 class Digits:
-    """What a partition takes for the digit of an element.
+    """How a partition finds the digit of an element.
 
     Attributes
     ----------
     name : str
-        As C++ has it.
+        C++ type of the digits.
     map_words : int
-        Of shared memory that its map takes.
+        Words of shared memory that the map takes.
+    map : device array or address
+        The splitter map, or the intervals of all segments.
+    fine_bits : int
+        Bits of a fine bucket's number below its coarse bucket's.
     """
 
     name: str
     map_words: int
+    map: Any
+    fine_bits: int = 0
 
 
-def fine_digits(domain: str, maps: str, is_coarse: bool) -> Digits:
-    """The coarse or the other part of the number of a fine bucket; `maps` is what is known of the map."""
-    # Only the first level looks all over the map.
-    is_copied = is_coarse and maps != UNIFORM
-    name = f"FineDigits<{domain}, {str(is_coarse).lower()}, {maps}>"
-    return Digits(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR)
+def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bits: int) -> Digits:
+    """The coarse part of a fine bucket's number, or the rest; `kind` is what the host knows of the map."""
+    # Keys of the first level look up intervals all over the map, which is copied to shared memory for them.
+    is_copied = is_coarse and kind != UNIFORM
+    name = instance("FineDigits", domain, is_coarse, kind)
+    return Digits(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR, splitters, fine_bits)
 
 
-def segment_digits(code_type: str, keys_alone: bool) -> Digits:
-    """The digits that a segment has of its own."""
-    return Digits(f"SegmentDigits<{code_type}, {str(keys_alone).lower()}>", tuning.SEGMENT_MAP_WORDS)
+def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> Digits:
+    """The digits that each segment has for itself."""
+    return Digits(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
 
 
-def run_partition(
-    elements: Elements,
-    tile: tuning.Tile,
-    digits: Digits,
-    source: str,
-    blocks: int,
-    sources: tuple[Any, Any],
-    targets: tuple[Any, Any],
-    splitters: Any,
-    fine_bits: int,
-    segments: tuple[Any, int],
-    cursors: Any,
-) -> None:
-    """Move every element to the bucket of its digit, within its segment."""
-    name = (
-        f"partition<{source}, {elements.payload_type}, {digits.name}, "
-        f"{tile.threads}, {tile.items}, {tile.digits}, {tile.blocks}>"
-    )
-    arguments = (*sources, *targets, splitters, np.uint32(fine_bits), segments[0], np.uint32(segments[1]))
-    shared = tile.shared_bytes(*elements.shape, tile.digits, digits.map_words)
-    ends = cursors, np.uint64(elements.base)
-    Launch("msd/partition.cu", name, blocks, tile.threads, (*arguments, *ends), shared).run()
+@dataclass(frozen=True)
+class Segments:
+    """The segments that a partition reads, and the buckets that it fills.
+
+    Attributes
+    ----------
+    table : device array or address
+        C++ structs ``Segment``.
+    count : int
+        Number of segments.
+    num_tiles : int
+        Tiles of all segments, at most.
+    cursors : device array or address
+        Next free offset of each bucket, 64 bits: first the bucket's start, at last its end.
+    """
+
+    table: Any
+    count: int
+    num_tiles: int
+    cursors: Any
 
 
-def run_partition_stable(
-    key: DeviceKey,
-    value_type: str,
-    digits: Digits,
-    n: int,
-    sources: tuple[Any, Any],
-    targets: tuple[Any, Any],
-    splitters: Any,
-    fine_bits: int,
-    starts: Any,
-) -> None:
-    """Move every key and its value to the bucket of its digit, as one-to-one codes, in the order of the input."""
-    code_bytes, payload_bytes = key.itemsize, bytes_of_type(value_type)
-    storage = code_bytes, payload_bytes, digits.map_words, True
-    tile = fit_stable(tuning.STABLE[code_bytes, payload_bytes], *storage)
-    tiles = -(-n // tile.keys)
-    status = require_cupy().zeros(tiles * RADIX + 1, np.uint32)
-    name = (
-        f"partition_stable<Keys<{key.order}>, {value_type}, OfKeys<{key.order}, {digits.name}>, "
-        f"{tile.threads}, {tile.items}, {tile.blocks}>"
-    )
-    arguments = (*sources, *targets, np.uint64(n), splitters, np.uint32(fine_bits), starts, status, status[-1:])
-    Launch("msd/partition.cu", name, tiles, tile.threads, arguments, tuning.stable_shared_bytes(tile, *storage)).run()
+@dataclass(frozen=True)
+class Partition:
+    """One pass that moves every element to the bucket of its digit, within its segment.
+
+    Attributes
+    ----------
+    elements : Elements
+        What is sorted.
+    source : str
+        C++ source of the codes: of raw keys in a first level.
+    tile : tuning.Tile
+        The block.
+    digits : Digits
+    segments : Segments
+    inputs, outputs : tuple
+        Codes (or raw keys) and payloads.
+    """
+
+    elements: Elements
+    source: str
+    tile: tuning.Tile
+    digits: Digits
+    segments: Segments
+    inputs: tuple[Any, Any]
+    outputs: tuple[Any, Any]
+
+    def run(self) -> None:
+        """Launch the kernel."""
+        elements, tile, digits, segments = self.elements, self.tile, self.digits, self.segments
+        shape = tile.threads, tile.items, tile.digits, tile.blocks
+        name = instance("partition", self.source, elements.payload_type, digits.name, *shape)
+        table = digits.map, np.uint32(digits.fine_bits), segments.table, np.uint32(segments.count), segments.cursors
+        arguments = *self.inputs, *self.outputs, *table, np.uint64(elements.base)
+        shared = tile.shared_bytes(*elements.shape, tile.digits, digits.map_words)
+        Launch(SOURCE, name, segments.num_tiles, tile.threads, arguments, shared).run()
+
+
+@dataclass(frozen=True)
+class StablePartition:
+    """One pass that moves keys (as one-to-one codes) and values to their buckets, in input order.
+
+    Attributes
+    ----------
+    key : DeviceKey
+    value_type : str
+        C++ type of the values.
+    digits : Digits
+        At most `RADIX` of them.
+    inputs, outputs : tuple
+        Raw keys and values, and codes and values.
+    starts : device array or address
+        First offset of each bucket, 64 bits.
+    """
+
+    key: DeviceKey
+    value_type: str
+    digits: Digits
+    inputs: tuple[Any, Any]
+    outputs: tuple[Any, Any]
+    starts: Any
+
+    def run(self, n: int) -> None:
+        """Launch the kernel on n pairs."""
+        key, digits = self.key, self.digits
+        widths = key.itemsize, bytes_of_type(self.value_type)
+        storage = *widths, digits.map_words, True
+        tile = fit_stable(tuning.STABLE[widths], *storage)
+        num_tiles = blocks_for(n, tile.keys)
+        status = require_cupy().zeros(num_tiles * RADIX + 1, np.uint32)
+        types = f"Keys<{key.order}>", self.value_type, instance("KeyDigits", key.order, digits.name)
+        name = instance("partition_stable", *types, tile.threads, tile.items, tile.blocks)
+        table = digits.map, np.uint32(digits.fine_bits), self.starts, status, status[-1:]
+        arguments = *self.inputs, *self.outputs, np.uint64(n), *table
+        shared = tuning.stable_shared_bytes(tile, *storage)
+        Launch(SOURCE, name, num_tiles, tile.threads, arguments, shared).run()

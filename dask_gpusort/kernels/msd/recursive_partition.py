@@ -1,23 +1,191 @@
-"""Further levels: segments that fit no block are partitioned by digits of their own until they do.
+"""Further levels: a segment that fits no block is partitioned by digits of its own range, until its children fit.
 
-measure -> plan -> sample -> count -> scan -> partition -> finish
-^                                                         |  children that do not fit
-+---------------------------------------------------------+
+number tiles -> measure -> plan -> sample -> count -> scan -> partition -> block sort
+^                                                                          |  children that do not fit
++--------------------------------------------------------------------------+
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..block_sort.block_sort import Buckets, list_overflow, run_uniform_block_sort
+from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
 from ..keys.elements import Arrays, Elements
+from ..launch.constants import cxx_constant
+from ..launch.grid import instance
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
-from .partition import run_partition, segment_digits
+from .partition import Partition, Segments, segment_digits
+
+SOURCE = "msd/segments.cu"
+PLAN_WORDS = cxx_constant(SOURCE, "kPlanWords")
+
+
+@dataclass(frozen=True)
+class SegmentList:
+    """Segments that still need sorting.
+
+    Attributes
+    ----------
+    table : cupy.ndarray of uint8
+        C++ structs ``Segment``.
+    count : int
+        Number of segments.
+    num_keys : int
+        Keys of all segments.
+    """
+
+    table: Any
+    count: int
+    num_keys: int
+
+    @classmethod
+    def of_overflow(cls, overflow: Any, table: Any) -> SegmentList:
+        """The buckets that a block sort has listed; waits for the device."""
+        count, num_keys, _ = Readback(overflow).wait()
+        return cls(table, count, num_keys)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of partition, and the block sort of what it makes.
+
+    Attributes
+    ----------
+    elements : Elements
+        What is sorted.
+    shape : tuning.BlockSortShape
+        The block that sorts a child.
+    n : int
+        Keys of the whole array: with the shape, the most segments that can come out.
+    arrays : Arrays
+    target : int
+        Index of the codes and payloads that the level writes.
+    source : str
+        C++ source of the codes.
+    inputs : tuple
+        Codes (or raw keys) and payloads.
+    segments : SegmentList
+    """
+
+    elements: Elements
+    shape: tuning.BlockSortShape
+    n: int
+    arrays: Arrays
+    target: int
+    source: str
+    inputs: tuple[Any, Any]
+    segments: SegmentList
+
+    @property
+    def keys_alone(self) -> bool:
+        """Keys have no payload beside them."""
+        return self.elements.payload_bytes == 0
+
+    @property
+    def tile(self) -> tuning.Tile:
+        """The tile that all kernels of the level share."""
+        elements = self.elements
+        return fit_tile(tuning.SEGMENT_PARTITION[elements.shape], elements, tuning.SEGMENT_MAP_WORDS)
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles of all segments, at most: the last tile of each may be partial."""
+        return self.segments.num_keys // self.tile.keys + self.segments.count
+
+    @property
+    def listed(self) -> tuple[Any, np.uint32]:
+        """The segments, as kernel arguments."""
+        return self.segments.table, np.uint32(self.segments.count)
+
+    def launch(self, kernel: str, blocks: int, *arguments: Any) -> None:
+        """Launch a kernel of ``segments.cu``."""
+        Launch(SOURCE, kernel, blocks, tuning.SEGMENT_THREADS, arguments).run()
+
+    def on_tiles(self, kernel: str) -> str:
+        """Name a kernel that reads the elements tile by tile."""
+        return instance(kernel, self.source, self.elements.payload_type, self.tile.items)
+
+    def measure(self) -> None:
+        """Number the tiles and find each segment's range of codes."""
+        self.launch(instance("number_tiles", self.tile.items), 1, *self.listed)
+        self.launch(self.on_tiles("measure_segments"), self.num_tiles, *self.inputs, *self.listed)
+
+    def plan(self) -> tuple[int, int]:
+        """Choose the digits of each segment: how many children there are, and how many segments hold one code."""
+        target = np.uint32(self.shape.capacity * tuning.SEGMENT_FILL)
+        plan = require_cupy().zeros(PLAN_WORDS, np.uint64)
+        self.launch(instance("plan_segments", not self.keys_alone), 1, *self.listed, target, plan)
+        num_children, num_constant = Readback(plan).wait()
+        return num_children, num_constant
+
+    def store_constant(self) -> None:
+        """Write the segments of one code to the outputs."""
+        elements, arrays = self.elements, self.arrays
+        types = elements.sink, elements.code_type, elements.payload_type
+        outputs = self.inputs[1], arrays.keys_out, arrays.positions_out
+        kernel = instance("store_constant", *types, self.tile.items)
+        self.launch(kernel, self.num_tiles, *outputs, *self.listed, np.uint64(elements.base))
+
+    def sample(self, num_children: int) -> Any:
+        """Sample each segment: the intervals that its digits are cut by."""
+        intervals = require_cupy().empty(num_children * tuning.INTERVALS_PER_DIGIT, np.uint32)
+        kernel = instance("sample_segments", self.source)
+        self.launch(kernel, self.segments.count, self.inputs[0], self.segments.table, intervals)
+        return intervals
+
+    def count(self, num_children: int, intervals: Any) -> tuple[Any, Any]:
+        """Count and scan the keys of each child: starts and cursors."""
+        cupy = require_cupy()
+        counts = cupy.zeros(num_children, np.uint64)
+        starts, cursors = cupy.empty((2, num_children), np.uint64)
+        self.launch(self.on_tiles("count_segments"), self.num_tiles, *self.inputs, intervals, *self.listed, counts)
+        self.launch("scan_segments", self.segments.count, self.segments.table, counts, starts, cursors)
+        return starts, cursors
+
+    def fill(self, starts: Any) -> None:
+        """Write the segments with one code a digit to the outputs; for keys alone."""
+        elements = self.elements
+        kernel = instance("fill_segments", elements.sink, elements.code_type, self.tile.items)
+        self.launch(kernel, self.num_tiles, starts, self.arrays.keys_out, *self.listed, np.uint64(elements.base))
+
+    @property
+    def outputs(self) -> tuple[Any, Any]:
+        """Codes and payloads that the level writes."""
+        return self.arrays.codes[self.target], self.arrays.payloads[self.target]
+
+    def partition(self, intervals: Any, cursors: Any) -> None:
+        """Move every element to its child."""
+        digits = segment_digits(self.elements.code_type, self.keys_alone, intervals)
+        segments = Segments(self.segments.table, self.segments.count, self.num_tiles, cursors)
+        Partition(self.elements, self.source, self.tile, digits, segments, self.inputs, self.outputs).run()
+
+    def sort_children(self, num_children: int, starts: Any, cursors: Any) -> SegmentList:
+        """Sort the children that fit a block; the others are the segments of the next level."""
+        children = sampled_buckets(self.n, self.shape.capacity, num_children, starts, cursors)
+        sort = BlockSort(self.elements, self.shape, self.elements.codes, self.outputs, self.arrays, children)
+        run_uniform_block_sort(sort)
+        return SegmentList.of_overflow(children.overflow, children.segments)
+
+    def run(self) -> SegmentList | None:
+        """Run the level; `None` if no segment needs a partition."""
+        self.measure()
+        num_children, num_constant = self.plan()
+        if num_constant:
+            self.store_constant()
+        if num_children == 0:
+            return None
+        intervals = self.sample(num_children)
+        starts, cursors = self.count(num_children, intervals)
+        if self.keys_alone:
+            self.fill(starts)
+        self.partition(intervals, cursors)
+        return self.sort_children(num_children, starts, cursors)
 
 
 def partition_recursively(
@@ -26,104 +194,33 @@ def partition_recursively(
     n: int,
     arrays: Arrays,
     current: int,
-    listed: tuple[Any, int, int],
+    segments: SegmentList,
     first: tuple[str, Any] | None = None,
 ) -> None:
-    """Partition segments by digits of their own, level by level, until all fit a block or hold one code.
+    """Sort segments that fit no block: level by level, until all children fit one or hold one code.
 
     Parameters
     ----------
+    elements : Elements
+        What is sorted.
+    shape : tuning.BlockSortShape
+        The block that sorts a child.
+    n : int
+        Keys of the whole array.
+    arrays : Arrays
     current : int
-        Which of `arrays.codes` holds the segments.
-    listed : tuple
-        Device bytes of the segments, their number, and their keys.
+        Index of the codes and payloads in `arrays` that hold the segments.
+    segments : SegmentList
+        May be empty.
     first : tuple, optional
-        C++ source and array of the first level, where it is not codes.
+        C++ source and array of the first level, if it reads raw keys.
     """
-    cupy = require_cupy()
-    tile = fit_tile(tuning.SEGMENT_PARTITION[elements.shape], elements, tuning.SEGMENT_MAP_WORDS)
-    target = np.uint32(shape.capacity * tuning.SEGMENT_FILL)
-    keys_alone = elements.payload_bytes == 0
-    base = np.uint64(elements.base)
-    positions = str(not keys_alone).lower()
-    source_name, source = (
-        first[0] if first else elements.codes,
-        (first[1], None) if first else (arrays.codes[current], arrays.payloads[current]),
-    )
-    segments, num_segments, num_keys = listed
-    while num_segments:
-        count = np.uint32(num_segments)
-        blocks = num_keys // tile.keys + num_segments
-        template = f"<{source_name}, {elements.payload_type}, {tile.items}>"
-        Launch("msd/segments.cu", f"number_tiles<{tile.items}>", 1, tuning.SEGMENT_THREADS, (segments, count)).run()
-        Launch(
-            "msd/segments.cu", f"measure_segments{template}", blocks, tuning.SEGMENT_THREADS, (*source, segments, count)
-        ).run()
-        plan = cupy.zeros(2, np.uint64)
-        Launch(
-            "msd/segments.cu", f"plan_segments<{positions}>", 1, tuning.SEGMENT_THREADS, (segments, count, target, plan)
-        ).run()
-        num_children, num_constant = Readback(plan).wait()
-        if num_constant:
-            sink = f"<{elements.sink}, {elements.code_type}, {elements.payload_type}, {tile.items}>"
-            Launch(
-                "msd/segments.cu",
-                f"store_constant{sink}",
-                blocks,
-                tuning.SEGMENT_THREADS,
-                (source[1], arrays.keys_out, arrays.positions_out, segments, count, base),
-            ).run()
-        if num_children == 0:
+    source, inputs = elements.codes, (arrays.codes[current], arrays.payloads[current])
+    if first is not None:
+        source, inputs = first[0], (first[1], None)
+    level = Level(elements, shape, n, arrays, 1 - current, source, inputs, segments)
+    while level.segments.count:
+        left = level.run()
+        if left is None:
             return
-        intervals = cupy.empty(num_children * tuning.INTERVALS_PER_DIGIT, np.uint32)
-        counts = cupy.zeros(num_children, np.uint64)
-        starts, cursors = cupy.empty((2, num_children), np.uint64)
-        Launch(
-            "msd/segments.cu",
-            f"sample_segments<{source_name}>",
-            num_segments,
-            tuning.SEGMENT_THREADS,
-            (source[0], segments, intervals),
-        ).run()
-        Launch(
-            "msd/segments.cu",
-            f"count_segments{template}",
-            blocks,
-            tuning.SEGMENT_THREADS,
-            (*source, intervals, segments, count, counts),
-        ).run()
-        Launch(
-            "msd/segments.cu",
-            "scan_segments",
-            num_segments,
-            tuning.SEGMENT_THREADS,
-            (segments, counts, starts, cursors),
-        ).run()
-        if keys_alone:
-            Launch(
-                "msd/segments.cu",
-                f"fill_segments<{elements.sink}, {elements.code_type}, {tile.items}>",
-                blocks,
-                tuning.SEGMENT_THREADS,
-                (starts, arrays.keys_out, segments, count, base),
-            ).run()
-        current = 1 - current
-        run_partition(
-            elements,
-            tile,
-            segment_digits(elements.code_type, keys_alone),
-            source_name,
-            blocks,
-            source,
-            (arrays.codes[current], arrays.payloads[current]),
-            intervals,
-            0,
-            (segments, num_segments),
-            cursors,
-        )
-        source_name, source = elements.codes, (arrays.codes[current], arrays.payloads[current])
-        children = Buckets(num_children, starts, cursors, 0, **list_overflow(n, shape.capacity, num_children))
-        codes, payload = source
-        run_uniform_block_sort(elements, shape, elements.codes, codes, payload, arrays, children)
-        segments = children.segments
-        num_segments, num_keys, _ = Readback(children.overflow).wait()
+        level = replace(level, target=1 - level.target, source=elements.codes, inputs=level.outputs, segments=left)

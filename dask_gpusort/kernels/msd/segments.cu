@@ -1,21 +1,36 @@
-// One more level for buckets that do not fit a block: measure their range, count digits, scan, list the children.
+// One more level for buckets that do not fit a block: measure their ranges, sample and count digits, list the children.
 //
 //   segments (s) -> measure_segments -> range of each       a segment of one code needs no more sorting
 //                -> plan_segments    -> digits, mode
 //                -> sample_segments  -> intervals (table)    where the range is wide
 //                -> count_segments   -> counts (table)
-//                -> scan_segments    -> starts, cursors      the children, for partition and finish
+//                -> scan_segments    -> starts, cursors      the children, for partition and block sort
 #include "primitives/block.cuh"
-#include "buckets/digits.cuh"
-#include "keys/elements.cuh"
-#include "msd/find_segment.cuh"
 #include "primitives/stratified_sampling.cuh"
+#include "keys/elements.cuh"
+#include "buckets/segment_digits.cuh"
+#include "msd/find_segment.cuh"
 
 namespace gpusort {
 
 constexpr int kSegmentThreads = 512;
 template <int kItems>
 constexpr int kTile = kSegmentThreads * kItems;  // of all kernels of a level, the partition among them
+
+// This block's tile of a segment.
+template <int kItems, class SegmentType>
+struct SegmentTile {
+    SegmentType* segment;
+    Offset tile_first;  // offset in the segment
+
+    __device__ __forceinline__ SegmentTile(SegmentType* segments, u32 num_segments)
+        : segment(segments + (num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x))),
+          tile_first((blockIdx.x - segment->first_tile) * kTile<kItems>) {}
+    // The grid is an upper bound: blocks past the last tile have no keys.
+    __device__ __forceinline__ bool is_empty() const { return tile_first >= segment->size; }
+    __device__ __forceinline__ int valid() const { return int(min(segment->size - tile_first, Offset(kTile<kItems>))); }
+    __device__ __forceinline__ Offset first() const { return segment->start + tile_first; }
+};
 
 template <class Code>
 __device__ __forceinline__ void widen(u64& least_complement, u64& greatest, Code code) {
@@ -32,37 +47,31 @@ __device__ __forceinline__ void publish_range(u64 least_complement, u64 greatest
     raise_max(greatest_out, greatest);
 }
 
-// The rows of a matrix as segments.
+// Make the rows of a matrix segments.
 __global__ void list_rows(Segment* segments, u32 num_rows, Offset length) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= num_rows) return;
-    Segment& segment = segments[row];
-    segment.start = row * length;
-    segment.size = length;
-    segment.least_complement = segment.greatest = 0;
-    segment.least_position_complement = segment.greatest_position = 0;
+    if (row < num_rows) begin_segment(segments[row], row * length, length);
 }
 
 template <class Source, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
     measure_segments(const void* codes_in, const Value* values_in, Segment* segments, u32 num_segments) {
-    const u32 s = num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x);
-    Segment* segment = segments + s;
-    const Offset tile_first = (blockIdx.x - segment->first_tile) * kTile<kItems>;
-    if (tile_first >= segment->size) return;
-    const int valid = int(min(segment->size - tile_first, Offset(kTile<kItems>)));
-    const Offset first = segment->start + tile_first;
+    const SegmentTile<kItems, Segment> tile(segments, num_segments);
+    if (tile.is_empty()) return;
+    Segment* segment = tile.segment;
+    const int valid = tile.valid();
+    const Offset first = tile.first();
     u64 least_complement = 0, greatest = 0, least_position = 0, greatest_position = 0;
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int i = k * kSegmentThreads + threadIdx.x;
         if (i >= valid) continue;
         widen(least_complement, greatest, Source::load(codes_in, first + i, 0));
-        if constexpr (kHasPayload<Value>)
+        if constexpr (kHasValues<Value>)
             widen(least_position, greatest_position, load_payload(values_in, first + i, 0));
     }
     publish_range(least_complement, greatest, &segment->least_complement, &segment->greatest);
-    if constexpr (kHasPayload<Value>) {
+    if constexpr (kHasValues<Value>) {
         publish_range(least_position, greatest_position, &segment->least_position_complement,
                       &segment->greatest_position);
     }
@@ -73,8 +82,10 @@ struct SegmentPlan {
     u64 num_children;
     u64 num_constant;  // segments of one code (and no positions to order)
 };
+constexpr int kPlanWords = 2;
+static_assert(sizeof(SegmentPlan) == kPlanWords * sizeof(u64), "recursive_partition.py reads so many words");
 
-// One block: numbers the tiles of the segments. Run before measure_segments.
+// One block: number the tiles of the segments. Run before measure_segments.
 template <int kItems>
 __global__ void __launch_bounds__(kSegmentThreads) number_tiles(Segment* segments, u32 num_segments) {
     using Scan = BlockScan<Offset, kSegmentThreads>;
@@ -93,13 +104,29 @@ __global__ void __launch_bounds__(kSegmentThreads) number_tiles(Segment* segment
 
 constexpr u32 kFewestDigits = 4;  // fewer gain too little for a pass over the keys
 
-// Digits that leave about `target` keys in a child; as many as codes where the range is short; none for a
+// Number of digits: such that a child has about `target` keys; as many as codes where the range is short; none for a
 // segment of one code.
 __device__ __forceinline__ u32 choose_digits(Offset size, u64 range, u32 target) {
     if (range == 0) return 0;
     if (range < kMaxSegmentDigits) return u32(range) + 1;
     const Offset wanted = (size + target - 1) / target;
     return wanted < kFewestDigits ? kFewestDigits : wanted < kMaxSegmentDigits ? u32(wanted) : kMaxSegmentDigits;
+}
+
+// Choose a segment's digits, its map (by width, which a sample may replace by splitters) and its mode.
+template <bool kPositions>
+__device__ __forceinline__ Offset plan_segment(Segment& segment, u32 target) {
+    u64 least = ~segment.least_complement, greatest = segment.greatest;
+    const bool by_position = kPositions && least == greatest;
+    if (by_position) {
+        least = ~segment.least_position_complement;
+        greatest = segment.greatest_position;
+    }
+    const Offset digits = choose_digits(segment.size, greatest - least, target);
+    segment.digits = u32(digits);
+    segment.map = CoarseMap::over(least, greatest, digits < 2 ? 2 : u32(digits));
+    segment.mode = by_position ? kByPosition : segment.map.exact ? kByCode : kBySplitters;
+    return digits;
 }
 
 // One block: the map of each segment, and its row of the table. A segment of one code has none.
@@ -113,18 +140,7 @@ __global__ void __launch_bounds__(kSegmentThreads)
         const u32 s = first + threadIdx.x;
         Offset digits = 0;
         if (s < num_segments) {
-            Segment& segment = segments[s];
-            u64 least = ~segment.least_complement, greatest = segment.greatest;
-            const bool by_position = kPositions && least == greatest;
-            if (by_position) {
-                least = ~segment.least_position_complement;
-                greatest = segment.greatest_position;
-            }
-            digits = choose_digits(segment.size, greatest - least, target);
-            segment.digits = u32(digits);
-            segment.map = CoarseMap::over(least, greatest,
-                                          digits < 2 ? 2 : u32(digits));  // a sampled map follows, unless it is even
-            segment.mode = by_position ? kByPosition : segment.map.exact ? kByCode : kByShare;
+            digits = plan_segment<kPositions>(segments[s], target);
             if (digits == 0) atomicAdd(&plan->num_constant, 1ull);
         }
         Offset total;
@@ -136,46 +152,84 @@ __global__ void __launch_bounds__(kSegmentThreads)
     if (threadIdx.x == 0) plan->num_children = before;
 }
 
-constexpr u32 kEvenShare = 16;  // a uniform sample of 2^11 strays from its line by a 16th of it once in a million
-constexpr u32 kSegmentSamples = 2048;  // 4 a digit: children stay below twice their mean but for one in a thousand
+// The running count of a uniform sample of 2^11 deviates from its line by a 16th of the sample once in a million.
+constexpr u32 kUniformShare = 16;
+constexpr u32 kSegmentSamples = 2048;  // 4 a digit: one child in a thousand exceeds twice the mean
 constexpr u32 kMaxSegmentIntervals = kMaxSegmentDigits * kIntervalsPerDigit;
+static_assert(kMaxSegmentIntervals == 2 * kSegmentThreads, "two intervals a thread");
 
-// One block a segment: shares of the digits by the samples in each interval, two intervals a thread. Where the sample
-// is uniform, digits of equal width do, which are cheaper.
+// The block that samples one segment.
+struct SegmentSampler {
+    using Scan = BlockScan<u32, kSegmentThreads>;
+    struct SharedStorage {
+        u32 counts[kMaxSegmentIntervals];
+        typename Scan::SharedStorage scan;
+    };
+
+    Segment& segment;
+    u32 num_intervals, num_samples;
+    CoarseMap map;  // to intervals
+    SharedStorage& shared;
+
+    __device__ __forceinline__ SegmentSampler(Segment& segment_, SharedStorage& shared_)
+        : segment(segment_), shared(shared_) {
+        // With at least two codes an interval, the greatest code is in the upper half of the last interval, and so in
+        // another digit than the least: every level makes progress, whatever the sample.
+        const u64 range = segment.greatest - ~segment.least_complement;
+        num_intervals = u32(min(u64(segment.digits * kIntervalsPerDigit), range / 2));
+        num_samples = u32(min(Offset(kSegmentSamples), segment.size / 2));
+        map = CoarseMap::over(~segment.least_complement, segment.greatest, num_intervals);
+    }
+
+    template <class Source>
+    __device__ __forceinline__ void count(const void* codes_in) {
+        const Offset stratum = segment.size / num_samples;
+        for (u32 i = threadIdx.x; i < kMaxSegmentIntervals; i += kSegmentThreads) shared.counts[i] = 0;
+        __syncthreads();  // counts are zero before samples are counted
+        for (u32 j = threadIdx.x; j < num_samples; j += kSegmentThreads) {
+            const auto code = Source::load(codes_in, segment.start + sample_position(j, stratum), 0);
+            atomicAdd(&shared.counts[map.digit(code)], 1u);
+        }
+        __syncthreads();  // all samples are counted before they are summed
+    }
+
+    // Cut the intervals into digits in proportion to their samples, or keep digits of equal width if the sample is
+    // uniform: those are cheaper.
+    __device__ __forceinline__ void cut(u32* intervals) {
+        const u32 digits = segment.digits;
+        const u32 i = 2 * threadIdx.x, first = shared.counts[i], second = shared.counts[i + 1];
+        const u32 before = Scan::exclusive(first + second, shared.scan);
+        const int deviation = int(before) - int(i * num_samples / num_intervals);  // unused beyond the last interval
+        const bool even = i >= num_intervals || abs(deviation) <= int(num_samples / kUniformShare) + 1;
+        const bool by_width = __syncthreads_and(even && digits >= kUniformShare);
+        if (threadIdx.x == 0 && by_width) segment.mode = kByWidth;
+        if (threadIdx.x == 0 && !by_width) segment.map = map;
+        if (i >= num_intervals) return;
+        u32* row = intervals + segment.table * kIntervalsPerDigit;
+        row[i] = pack_interval(before, first, num_samples, digits);
+        row[i + 1] = pack_interval(before + first, second, num_samples, digits);
+    }
+};
+
+// One block a segment.
 template <class Source>
 __global__ void __launch_bounds__(kSegmentThreads)
     sample_segments(const void* codes_in, Segment* segments, u32* intervals) {
-    using Scan = LeanScan<u32, kSegmentThreads>;
-    static_assert(kMaxSegmentIntervals == 2 * kSegmentThreads, "two intervals a thread");
-    __shared__ u32 counts[kMaxSegmentIntervals];
-    __shared__ typename Scan::SharedStorage shared;
+    __shared__ SegmentSampler::SharedStorage shared;
     Segment& segment = segments[blockIdx.x];
-    if (segment.digits == 0 || segment.mode != kByShare) return;  // the whole block leaves
-    const u32 digits = segment.digits;
-    // With two codes an interval at least, the greatest code lies in the upper half of the last one, and so in another
-    // digit than the least, whatever the sample: every level gets on.
-    const u64 range = segment.greatest - ~segment.least_complement;
-    const u32 num_intervals = u32(min(u64(digits * kIntervalsPerDigit), range / 2));
-    const u32 num_samples = u32(min(Offset(kSegmentSamples), segment.size / 2));
-    const Offset stretch = segment.size / num_samples;
-    const CoarseMap map = CoarseMap::over(~segment.least_complement, segment.greatest, num_intervals);
-    for (u32 i = threadIdx.x; i < kMaxSegmentIntervals; i += kSegmentThreads) counts[i] = 0;
-    __syncthreads();  // counts are zero before samples are counted
-    for (u32 j = threadIdx.x; j < num_samples; j += kSegmentThreads) {
-        atomicAdd(&counts[map.digit(Source::load(codes_in, segment.start + sample_place(j, stretch), 0))], 1u);
-    }
-    __syncthreads();  // all samples are counted before they are summed
-    const u32 i = 2 * threadIdx.x, first = counts[i], second = counts[i + 1];
-    const u32 before = Scan::exclusive(first + second, shared);
-    const int stray = int(before) - int(i * num_samples / num_intervals);  // beyond the last interval: not looked at
-    const bool even = i >= num_intervals || abs(stray) <= int(num_samples / kEvenShare) + 1;
-    const bool by_width = __syncthreads_and(even && digits >= kEvenShare);
-    if (threadIdx.x == 0 && by_width) segment.mode = kByWidth;
-    if (threadIdx.x == 0 && !by_width) segment.map = map;
-    if (i >= num_intervals) return;
-    u32* row = intervals + segment.table * kIntervalsPerDigit;
-    row[i] = pack_interval(before, first, num_samples, digits);
-    row[i + 1] = pack_interval(before + first, second, num_samples, digits);
+    if (segment.digits == 0 || segment.mode != kBySplitters) return;  // the whole block leaves
+    SegmentSampler sampler(segment, shared);
+    sampler.count<Source>(codes_in);
+    sampler.cut(intervals);
+}
+
+// Add one to the count of each lane's digit; `present`: the lane has a key, as lane 0 does where any lane does. Lanes with
+// lane 0's digit are added at once: clustered keys would be serialized at one counter.
+__device__ __forceinline__ void count_digit(u32* counts, u32 digit, bool present) {
+    const u32 leader_digit = __shfl_sync(kWholeWarp, digit, 0);
+    const u32 peers = __ballot_sync(kWholeWarp, present && digit == leader_digit);
+    if (threadIdx.x % kWarpThreads == 0 && peers) atomicAdd(&counts[leader_digit], u32(__popc(peers)));
+    if (present && digit != leader_digit) atomicAdd(&counts[digit], 1u);
 }
 
 template <class Source, class Value, int kItems>
@@ -186,12 +240,11 @@ __global__ void __launch_bounds__(kSegmentThreads)
     using Digits = SegmentDigits<Code, false>;
     __shared__ u32 tile_counts[kMaxSegmentDigits];
     __shared__ u32 shared_intervals[Digits::kSharedWords];
-    const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
-    const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
-    if (tile_first >= segment.size || segment.digits == 0) return;
-    const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
-    const Offset first = segment.start + tile_first;
-    const Digits digits(intervals, &segment, 0, 0, shared_intervals);
+    const SegmentTile<kItems, const Segment> tile(segments, num_segments);
+    if (tile.is_empty() || tile.segment->digits == 0) return;
+    const int valid = tile.valid();
+    const Offset first = tile.first();
+    const Digits digits(intervals, tile.segment, 0, 0, shared_intervals);
     tile_counts[threadIdx.x] = 0;
     __syncthreads();  // counts are zero and intervals are copied before digits are counted
     Code codes[kItems];
@@ -205,43 +258,37 @@ __global__ void __launch_bounds__(kSegmentThreads)
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const bool present = k * kSegmentThreads + int(threadIdx.x) < valid;
-        const u32 digit = present ? digits.digit(codes[k], values[k]) : 0;
-        // Lanes of lane 0's digit are added at once: clustered keys would queue for one counter.
-        const u32 leader_digit = __shfl_sync(kWholeWarp, digit, 0);  // lane 0 has a key where any lane has
-        const u32 peers = __ballot_sync(kWholeWarp, present && digit == leader_digit);
-        if (threadIdx.x % kWarpThreads == 0 && peers) atomicAdd(&tile_counts[leader_digit], u32(__popc(peers)));
-        if (present && digit != leader_digit) atomicAdd(&tile_counts[digit], 1u);
+        count_digit(tile_counts, present ? digits.digit(codes[k], values[k]) : 0, present);
     }
     __syncthreads();  // the tile is counted before its counts are added to the table
     const u32 count = tile_counts[threadIdx.x];
-    if (count > 0) atomicAdd(&counts[segment.table + threadIdx.x], u64(count));
+    if (count > 0) atomicAdd(&counts[tile.segment->table + threadIdx.x], u64(count));
 }
 
-// One block a segment: first places of its children, as starts and as cursors.
+// One block a segment: first offsets of its children, as starts and as cursors.
 __global__ void __launch_bounds__(kSegmentThreads)
     scan_segments(const Segment* segments, const u64* counts, Offset* starts, Offset* cursors) {
     using Scan = BlockScan<Offset, kSegmentThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const Segment& segment = segments[blockIdx.x];
-    const bool mine = threadIdx.x < segment.digits;
+    const bool is_child = threadIdx.x < segment.digits;
     Offset total;
-    const Offset lower = Scan::exclusive(mine ? counts[segment.table + threadIdx.x] : 0, shared, total);
-    if (!mine) return;
+    const Offset lower = Scan::exclusive(is_child ? counts[segment.table + threadIdx.x] : 0, shared, total);
+    if (!is_child) return;
     starts[segment.table + threadIdx.x] = segment.start + lower;
     cursors[segment.table + threadIdx.x] = segment.start + lower;
 }
 
-// Where every digit is one code and keys travel alone, the counts are the sorted segment: every code as often as
-// counted.
+// Where every digit is one code and keys travel alone, the counts suffice: write every code as often as it was counted.
 template <class Sink, class Code, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
     fill_segments(const Offset* starts, void* keys_out, const Segment* segments, u32 num_segments, u64 base) {
     __shared__ Offset shared_starts[kMaxSegmentDigits];
-    const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
-    const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
-    if (tile_first >= segment.size || segment.digits == 0 || segment.mode != kByCode) return;
-    const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
-    const Offset first = segment.start + tile_first;
+    const SegmentTile<kItems, const Segment> tile(segments, num_segments);
+    const Segment& segment = *tile.segment;
+    if (tile.is_empty() || segment.digits == 0 || segment.mode != kByCode) return;
+    const int valid = tile.valid();
+    const Offset first = tile.first();
     for (u32 d = threadIdx.x; d < segment.digits; d += kSegmentThreads) shared_starts[d] = starts[segment.table + d];
     __syncthreads();  // the starts are copied before they are searched
     for (int i = threadIdx.x; i < valid; i += kSegmentThreads) {
@@ -254,16 +301,16 @@ __global__ void __launch_bounds__(kSegmentThreads)
     }
 }
 
-// Decodes the segments of one code; others are left alone.
+// Decode the segments of one code, and leave the others as they are.
 template <class Sink, class Code, class Value, int kItems>
 __global__ void __launch_bounds__(kSegmentThreads)
     store_constant(const Value* values_in, void* keys_out, void* positions_out, const Segment* segments,
                    u32 num_segments, u64 base) {
-    const Segment& segment = segments[num_segments == 1 ? 0 : find_segment(segments, num_segments, blockIdx.x)];
-    const Offset tile_first = (blockIdx.x - segment.first_tile) * kTile<kItems>;
-    if (tile_first >= segment.size || segment.digits > 0) return;
-    const int valid = int(min(segment.size - tile_first, Offset(kTile<kItems>)));
-    const Offset first = segment.start + tile_first;
+    const SegmentTile<kItems, const Segment> tile(segments, num_segments);
+    const Segment& segment = *tile.segment;
+    if (tile.is_empty() || segment.digits > 0) return;
+    const int valid = tile.valid();
+    const Offset first = tile.first();
     for (int i = threadIdx.x; i < valid; i += kSegmentThreads) {
         Sink::store(keys_out, positions_out, first + i, Code(segment.greatest), load_payload(values_in, first + i, 0),
                     base);

@@ -1,4 +1,4 @@
-"""What of the tuning tables fits the current device: a block's shared memory differs twofold between GPUs."""
+"""The entries of the tuning tables that fit the current device: shared memory differs twofold between GPUs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from ..keys.elements import Elements
 from ..launch.loader import require_cupy
-from ..policy import tuning
+from . import tuning
 
 RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
 
 
 @functools.cache
 def _attributes(cupy: Any, device: int) -> dict[str, int]:
-    # CuPy asks the driver for all of them, one by one.
+    # Cached, since CuPy asks the driver for all of them, one by one.
     return dict(cupy.cuda.Device(device).attributes)
 
 
@@ -43,18 +43,18 @@ def _fitting(
 
 
 def block_sort_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
-    """Finishing blocks from small to large."""
+    """Blocks of the block sort, from small to large."""
     return _fitting(tuning.BLOCK_SORT[elements.shape], elements.shape, shared_limit())
 
 
 def main_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
-    """Finishing blocks of large sorts, from the preferred one on."""
+    """Blocks of the block sort of large arrays, from the preferred one on."""
     shapes = block_sort_shapes(elements)
     return shapes[min(tuning.MAIN_BLOCK_SORT[elements.shape], len(shapes) - 1) :]
 
 
 def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Tile:
-    """A partitioning block, with fewer codes where the device asks for it."""
+    """A tile of a partition, with fewer codes if it would not fit the device."""
     while tile.items > 1 and tile.shared_bytes(*elements.shape, tile.digits, map_words) > shared_limit():
         tile = replace(tile, items=tile.items - 1)
     return tile
@@ -63,7 +63,7 @@ def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Ti
 def fit_stable(
     tile: tuning.Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> tuning.Tile:
-    """A block of a stable pass, with fewer codes where the device asks for it."""
+    """A tile of a stable pass, with fewer codes if it would not fit the device."""
     widths = code_bytes, payload_bytes, map_words, keeps_digits
     while tile.items > 1 and tuning.stable_shared_bytes(tile, *widths) > shared_limit():
         tile = replace(tile, items=tile.items - 1)
@@ -71,33 +71,33 @@ def fit_stable(
 
 
 def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
-    """Blocks of a cooperative launch that the device holds at a time."""
+    """Most blocks of a cooperative launch."""
     by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
     return multiprocessors() * max(min(tile.blocks, by_shared), 1)
 
 
 def needs_spare(elements: Elements, n: int) -> bool:
-    """Whether a sort of n elements, or of rows of n, leaves shared memory."""
+    """Whether a sort of n elements, or of rows of n, does not fit one block and needs memory for its codes."""
     return n > block_sort_shapes(elements)[-1].capacity
 
 
 def count_bytes(num_buckets: int, map_words: int) -> int:
-    """Shared memory of count_fine: the map, and a 16-bit counter a bucket."""
+    """Bytes of shared memory of count_fine: the map, and a 16-bit counter for each bucket."""
     return 4 * map_words + 2 * (num_buckets + num_buckets % 2)
 
 
 def count_row_bytes(num_digits: int) -> int:
-    """Shared memory of count_rows: the map, and a counter a digit and lane."""
+    """Bytes of shared memory of count_rows: the map, and a counter for each digit and lane."""
     return 4 * (tuning.MAP_WORDS + num_digits * tuning.WARP_THREADS)
 
 
 def most_row_digits() -> int:
-    """Digits that count_rows can count."""
+    """Most digits that count_rows can count."""
     return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
 
 
 def most_fine() -> int:
-    """Fine buckets that one histogram can count, a power of two."""
+    """Most fine buckets that one histogram can count, a power of two."""
     most = tuning.MAX_FINE
     while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
         most //= 2

@@ -1,32 +1,44 @@
-"""Block sizes and digit widths: plain data, each with its reason. Figures are from one H200 (README, "Kernels").
+"""Block sizes and digit widths: plain data, each with its reason.
 
-Chosen where the GPU is: the client that plans a graph may have none.
+Measured on one H200; benchmarks/results/gpu_table.md has the results. Workers read these tables, since the client that
+plans a graph may have no GPU.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-WARP_THREADS = 32
-PADDED_EMPTY_BYTES = 16  # an empty member still takes one element, padded
+from ..launch.constants import cxx_constant
+
+WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")
+PADDED_EMPTY_BYTES = 16  # an empty member still takes space for one element, padded
 SHARED_ALIGNMENT = 16
-WINDOW = 2  # kWindow in tile_sort.cuh
-UNIFORM_SIGMAS = 7  # one uniform bucket in 10^12 is larger
-MAX_DIGITS = 512  # one digit a thread of a partition tile
+WINDOW = cxx_constant("block_sort/uniform_tile.cuh", "kWindow")
+UNIFORM_SIGMAS = 7  # one bucket in 10^12 is larger, if keys are uniform
+MAX_DIGITS = cxx_constant("buckets/segment_digits.cuh", "kMaxSegmentDigits")
 
 
-@dataclass(frozen=True, eq=False)  # hashed by identity: `limits` keeps what fits
+@dataclass(frozen=True, eq=False)  # hashed by identity: `limits` caches by shape
 class BlockSortShape:
-    """Shape of a finishing block: `threads` x `items` codes, counted into `bins`; `blocks` bound registers.
+    """Shape of a block of the block sort.
 
-    The kernel for even buckets has `even_blocks` and, where its buckets allow, `uniform_items` (0: `items`) instead.
+    Attributes
+    ----------
+    threads, items : int
+        A block sorts up to `threads` x `items` codes.
+    bins : int
+        Bins that the codes are counted into.
+    blocks : int
+        Least blocks a multiprocessor, which bounds the registers.
+    uniform_blocks, uniform_items : int
+        The same in the kernel for uniform buckets; `uniform_items` (0: `items`) where the buckets are small enough.
     """
 
     threads: int
     items: int
     bins: int
     blocks: int = 1
-    even_blocks: int = 2
+    uniform_blocks: int = 2
     uniform_items: int = 0
 
     @property
@@ -34,14 +46,14 @@ class BlockSortShape:
         """Most codes of one bucket."""
         return self.threads * self.items
 
-    def for_even(self, mean: float = 0) -> BlockSortShape:
-        """The block for even buckets; of a known mean size, no larger than Poisson's noise asks for."""
+    def for_uniform(self, mean: float = 0) -> BlockSortShape:
+        """The block for uniform buckets; if their mean size is known, large enough for Poisson noise and no larger."""
         needed = mean + UNIFORM_SIGMAS * mean**0.5
         small = 0 < needed <= self.threads * self.uniform_items
-        return replace(self, items=self.uniform_items if small else self.items, blocks=self.even_blocks)
+        return replace(self, items=self.uniform_items if small else self.items, blocks=self.uniform_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
-        """Bytes of `UniformTile::SharedStorage`: codes, payload, bins and their 16-bit places, 20 bytes a warp."""
+        """Bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
         padded = self.capacity + 2 * WINDOW
         payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
@@ -51,7 +63,17 @@ class BlockSortShape:
 
 @dataclass(frozen=True)
 class Tile:
-    """Shape of a partitioning block: `threads` x `items` codes, at most `digits` digits; `blocks` bound registers."""
+    """Shape of a block of a partition or an LSD pass.
+
+    Attributes
+    ----------
+    threads, items : int
+        A tile has `threads` x `items` codes.
+    blocks : int
+        Least blocks a multiprocessor, which bounds the registers.
+    digits : int
+        Most digits.
+    """
 
     threads: int
     items: int
@@ -64,37 +86,38 @@ class Tile:
         return self.threads * self.items
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int, digits: int, map_words: int) -> int:
-        """Bytes of `PartitionStorage`: codes, payload, 16-bit digits, count and move a digit, map, one sum a warp."""
+        """Bytes of `PartitionTile::SharedStorage`.
+
+        Codes, payload, 16-bit digits, a count and a move for each digit, the map, a sum for each warp.
+        """
         payload = self.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
         parts = self.keys * (code_bytes + 2) + payload + digits * 12 + map_words * 4
         parts += self.threads // WARP_THREADS * 4 + 2 * PADDED_EMPTY_BYTES
         return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
 
 
-# Longer rows of real floats are uneven nearly always.
-EVEN_ROW = 1152
+# Longer rows of real floats are nearly never uniform.
+LONGEST_UNIFORM_ROW = 1152
 
 # Bits of the fine histogram: 2^16 16-bit counters are the most that shared memory holds (128 KiB).
 MAX_FINE = 1 << 16
-INTERVAL_WORDS = 1 << 11  # kIntervals and kSubIntervals in digits.cuh
-MAP_WORDS = 2 * INTERVAL_WORDS
-WORDS_PER_VECTOR = 4  # kWordsPerVector in digits.cuh
-INTERVALS_PER_DIGIT = 2  # kIntervalsPerDigit in digits.cuh
-SEGMENT_MAP_WORDS = MAX_DIGITS * INTERVALS_PER_DIGIT
-COUNT_THREADS = 1024  # kCountThreads in count.cu
+MAP_WORDS = cxx_constant("buckets/splitter_map.cuh", "kMapWords")
+WORDS_PER_VECTOR = cxx_constant("buckets/splitter_map.cuh", "kWordsPerVector")
+INTERVALS_PER_DIGIT = cxx_constant("buckets/segment_digits.cuh", "kIntervalsPerDigit")
+SEGMENT_MAP_WORDS = cxx_constant("buckets/segment_digits.cuh", "kSegmentMapWords")
+COUNT_THREADS = cxx_constant("buckets/count.cu", "kCountThreads")
 COUNT_KEYS_PER_BLOCK = 4 * COUNT_THREADS  # fewer would leave threads without a vector
 COUNT_SHARED_BYTES = 200 * 1024  # of a multiprocessor, for counters (227 KiB on Hopper, less a reserve)
-FILL_THREADS, FILL_ROUNDS = 256, 4  # kFillThreads, kFillRounds in fill.cu
-SEGMENT_THREADS = 512  # kSegmentThreads in segments.cu
-MAX_SAMPLES = 1 << 18  # 128 a quantile interval: one part in eleven of noise in a bucket's size
+SEGMENT_THREADS = cxx_constant("msd/segments.cu", "kSegmentThreads")
+MAX_SAMPLES = 1 << 18  # 128 in an interval of the map: a noise of one eleventh in the size of a bucket
 SAMPLE_SHARE = 8  # at most one key in eight is sampled
-FILL = 0.6  # mean bucket over capacity aimed at: room for the sample's noise and for Poisson's
+FILL = 0.6  # intended mean bucket over capacity: leaves space for the noise of the sample and of Poisson
 MOST_FILL = 0.75  # accepted before a larger block is taken
-SEGMENT_FILL = 0.45  # the same for a further level, whose samples are fewer
-SAMPLES_PER_BLOCK = 4096  # adding a block's counts to the table costs as much as counting about as many samples
+SEGMENT_FILL = 0.45  # as FILL, for a further level, which has fewer samples
+SAMPLES_PER_BLOCK = 4096  # adding a block's counts to the table costs as much as counting this many samples
 
-# By (code bytes, payload bytes): finishing blocks from small to large. Rows and small inputs take the smallest that
-# fits; a sort of n keys takes the first whose fine buckets are few enough.
+# By (code bytes, payload bytes): blocks of the block sort from small to large. Rows and small inputs take the smallest
+# that fits; a sort of n keys takes the first whose fine buckets are few enough.
 BLOCK_SORT: dict[tuple[int, int], tuple[BlockSortShape, ...]] = {
     (4, 0): (
         BlockSortShape(128, 2, 512),
@@ -122,10 +145,10 @@ BLOCK_SORT: dict[tuple[int, int], tuple[BlockSortShape, ...]] = {
     ),
 }
 
-# The finishing block of large sorts, and of small ones, by index into BLOCK_SORT.
+# The block of large sorts, and of small ones, by index into BLOCK_SORT.
 MAIN_BLOCK_SORT: dict[tuple[int, int], int] = {(4, 0): 3, (8, 0): 3, (8, 4): 3}
 SMALL_BLOCK_SORT = 2
-SMALL_KEYS = 1 << 19  # below, buckets half the size leave fewer multiprocessors without one
+SMALL_KEYS = 1 << 19  # below, buckets of half the size keep more multiprocessors busy
 
 PARTITION: dict[tuple[int, int], Tile] = {
     (4, 0): Tile(384, 20, 3, 256),
@@ -133,25 +156,25 @@ PARTITION: dict[tuple[int, int], Tile] = {
     (8, 4): Tile(512, 12),
 }
 
-# Longer rows are partitioned by one map for all, even if a block could hold one (2^14 float32 keys: 3.3 ms in a block
-# each, 3.7 partitioned, of 2^28); but not fewer keys than this, for which one launch takes less time than one a step.
+# Rows longer than BLOCK_ROW are partitioned by one map for all even if a block could hold them (2^28 float32 keys in
+# rows of 2^14 take 3.3 ms by one block a row, 3.7 ms by a partition), unless there are fewer keys than
+# PARTITIONED_ROWS: then one launch takes less time than the several of a partition.
 BLOCK_ROW = 1 << 14
 PARTITIONED_ROWS = 1 << 25
-ROW_KEYS = 1 << 28  # as many at a time: the sample has four keys of every bucket then
-ROW_FILL = 0.667  # as FILL; few buckets make less noise, and blocks of `uniform_items` hold those of this mean
-ROW_DIGITS = 64  # of a row, or nearly: lanes of a warp that share a digit wait for each other
-# Tiles for rows: the first one with digits enough. Finishing blocks of more threads want for registers.
+ROW_KEYS = 1 << 28  # keys partitioned at once: the sample then has four keys of every bucket
+ROW_FILL = 0.667  # as FILL: few buckets have less noise, and blocks of `uniform_items` hold buckets of this mean
+ROW_DIGITS = 64  # about so many a row: with fewer, more lanes of a warp share a digit and wait for each other
+# Tiles for rows: the first one with enough digits. Larger blocks of the block sort would have too few registers.
 ROW_PARTITION: dict[tuple[int, int], tuple[Tile, ...]] = {
     (4, 0): (PARTITION[4, 0], Tile(512, 16)),
     (8, 0): (PARTITION[8, 0],),
     (8, 4): (PARTITION[8, 4],),
 }
 MOST_ROW_THREADS = 512
-COUNT_ROW_THREADS, COUNT_ROW_BLOCKS = 512, 4  # kRowThreads in rows.cu, and blocks a multiprocessor
-COUNT_ROW_KEYS = 1 << 16  # of one row that a block counts before it adds to the table
-SCAN_ROW_THREADS = 256
+COUNT_ROW_BLOCKS = 4  # a multiprocessor
+COUNT_ROW_KEYS = 1 << 16  # of one row that a block counts before it adds its counts to the table
 
-# One level: tiles small enough that every multiprocessor has some.
+# One level: tiles so small that every multiprocessor has some.
 SMALL_PARTITIONS = (Tile(512, 4, 2), Tile(1024, 8, 1, 1024))
 
 # Tiles of a further level: SEGMENT_THREADS threads, as all kernels of the level share its tiles.
@@ -161,22 +184,17 @@ SEGMENT_PARTITION: dict[tuple[int, int], Tile] = {
     (8, 4): Tile(SEGMENT_THREADS, 12),
 }
 
-# Stable passes take less time than further levels where more than this share of the samples lies in overfull buckets,
-# and those are at least so many: fewer hold few codes.
-UNEVEN_SHARE, UNEVEN_BUCKETS = 0.3, 1024
-# Or where nearly all samples do, in fewer buckets, but among as many others: of 16 distinct codes there are no others.
-# And of 6 random words, 2^28 uint32 keys: 6.8 ms by levels, 4.2 by stable passes; of 8 words 6.1 and 4.0.
-CROWDED_NEARLY_ALL, CROWDED_BUCKETS, CROWDED_SPREAD = 0.9, 24, 2
-# A bucket is overfull from so many times the mean on, and so many times its root: one in a thousand by chance.
-FULL_SAMPLES, FULL_SIGMAS = 2, 1.5
+# A bucket is overfull from this many times the mean on, plus this many times its root: one in a thousand by chance. A
+# map is tested for OVERFULL_BUCKETS of them; check_balance in buckets/splitters.cu has the other limits.
+OVERFULL_MEANS, OVERFULL_SIGMAS, OVERFULL_BUCKETS = 2, 1.5, 1024
 
-# Most keys of a two-level sort: beyond, the buckets would fill whole multiprocessors, and a partition more makes parts.
+# Most keys of a two-level sort: beyond, a bucket would fill a whole multiprocessor, and one more partition makes parts.
 MOST_TWO_LEVELS = 1 << 29
 PART_KEYS = 1 << 28
-# Keys alone, by code bytes, of which partitions take less time than stable passes: more than, and at most.
+# By code bytes: keys without payload for which partitions take less time than LSD passes: more than, and at most.
 PARTITIONED_KEYS = {4: (1 << 24, MOST_TWO_LEVELS)}
 
-# Stable passes, by code and value bytes.
+# LSD passes, by code and value bytes.
 LSD: dict[tuple[int, int], Tile] = {
     (1, 0): Tile(512, 16),
     (1, 4): Tile(512, 16),
@@ -196,7 +214,7 @@ LSD: dict[tuple[int, int], Tile] = {
     (8, 16): Tile(512, 5),
 }
 
-# The stable first level of pairs, by code and value bytes: two blocks a multiprocessor, with a digit kept a code.
+# The stable first level of pairs, by code and value bytes: two blocks a multiprocessor, and a digit kept for each code.
 STABLE: dict[tuple[int, int], Tile] = {
     (4, 1): Tile(512, 16),
     (4, 2): Tile(512, 16),
@@ -209,35 +227,38 @@ STABLE: dict[tuple[int, int], Tile] = {
     (8, 8): Tile(512, 8),
     (8, 16): Tile(512, 5),
 }
-# Pairs from which on that first level moves the values, by code bytes: of fewer the cache holds the values anyway, and
-# stable passes over four bytes take less time.
+# Fewest pairs whose values move with that first level, by code bytes. The values of fewer pairs fit the cache anyway,
+# and LSD passes over four bytes take less time.
 EARLY_VALUES_PAIRS = {4: 1 << 26, 8: 1 << 23}
-# More keys than this share of all in buckets that fit no block, and 32-bit keys take less time by stable passes.
+# With more than this share of all keys in buckets that fit no block, 32-bit keys take less time by LSD passes.
 SKEWED_SHARE = 0.3
-# Values are called into the cache so many coarse buckets before they are gathered; 0: they are not.
+# Values are prefetched into the cache this many coarse buckets before they are gathered; 0: they are not.
 GATHER_AHEAD = 1
 
-# All passes in one launch, by code bytes: for as many tiles as multiprocessors, and for more. From one block's keys on,
-# to where the partitions take less time.
+# All LSD passes in one cooperative launch, by code bytes: tiles for inputs with at most one tile a multiprocessor, and
+# for larger ones. From more keys than one block sorts, to where partitions take less time.
 LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
-STABLE_WORDS = 288  # kPaddedRadix in onesweep_tile.cuh
-# Up to here every byte has a pass, and the device is not asked which it needs.
+RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")
+BANK_SHIFT = cxx_constant("lsd/onesweep_tile.cuh", "kBankShift")
+STABLE_WORDS = RADIX + RADIX // WARP_THREADS * BANK_SHIFT  # counters of a warp, shifted to spread them over the banks
+# Up to here every byte has a pass; beyond, the host reads back which bytes vary.
 LSD_ALL_PASSES = 1 << 24
-# Pairs of keys up to 32 bits move their values through the passes from here on; below, values are gathered.
+# Pairs of keys up to 32 bits move their values through the LSD passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
-LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes of static shared memory of onesweep_cooperative, and some
+LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes, at least the static shared memory of onesweep_cooperative
 
 
 def stable_shared_bytes(
     tile: Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> int:
-    """Bytes of `OnesweepTile::SharedStorage`: codes or map, values, two words a warp and digit, moves, and some.
+    """Bytes of `OnesweepTile::SharedStorage`.
 
-    Those are a sum a warp, the ticket, and a byte a code where digits are kept.
+    Codes or the map, values, two words a warp and digit, a move a digit, a sum a warp, the ticket, and where digits are
+    kept a byte a code.
     """
     warps = tile.threads // WARP_THREADS
     payload = tile.keys * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
-    parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + 256 * 8 + warps * 4
+    parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + RADIX * 8 + warps * 4
     parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT

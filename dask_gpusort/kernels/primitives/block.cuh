@@ -59,9 +59,6 @@ struct BlockScan {
     }
 };
 
-template <class T, int kThreads>
-using LeanScan = BlockScan<T, kThreads>;
-
 #if __CUDA_ARCH__ >= 800
 // One instruction for 32 bits. Of wider values, the least high word decides, then the least low word beside it.
 template <class T>

@@ -16,6 +16,4 @@ __device__ __forceinline__ u32 mix(u32 x) {
 // Position of sample j, the one in stratum j of `stratum` elements.
 __device__ __forceinline__ Offset sample_position(u32 j, Offset stratum) { return j * stratum + mix(j) % stratum; }
 
-__device__ __forceinline__ Offset sample_place(u32 j, Offset stratum) { return sample_position(j, stratum); }
-
 }  // namespace gpusort

@@ -133,7 +133,7 @@ template <class Word, class Order>
 __global__ void __launch_bounds__(kTieThreads)
     resolve_ties(const Word* words, const u32* groups, Offset n, const u64* keys, Offset width,
                  typename Order::Element* elements, u64* counts, u64* total) {
-    using Scan = LeanScan<u64, kTieThreads>;
+    using Scan = BlockScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const SortedPrefix<Word> sorted{words, groups, n};
     const Offset tile = Offset(blockIdx.x) * kTieTile;
@@ -163,7 +163,7 @@ template <class Word, int kMost>
 __global__ void __launch_bounds__(kTieThreads)
     list_ties(const Word* words, const u32* groups, Offset n, const u64* counts, const u64* total, long long* offsets,
               u32* numbers) {
-    using Scan = LeanScan<u64, kTieThreads>;
+    using Scan = BlockScan<u64, kTieThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const bool last = blockIdx.x + 1 == gridDim.x;
     const u64 before_block = counts[blockIdx.x];

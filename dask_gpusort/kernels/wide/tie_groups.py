@@ -33,7 +33,7 @@ SOURCE = "wide/tie_groups.cu"
 TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
     cxx_constant(SOURCE, name) for name in ("kTieThreads", "kTieTile", "kSmallGroup", "kGroupShift")
 )
-PUT_TYPES = {8: "u64", 16: "ComplexKey"}
+SCATTER_TYPES = {8: "u64", 16: "ComplexKey"}
 
 
 @dataclass(frozen=True)
@@ -173,5 +173,5 @@ def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
 
 def scatter(values: Any, offsets: Any, out: Any) -> None:
     """`out[offsets] = values`, for values of 8 or 16 bytes."""
-    name, blocks = instance("scatter", PUT_TYPES[values.itemsize]), blocks_for(values.size, TIE_THREADS)
+    name, blocks = instance("scatter", SCATTER_TYPES[values.itemsize]), blocks_for(values.size, TIE_THREADS)
     Launch(SOURCE, name, blocks, TIE_THREADS, (values, offsets, out, np.uint64(values.size))).run()

@@ -38,8 +38,8 @@ def blocks_of_tuning():
     """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
     for widths, shapes in tuning.BLOCK_SORT.items():
         for shape in shapes:
-            for block in (shape, shape.for_even(), shape.for_even(1)):
-                yield f"finish {widths} {block}", block.blocks, block.shared_bytes(*widths)
+            for block in (shape, shape.for_uniform(), shape.for_uniform(1)):
+                yield f"block sort {widths} {block}", block.blocks, block.shared_bytes(*widths)
     for widths, tile in tuning.PARTITION.items():
         yield f"partition {widths} {tile}", tile.blocks, tile.shared_bytes(*widths, tile.digits, tuning.MAP_WORDS)
     for widths, tile in tuning.LSD.items():

@@ -11,10 +11,9 @@ from support import host_cuda
 from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, prepare, use_small_blocks
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.buckets import histogram
+from dask_gpusort.kernels.buckets import histogram, splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.keys.elements import Arrays
-from dask_gpusort.kernels.msd import msd
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
@@ -94,15 +93,16 @@ SKEWED = {
 
 def sample_splitters(keys, num_fine=1 << 16):
     """A splitter map of the keys, and whether their buckets are balanced."""
-    balance_test = histogram.whole_balance_test(keys.size, num_fine)
-    return histogram.sample_splitters(plain_elements(device_key(keys.dtype)), keys, keys.size, num_fine, balance_test)
+    test = splitters.BalanceTest.of_array(keys.size, num_fine)
+    return splitters.sample_splitters(plain_elements(device_key(keys.dtype)), keys, keys.size, num_fine, test)
 
 
 @pytest.mark.parametrize("kind", SKEWED)
 def test_skew_at_every_scale_is_found_in_a_sample(device, kind):
     wanted, make = SKEWED[kind]
-    splitters = sample_splitters(device.array(make(np.random.default_rng(16), 1 << 21)))
-    assert bool(msd.MapFlags(*splitters[msd.MAP_FLAGS_BYTES].view(np.uint32)).is_imbalanced) == wanted
+    sampled = sample_splitters(device.array(make(np.random.default_rng(16), 1 << 21)))
+    flags = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
+    assert bool(flags.is_imbalanced) == wanted
 
 
 DENSITIES = {
@@ -117,11 +117,11 @@ def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
-    splitters = histogram.sample_splitters(elements, device.array(keys), n, num_fine)
-    names = f"SplitterBuckets<{elements.domain}>", tuning.MAP_WORDS
+    sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine)
+    by = histogram.splitter_buckets(elements.domain, sampled, num_fine)
     # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
-    counts, _ = histogram.count_fine(elements.source, *names, device.array(many), 4 * n, splitters, num_fine)
+    counts = histogram.count_fine(elements.source, device.array(many), 4 * n, by).table
     buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
     by_chance = buckets.mean() ** -0.5
     assert (buckets / buckets.mean()).std() < 1.7 * by_chance

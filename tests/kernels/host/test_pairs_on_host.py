@@ -14,8 +14,8 @@ from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import pairs
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.keys.elements import indexed_elements
-from dask_gpusort.kernels.msd import early_values, msd
-from dask_gpusort.kernels.msd.partition import run_partition_stable
+from dask_gpusort.kernels.msd import bucket_map, early_values
+from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -168,11 +168,10 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
     key, source = device_key(keys.dtype), device.array(keys)
     elements = indexed_elements(key, "u32")
     buckets = early_values.map_pairs(source, key, elements)
-    msd.describe_segments(elements, buckets)
+    bucket_map.describe_segments(elements, buckets)
     codes, positions = device.empty(n, key.code_dtype), device.empty(n, "u4")
-    inputs, starts = (source, None), buckets.places["coarse_cursors"]
-    where = buckets.splitters, buckets.fine_bits, starts
-    run_partition_stable(key, "u32", buckets.digits(True), n, inputs, (codes, positions), *where)
+    starts = buckets.tables["coarse_cursors"]
+    StablePartition(key, "u32", buckets.digits(True), (source, None), (codes, positions), starts).run(n)
     np.testing.assert_array_equal(np.sort(positions), np.arange(n))
     np.testing.assert_array_equal(codes, codes_of.encode(keys)[positions])
     greatest = 0

@@ -10,8 +10,9 @@ from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, prep
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import rows
-from dask_gpusort.kernels.buckets import histogram
+from dask_gpusort.kernels.buckets import splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
+from dask_gpusort.kernels.msd import row_partition
 from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -52,7 +53,7 @@ def use_small_rows(patch):
     """Blocks and tiles so small that short rows take every strategy."""
     use_small_blocks(patch)
     patch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.BLOCK_SORT, (TILE, WIDE_TILE)))
-    patch.setattr(tuning, "EVEN_ROW", BLOCK_SORT_KEYS // 4)
+    patch.setattr(tuning, "LONGEST_UNIFORM_ROW", BLOCK_SORT_KEYS // 4)
     patch.setattr(tuning, "BLOCK_ROW", BLOCK_SORT_KEYS // 2)
     patch.setattr(tuning, "PARTITIONED_ROWS", 3 * BLOCK_SORT_KEYS)
     patch.setattr(tuning, "COUNT_ROW_KEYS", 5000)
@@ -246,10 +247,10 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
     keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
     elements = rows.row_elements(device_key(keys.dtype, False))
-    partition = rows.plan_partition(elements, keys.shape[1])
+    partition = row_partition.plan_partition(elements, keys.shape[1])
     source = device.array(keys)
-    splitters = rows.sample_rows(elements, source, partition)
-    counts = rows.count_rows(elements, source, splitters, partition).reshape(len(keys), -1)
+    sampled = row_partition.sample_rows(elements, source, partition)
+    counts = row_partition.count_rows(elements, source, sampled, partition).reshape(len(keys), -1)
     np.testing.assert_array_equal(counts.sum(axis=1), keys.shape[1])
     for row, expected in zip(keys, counts, strict=True):
         # A monotone map: the counts are those of the sorted row, cut.
@@ -261,7 +262,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
 @pytest.mark.parametrize("length", [BLOCK_SORT_KEYS + 1, 20_011, LONGEST])
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
 def test_partitions_fit(device, dtype, length):
-    partition = rows.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
+    partition = row_partition.plan_partition(rows.row_elements(device_key(np.dtype(dtype), False)), length)
     assert partition.num_digits <= partition.tile.digits
     assert partition.num_digits << partition.fine_bits <= tuning.MAX_FINE
     assert length <= partition.num_buckets * BLOCK_SORT_KEYS * tuning.MOST_FILL
@@ -274,11 +275,9 @@ def test_balance_test_of_one_row_accepts_a_uniform_map(device):
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = rows.row_elements(device_key(np.dtype("u4"), False))
-    balance_test = histogram.BalanceTest(n, num_fine, 0, 0, 0)  # would find every bucket overfull
-    map_flags = histogram.sample_splitters(elements, keys, n, num_fine, balance_test)[rows.MAP_FLAGS_BYTES].view(
-        np.uint32
-    )
-    found = rows.MapFlags(*map_flags)
+    test = splitters.BalanceTest(n, num_fine, 0, 0, 0)  # would find every bucket overfull
+    sampled = splitters.sample_splitters(elements, keys, n, num_fine, test)
+    found = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
     assert found.is_uniform
     assert not found.is_imbalanced
 

@@ -17,7 +17,7 @@ from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, stand_in
 #: Counters that a sort reads back before it ends: how many buckets are overfull, then one level of the recursive
 #: partition (how many buckets, what is planned).
 MOST_READS = 3
-#: What a sample can say of keys (see `dask_gpusort.kernels.msd.MapFlags`).
+#: What a sample can say of keys (see `dask_gpusort.kernels.buckets.splitters.MapFlags`).
 MAP_FLAGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
 #: Of an H200; launches choose a few shapes by it.
 MULTIPROCESSORS = 132
