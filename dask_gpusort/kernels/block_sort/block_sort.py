@@ -66,7 +66,7 @@ def sampled_buckets(n: int, capacity: int, count: int, starts: Any, ends: Any) -
     return Buckets(count, starts, ends, 0, cleared[:OVERFLOW_WORDS], segments, cleared[OVERFLOW_WORDS:])
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class BlockSort:
     """One block sort of many buckets.
 

@@ -24,7 +24,7 @@ SCAN_THREADS = cxx_constant(SOURCE, "kScanThreads")
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class FineBuckets:
     """What `count_fine` counts by.
 
@@ -56,7 +56,7 @@ def top_buckets(code_bits: int, bits: int) -> FineBuckets:
     return FineBuckets(f"TopBuckets<{code_bits - bits}>", 1 << bits)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class FineCounts:
     """Keys of each fine bucket.
 

@@ -55,7 +55,7 @@ def narrow_base(splitters: Any) -> int | None:
     return None if is_too_wide else base[0] | base[1] << NARROW_BITS
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class BalanceTest:
     """Which buckets are tested, and when a map is imbalanced (see `check_balance` in ``splitters.cu``).
 
@@ -90,7 +90,7 @@ class BalanceTest:
         return np.uint32(self.overfull * mean + tuning.OVERFULL_SIGMAS * mean**0.5)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Sample:
     """A sample of the keys, and device memory for what is counted of it.
 

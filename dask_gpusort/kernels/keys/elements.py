@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,12 +41,12 @@ class Elements:
     narrow: Elements | None = None
     base: int = 0
 
-    @property
+    @functools.cached_property
     def code_bytes(self) -> int:
         """Bytes of a code."""
         return bytes_of_type(self.code_type)
 
-    @property
+    @functools.cached_property
     def payload_bytes(self) -> int:
         """Bytes that travel beside a code."""
         return bytes_of_type(self.payload_type)
@@ -70,7 +71,7 @@ class Elements:
         """Domain of narrow codes; without the low word where that holds a position."""
         return f"CodeDomain<{self.code_type}, {8 * self.code_bytes - NARROW_BITS}>"
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, int]:
         """Bytes of a code and of its payload: the key of the tuning tables."""
         return self.code_bytes, self.payload_bytes

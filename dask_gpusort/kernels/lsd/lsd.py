@@ -59,7 +59,7 @@ def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, li
     return starts, [byte for byte in range(num_bytes) if not flags[byte]] or [0]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class OnesweepPass:
     """One stable pass over one byte of the codes.
 

@@ -27,7 +27,7 @@ ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table a
 OFFSET_BYTES = 8
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Workspace:
     """Many small tables in one device allocation.
 
@@ -60,7 +60,8 @@ def allocate_workspace(**sizes: int) -> Workspace:
         offsets[name] = total
         total += -(-size // ALLOCATION_ALIGNMENT) * ALLOCATION_ALIGNMENT
     memory = require_cupy().empty(total, np.uint8)
-    return Workspace(memory, {name: memory.data.ptr + offset for name, offset in offsets.items()})
+    start = memory.data.ptr
+    return Workspace(memory, {name: start + offset for name, offset in offsets.items()})
 
 
 @dataclass

@@ -46,7 +46,7 @@ from .partition import EITHER, Digits, Partition, Segments, fine_digits
 from .recursive_partition import SegmentList, partition_recursively
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class SortTask:
     """What one sort reads and writes.
 

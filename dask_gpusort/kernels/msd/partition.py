@@ -22,7 +22,7 @@ RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable
 UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKind::kEither"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Digits:
     """How a partition finds the digit of an element.
 
@@ -57,7 +57,7 @@ def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> Digits:
     return Digits(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Segments:
     """The segments that a partition reads, and the buckets that it fills.
 
@@ -79,7 +79,7 @@ class Segments:
     cursors: Any
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Partition:
     """One pass that moves every element to the bucket of its digit, within its segment.
 
@@ -116,7 +116,7 @@ class Partition:
         Launch(SOURCE, name, segments.num_tiles, tile.threads, arguments, shared).run()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class StablePartition:
     """One pass that moves keys (as one-to-one codes) and values to their buckets, in input order.
 

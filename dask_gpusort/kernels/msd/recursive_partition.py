@@ -26,7 +26,7 @@ SOURCE = "msd/segments.cu"
 PLAN_WORDS = cxx_constant(SOURCE, "kPlanWords")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class SegmentList:
     """Segments that still need sorting.
 
@@ -51,7 +51,7 @@ class SegmentList:
         return cls(table, count, num_keys)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Level:
     """One level of partition, and the block sort of what it makes.
 

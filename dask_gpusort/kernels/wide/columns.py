@@ -59,7 +59,7 @@ class BitField:
 EMPTY_FIELD = BitField(0, 0, 0, 0).arguments
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Subset:
     """The keys whose words are made; by default all.
 

@@ -63,7 +63,7 @@ class TieResolver:
         return 1 if self.order == "ListAll" else SMALL_GROUP
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Ties:
     """The keys of large tie groups: their `offsets` (int64), ascending, and `groups` (uint32) of `bits` bits."""
 
