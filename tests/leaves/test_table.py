@@ -153,7 +153,7 @@ def test_brackets_always_contain_the_key_at_the_boundary(lists, samples, rounds,
     runs = runs_of(lists)
     whole = np.sort(np.concatenate([run.keys for run in runs]))
     ranks = all_ranks(runs)
-    # Few entries at once, so that the way of many entries is taken too.
+    # Few entries at once, so that the code for many entries runs too.
     with mock.patch.object(bracket_steps, "NARROWED_ENTRIES", narrowed):
         brackets = first_brackets(runs, ranks, samples, *tree)
         check_brackets(brackets, whole)
