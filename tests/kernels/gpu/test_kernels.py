@@ -154,7 +154,7 @@ def test_moved_pairs_of_any_distribution(
 ) -> None:
     keys = make_keys(dtype, TWO_LEVELS, distribution)
     for descending in (False, True):
-        positions = np.arange(TWO_LEVELS, dtype="u8")  # tell whether equal keys keep their order
+        positions = np.arange(TWO_LEVELS, dtype="u8")  # they show whether equal keys keep their order
         assert_moved_pairs(cp, guarded, monkeypatch, keys, positions, descending=descending)
 
 
