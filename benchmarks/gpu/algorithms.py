@@ -3,7 +3,7 @@
     python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--cub LIBRARY] [--output DIRECTORY]
                                         [--commit COMMIT]
 
-Writes results/algorithms_gpu.json in about a minute. Times lie between CUDA events, medians of runs that the sorts take
+Writes results/algorithms_gpu.json in about a minute. Times come from CUDA events, medians of runs that the sorts take
 in turns, on a busy GPU: after idling, a sort of 0.46 ms took 0.58. Every result is verified. Needs CuPy, and nvcc to
 build CUB's library.
 """

@@ -81,7 +81,7 @@ def summarize_keys(
     ----------
     keys : SortedKeys
     brackets : Brackets or None
-        None stands for the whole chunk.
+        None: the whole chunk.
     samples : int or None
         Most keys in the summary, at regular distances; None takes every distinct key.
     digits : Digits or None

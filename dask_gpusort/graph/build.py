@@ -45,7 +45,7 @@ def build_sort(
 def build_lexsort(
     options: Options, arrays: Sequence[Any], directions: Sequence[bool], axis: int | None, chunks: Any
 ) -> Any:
-    """Indices that sort by several keys; ``axis=None`` stands for keys without dimensions and gives one index."""
+    """Indices that sort by several keys; ``axis=None``: the keys are 0-d, and there is one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
     keys = lexsort_keys(flat, directions)
     (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)

@@ -146,10 +146,10 @@ def argsort_by_comparison(
     if less is None:
         order = device_key(keys.dtype, descending).order
         comparison = replace(comparison, less=instance("CanonicalLess", order))
-    moved = cupy.arange(keys.size, dtype=np.uint32)
+    positions = cupy.arange(keys.size, dtype=np.uint32)
     codes = encode(keys, descending) if less is None else keys.copy()
-    NETWORKS[algorithm](comparison, codes, moved)
-    out[...] = moved
+    NETWORKS[algorithm](comparison, codes, positions)
+    out[...] = positions
     return out
 
 

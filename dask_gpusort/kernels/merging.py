@@ -105,7 +105,7 @@ def merge_runs(
         one dtype. They may be slices of one array.
     companions : sequence of sequences of cupy.ndarray
         Arrays that travel with the keys: for each companion its rows, run by run. A single companion of 4 or 8 bytes
-        is moved by the merge, others are gathered at the end.
+        moves with the keys in the merge, others are gathered at the end.
     ties_of : dtype, optional
         The keys' dtype: keys that NumPy calls equal (signed zeros, NaNs) then compare equal, and the earlier run goes
         first.
@@ -139,11 +139,11 @@ def merge_runs(
     position_bytes = 4 if total < INDEX_LIMIT else 8
     value_bytes = carried[0].itemsize if carried else position_bytes if companions else 0
     types = choose_types(runs[0], value_bytes, ties_of, descending, less)
-    keys, moved = merge_rounds(types, runs, carried, total)
+    keys, payload = merge_rounds(types, runs, carried, total)
     if carried:
-        return keys, (moved.view(carried[0].dtype),)
+        return keys, (payload.view(carried[0].dtype),)
     cupy = require_cupy()
-    return keys, tuple(gather(cupy.concatenate(companion), moved) for companion in companions)
+    return keys, tuple(gather(cupy.concatenate(companion), payload) for companion in companions)
 
 
 def prefers_merging(num_runs: int, key_bytes: int) -> bool:
@@ -224,32 +224,32 @@ def merge_rounds(types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] |
     num_rounds = max(1, (len(slices) - 1).bit_length())
     shape = (total, *runs[0].shape[1:])
     keys = [cupy.empty(shape if used else 0, runs[0].dtype) for used in (True, num_rounds > 1)]
-    moved = [None, None]
+    payloads = [None, None]
     if types.value_bytes:
-        moved = [cupy.empty(array.size and total, f"u{types.value_bytes}") for array in keys]
+        payloads = [cupy.empty(array.size and total, f"u{types.value_bytes}") for array in keys]
     rounds = []
     for number in reversed(range(num_rounds)):
         slot = number % 2  # the last round writes the first of the two
-        pairs, parts, slices = pair_slices(types, slices, keys[slot], moved[slot])
+        pairs, parts, slices = pair_slices(types, slices, keys[slot], payloads[slot])
         rounds.append(Round(pairs, parts, slot))
     uploaded = cupy.asarray(np.concatenate([each.pairs for each in rounds]))
     first = 0
     for each in rounds:
         end = first + len(each.pairs)
-        launch_round(types, uploaded[first:end], each.parts, keys[each.slot], moved[each.slot])
+        launch_round(types, uploaded[first:end], each.parts, keys[each.slot], payloads[each.slot])
         first = end
-    return keys[0], moved[0]
+    return keys[0], payloads[0]
 
 
-def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, moved: Any) -> tuple[Any, int, list[RunSlice]]:
+def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
     """Pair the runs of one round.
 
     Parameters
     ----------
     types : MergeTypes
     slices : list of RunSlice
-    keys, moved : arrays
-        The round's outputs; `moved` may be None.
+    keys, payload : arrays
+        The round's outputs, with merged values or positions as the payload, which may be None.
 
     Returns
     -------
@@ -265,14 +265,14 @@ def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, moved: Any
     for p in range(0, len(slices), 2):
         a, b = slices[p], slices[p + 1] if p + 1 < len(slices) else RunSlice(0, 0, 0)
         rows.append((a.keys, b.keys, a.values, b.values, a.size, b.size, out, parts))
-        values = 0 if moved is None else moved.data.ptr + out * types.value_bytes
+        values = 0 if payload is None else payload.data.ptr + out * types.value_bytes
         merged.append(RunSlice(keys.data.ptr + out * types.code_bytes, values, a.size + b.size))
         out += a.size + b.size
         parts += blocks_for(a.size + b.size, part_keys)
     return np.array(rows, np.uint64), parts, merged
 
 
-def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, moved: Any) -> None:
+def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: Any) -> None:
     """Plan `count` parts of all pairs of a round, and merge them."""
     shape = types.shape
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
@@ -282,4 +282,4 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, moved: An
     sink = instance("Plain", types.code, types.value if types.value_bytes else "u32")
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
-    Launch(PARTS_SOURCE, merge, count, shape.threads, (parts, keys, moved), shared, expression=types.expression).run()
+    Launch(PARTS_SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()

@@ -427,7 +427,7 @@ def test_a_source_that_changes_is_found_when_it_runs(tmp_path, stages):
 
 
 @pytest.mark.parametrize("unknown", [False, True])
-def test_a_source_that_changes_between_two_rounds_is_told_from_wrong_sizes(tmp_path, unknown):
+def test_a_source_that_changes_between_two_rounds_is_distinguished_from_wrong_sizes(tmp_path, unknown):
     x = changing_source(tmp_path)
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="tasks")

@@ -48,7 +48,7 @@ def test_runs_are_merged_in_their_order(data, array):
 
 
 @given(ROUND, st.integers(0, 400), st.sampled_from([32, 1]))
-def test_whatever_it_answers_no_key_is_lost(seed, size, shortest):
+def test_no_key_is_lost_whatever_it_returns(seed, size, shortest):
     rng = np.random.default_rng(seed)
 
     def coin(a, b):
@@ -178,6 +178,6 @@ def test_what_is_refused(raise_if_computes):
 
 
 @pytest.mark.parametrize("less", [lambda a, b: True, lambda a, b: a - b, lambda a, b: (a < b)[:1]])
-def test_answers_of_another_kind(less):
+def test_results_of_another_kind_are_refused(less):
     with pytest.raises(TypeError, match="less must give an array of bool"):
         computed(dask_gpusort.sort(da.arange(10, chunks=5), less=less))

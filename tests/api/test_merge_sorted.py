@@ -128,7 +128,7 @@ def test_is_sorted_along_an_axis(data, array):
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
     assert computed(dask_gpusort.is_sorted(x, axis, descending=descending))
     if array.size:
-        # Two elements change places.
+        # Two elements are swapped.
         one, other = (data.draw(st.integers(0, array.size - 1)) for _ in range(2))
         flat = array.reshape(-1)
         flat[[one, other]] = flat[[other, one]]
@@ -138,10 +138,10 @@ def test_is_sorted_along_an_axis(data, array):
 
 
 @pytest.mark.parametrize("chunks", [1, 3, 100, ((50, 0, 49, 0, 1),)])
-def test_a_fall_at_any_border_is_found(chunks):
-    for fall in (1, 50, 99):
+def test_a_descent_at_any_border_is_found(chunks):
+    for descent in (1, 50, 99):
         array = np.arange(100.0)
-        array[fall] = array[fall - 1] - 0.5
+        array[descent] = array[descent - 1] - 0.5
         assert not computed(dask_gpusort.is_sorted(da.from_array(array, chunks=chunks)))
     assert computed(dask_gpusort.is_sorted(da.arange(100.0, chunks=chunks)))
 

@@ -1,4 +1,4 @@
-"""Sorts along one axis of several dimensions: which way is taken, and that nothing else moves."""
+"""Sorts along one axis of several dimensions: which strategy is taken, and that nothing else moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keys_of(darr):
 
 
 @pytest.mark.parametrize(
-    ("shape", "chunks", "axis", "way"),
+    ("shape", "chunks", "axis", "strategy"),
     [
         ((8, 8), (2, 8), 1, "whole"),
         ((8, 8), (2, 8), 0, "rechunk"),
@@ -34,10 +34,10 @@ def keys_of(darr):
         ((8,), (2,), 0, "rechunk"),
     ],
 )
-def test_way(shape, chunks, axis, way):
+def test_row_strategy(shape, chunks, axis, strategy):
     x = da.zeros(shape, chunks=chunks)
-    assert row_strategy(keys_of(x), axis) == way
-    assert row_strategy(pack_keys([x, x], (False, True)), axis) == way
+    assert row_strategy(keys_of(x), axis) == strategy
+    assert row_strategy(pack_keys([x, x], (False, True)), axis) == strategy
 
 
 def test_a_row_may_be_as_long_as_the_chunks_that_are_there():

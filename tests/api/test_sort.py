@@ -165,7 +165,7 @@ def test_kinds_are_numpys(kind):
 
 @given(st.data(), ours.arrays(dtypes=ours.WITH_TIES), ours.groups)
 def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
-    # The global sort, and the sort of rows in one chunk, go different ways.
+    # The global sort, and the sort of rows in one chunk, use different code.
     with groups(count):
         descending = data.draw(st.booleans())
         for chunks in (data.draw(ours.chunkings(array.shape)), -1):
@@ -210,7 +210,7 @@ def test_complex_numbers_sort_by_class_of_nan(dtype):
         [complex(nan, nan), complex(nan, 2), complex(2, nan), 2j, complex(nan, 1), complex(1, nan), 1], dtype
     )
     x = da.from_array(array, chunks=2)
-    upwards, downwards = (computed(dask_gpusort.sort(x, descending=way)) for way in (False, True))
+    upwards, downwards = (computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True))
     np.testing.assert_array_equal(upwards, array[[3, 6, 5, 2, 4, 1, 0]])
     np.testing.assert_array_equal(downwards, array[[6, 3, 2, 5, 1, 4, 0]])
 

@@ -137,7 +137,7 @@ def definition_of_counts(array, needle, order, side):
 
 @shared
 @given(data=st.data(), samples=st.none() | st.integers(1, 12))
-def test_probe_of_the_whole_chunk(backend, draw_keys, data, samples):
+def test_rank_summary_of_the_whole_chunk(backend, draw_keys, data, samples):
     array, order = draw_keys(data, dtypes=[d for d in ours.EVERY if d.kind != "O"], sizes=st.integers(0, 40))
     run = local_sort(backend, array, order)
     summary = backend.ops.summarize_run(run, None, order, samples=samples)
@@ -167,7 +167,7 @@ def test_probe_of_the_whole_chunk(backend, draw_keys, data, samples):
 
 @shared
 @given(data=st.data(), samples=st.none() | st.integers(1, 12))
-def test_probe_in_brackets(backend, draw_keys, data, samples):
+def test_rank_summary_in_brackets(backend, draw_keys, data, samples):
     array, order = draw_keys(data, dtypes=["i4", "f4", "u1", "S5", "c16", "U1"], sizes=st.integers(1, 60))
     order = Order(order.dtype, order.descending, True)
     run = local_sort(backend, array, order)

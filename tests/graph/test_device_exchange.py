@@ -74,7 +74,7 @@ def test_little_is_unresolved_whatever_the_distribution(distribution, chunks):
 
 
 def test_two_heavy_keys_side_by_side_leave_little_unresolved():
-    # The boundary lies within a few keys of where one key ends and the next begins; not every chunk has both.
+    # The boundary is a few keys from where one key ends and the next begins; not every chunk has both.
     order = Order(np.dtype("u4"))
     blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
     blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
@@ -334,7 +334,7 @@ def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
         device_exchange.bounds_of(cut_info, plan)
 
 
-def test_the_scan_is_done_once_a_process_and_again_for_other_answers():
+def test_the_scan_is_done_once_a_process_and_again_for_other_summaries():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
@@ -407,7 +407,7 @@ def test_runs_on_the_host_are_pickled_without_a_copy():
     oracle.assert_same_bits(protocol.deserialize(header, frames).keys, run.keys)
 
 
-def test_dask_cuda_is_told_what_to_spill(monkeypatch):
+def test_dask_cuda_learns_which_classes_to_spill(monkeypatch):
     registered = {}
     dispatch = SimpleNamespace(register=lambda cls: lambda function: registered.update({cls: function}))
     monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace())

@@ -197,7 +197,7 @@ def test_any_shape_strides_and_number_of_blocks(dtype, descending):
 def test_known_codes_of_float32():
     values = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, -np.nan], np.float32)
     count = 2**32 - 2 * (2**23 - 1)
-    quiet = 2**22 - 1  # the default NaN's place among the positive ones
+    quiet = 2**22 - 1  # index of the default NaN among the positive ones
     want = [0, count // 2 - 1, count // 2, count - 1, count + quiet, 2**32 - 1 - quiet]
     assert encode(values).tolist() == want
     assert encode(values, descending=True).tolist() == [count - 1 - c for c in want[:4]] + want[4:]

@@ -59,7 +59,7 @@ def test_scan_table_counts_what_is_before_in_column_major_order(radix, blocks, s
             assert found[digit, block] == before
 
 
-def test_scanned_digits_are_the_places_where_runs_go():
+def test_scanned_digits_are_the_offsets_of_runs():
     keys = np.random.default_rng(0).integers(0, 8, (5, 20))
     counts = np.stack([np.bincount(block, minlength=8) for block in keys], axis=1)
     starts = scan_table(counts)
@@ -153,7 +153,7 @@ def test_brackets_always_contain_the_key_at_the_boundary(lists, samples, rounds,
     runs = runs_of(lists)
     whole = np.sort(np.concatenate([run.keys for run in runs]))
     ranks = all_ranks(runs)
-    # Few entries at once, so that the way of many entries is taken too.
+    # Few entries at once, so that the code for many entries runs too.
     with mock.patch.object(bracket_steps, "NARROWED_ENTRIES", narrowed):
         brackets = first_brackets(runs, ranks, samples, *tree)
         check_brackets(brackets, whole)
@@ -168,7 +168,7 @@ def test_brackets_always_contain_the_key_at_the_boundary(lists, samples, rounds,
 
 
 @given(chunks)
-def test_complete_answers_leave_one_key(lists):
+def test_complete_summaries_leave_one_key(lists):
     runs = runs_of(lists)
     brackets = first_brackets(runs, all_ranks(runs), None)
     np.testing.assert_array_equal(brackets.low, brackets.high)
@@ -233,7 +233,7 @@ def test_sums_bound_the_counts_of_all_chunks_at_every_key(lists, samples, tree):
 
 
 @given(chunks)
-def test_sums_of_complete_answers_are_exact(lists):
+def test_sums_of_complete_summaries_are_exact(lists):
     runs = runs_of(lists)
     keys, counts = np.unique(np.concatenate([run.keys for run in runs]), return_counts=True)
     found = add_summaries(summaries_of(runs, None, None), KEY_ORDER)
@@ -318,7 +318,7 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
     boundaries, cuts = cut_all(runs, brackets, tree[0])
     first, last = joined_cuts(cuts)
     wanted = np.array([[0] * len(runs), *cuts_by_definition(runs, ranks), sizes.tolist()]).T
-    # Each boundary's cut lies between its bounds, and those of ties are one.
+    # Each boundary's cut is between its bounds; the bounds of ties are equal.
     assert (first <= wanted).all()
     assert (wanted <= last).all()
     is_open = np.zeros(len(ranks) + 2, bool)

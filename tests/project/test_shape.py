@@ -45,7 +45,7 @@ def closing(text, start, pair):
 
 
 def split_parameters(parameters):
-    """Parameters between commas that stand in no brackets of their own."""
+    """Number of parameters: commas inside brackets do not count."""
     depth, count = 0, bool(parameters.strip())
     for character in parameters:
         depth += (character in "<([") - (character in ">)]")

@@ -271,7 +271,7 @@ def options(draw: Any, dtype: Any) -> dict[str, Any]:
 #: Settings under ``gpusort``: without groups asked for, small arrays would be one group and need no cuts.
 groups = st.none() | st.integers(1, 9)
 
-#: Answers that a task of the counting adds up and bytes that it may read, so few that small arrays need a deep tree.
+#: Rank summaries that one task adds up, and bytes that it may read: so few that small arrays need a deep tree.
 tables = st.sampled_from(((32, 64 << 20), (3, 1 << 15), (2, 1 << 12)))
 
 

@@ -119,21 +119,21 @@ struct Moves {
     u64 to;
 };
 
-// A sink alone: stores a key, and gathers the value at its position. The position travels beside the code, or, without
-// a value beside it, in the code's low word.
+// A sink alone: stores a key, and gathers the value at its position. The position is the payload of the code, or, if
+// there is no payload, the code's low word.
 template <class Order, class Value>
 struct Gathered {
     using Raw = typename Order::Raw;
 
     template <class Code, class Position>
-    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Position beside,
+    static __device__ __forceinline__ void store(void* keys_out, void* moves_in, Offset i, Code code, Position payload,
                                                  u64 = 0) {
         const Moves* moves = static_cast<const Moves*>(moves_in);
         const Value* from = reinterpret_cast<const Value*>(__ldg(&moves->from));
         Value* to = reinterpret_cast<Value*>(__ldg(&moves->to));
         u32 position;
         if constexpr (kHasValues<Position>) {
-            position = beside;
+            position = payload;
         } else {
             position = u32(code);
             code >>= kPositionBits;

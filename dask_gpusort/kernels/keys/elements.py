@@ -28,7 +28,7 @@ class Elements:
     domain : str
         Domain in which digits are cut, for sorts that sample their keys.
     narrow : Elements, optional
-        The same elements with codes of 32 bits, for keys whose codes all lie within 2^32.
+        The same elements with codes of 32 bits, for keys whose codes span less than 2^32.
     base : int
         The code from which narrow codes count.
     """

@@ -13,17 +13,15 @@ __device__ __forceinline__ void prefetch(const void* address) {
 #endif
 }
 
-__device__ __forceinline__ Offset element_of_thread() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
-
 template <class Order>
 __global__ void encode_keys(const typename Order::Raw* keys_in, typename Order::Code* codes_out, Offset n) {
-    const Offset i = element_of_thread();
+    const Offset i = thread_of_grid();
     if (i < n) codes_out[i] = Order::encode(keys_in[i]);
 }
 
 template <class Order>
 __global__ void decode_codes(const typename Order::Code* codes_in, typename Order::Raw* keys_out, Offset n) {
-    const Offset i = element_of_thread();
+    const Offset i = thread_of_grid();
     if (i < n) keys_out[i] = Order::decode(codes_in[i]);
 }
 
@@ -32,7 +30,7 @@ __global__ void decode_codes(const typename Order::Code* codes_in, typename Orde
 template <class Value, class Position>
 __global__ void gather(const Value* values_in, const Position* positions, Value* values_out, Offset n, Offset ahead) {
     constexpr Offset kPerSector = sizeof(Value) < kSectorBytes ? kSectorBytes / sizeof(Value) : 1;
-    const Offset i = element_of_thread();
+    const Offset i = thread_of_grid();
     if (ahead > 0 && i % kPerSector == 0 && i + ahead < n) prefetch(values_in + i + ahead);
     if (i < n) values_out[i] = values_in[positions[i]];
 }
@@ -41,7 +39,7 @@ __global__ void gather(const Value* values_in, const Position* positions, Value*
 template <class Order, bool kRight>
 __global__ void search_sorted(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,
                               long long* ranks_out, Offset num_needles) {
-    const Offset i = element_of_thread();
+    const Offset i = thread_of_grid();
     if (i >= num_needles) return;
     const auto needle = Order::canonical(Order::encode(needles[i]));
     const auto is_before = [&](Offset position) {

@@ -132,7 +132,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
 
 def prefers_cooperative(key: DeviceKey, n: int) -> bool:
     """Whether n keys alone are sorted faster in one cooperative launch than with a launch for each step."""
-    least, end = tuning.LSD_SMALL_KEYS.get(key.itemsize, (0, 0))
+    least, end = tuning.LSD_COOPERATIVE_KEYS.get(key.itemsize, (0, 0))
     return least <= n < end
 
 
@@ -145,11 +145,11 @@ def prefers_lsd(key: DeviceKey, n: int) -> bool:
 def sort_cooperative(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
     """Sort few keys alone by their one-to-one codes, in one cooperative launch; parameters as `sort`."""
     width = elements.code_bytes
-    few, many = tuning.LSD_SMALL[width]
+    few, many = tuning.LSD_COOPERATIVE[width]
     shape = fit_stable(few if n <= few.keys * multiprocessors() else many, width, 0)
     shared_bytes = tuning.stable_shared_bytes(shape, width, 0)
     tiles = blocks_for(n, shape.keys)
-    blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_SMALL_STATIC[width]))
+    blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_COOPERATIVE_STATIC[width]))
     cleared = require_cupy().zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
     counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
     out = arrays.keys_out

@@ -40,7 +40,7 @@ struct FourRuns {
 //   k >  sum of h:  at most that many keys come before the least middle     -> take it, and those before it in its run
 //   k <= sum of h:  at least that many come before the greatest middle      -> drop it, and those after it in its run
 //
-// These counts do not depend on the comparison: whatever `Less` answers, the shares add up to the rank and stay in
+// These counts do not depend on the comparison: whatever `Less` returns, the shares add up to the rank and stay in
 // their runs.
 template <class Less, class Code>
 struct FourWaySelection {

@@ -16,7 +16,7 @@
 namespace gpusort {
 
 // Number of keys taken from `a` among the first `diagonal` of the merged run; `b_first(i, j)` says whether b[j] goes
-// before a[i]. Whatever it answers, the result i has 0 <= i <= a_size and 0 <= diagonal - i <= b_size.
+// before a[i]. Whatever it returns, the result i has 0 <= i <= a_size and 0 <= diagonal - i <= b_size.
 template <class Index, class BFirst>
 __device__ __forceinline__ Index merge_path(Index a_size, Index b_size, Index diagonal, BFirst b_first) {
     const Index low = diagonal > b_size ? diagonal - b_size : 0;

@@ -31,7 +31,7 @@ FOUR_WAY_SOURCE = "merge/four_way_merge.cu"
 NETWORK_SOURCE = "papers/odd_even_merge.cu"
 PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
 PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
-WAYS = cxx_constant("merge/four_way_merge.cuh", "kWays")
+FOUR_WAY_RUNS = cxx_constant("merge/four_way_merge.cuh", "kWays")
 WIDE_POSITION = 8
 Split = Literal["path", "samples", "four_way"]
 Tiles = Literal["merge", "network"]
@@ -149,7 +149,7 @@ def sort(
         last = level == levels - 1
         target = buffers.outputs if last else buffers.pair(1 - slot)
         sink = final_sink(comparison, buffers) if last else between_sink(comparison)
-        merge = merge_four_way if factor == WAYS else merge_pairs
+        merge = merge_four_way if factor == FOUR_WAY_RUNS else merge_pairs
         merge(Level(comparison, buffers.pair(slot), target, buffers.value, n, width, sink, split))
         width *= factor
 
@@ -159,7 +159,7 @@ def level_factors(runs: int, split: Split) -> list[int]:
     doublings = max(0, runs - 1).bit_length()
     if split != "four_way":
         return [2] * doublings
-    return [2] * (doublings % 2) + [WAYS] * (doublings // 2)
+    return [2] * (doublings % 2) + [FOUR_WAY_RUNS] * (doublings // 2)
 
 
 def final_sink(comparison: Comparison, buffers: Buffers) -> str:
@@ -221,7 +221,7 @@ def merge_four_way(level: Level) -> None:
     """Merge runs of `width` keys in fours."""
     comparison, shape = level.comparison, level.shape
     part_keys = (shape.threads - 1) * shape.items
-    count = count_parts(level.n, WAYS * level.width, part_keys)
+    count = count_parts(level.n, FOUR_WAY_RUNS * level.width, part_keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = instance("split_four_runs", comparison.code, comparison.less, part_keys)
     arguments = (level.source[0], np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))

@@ -237,8 +237,8 @@ GATHER_AHEAD = 1
 
 # All LSD passes in one cooperative launch, by code bytes: tiles for inputs with at most one tile a multiprocessor, and
 # for larger ones. From more keys than one block sorts, to where partitions take less time.
-LSD_SMALL: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
-LSD_SMALL_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
+LSD_COOPERATIVE: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
+LSD_COOPERATIVE_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
 RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")
 BANK_SHIFT = cxx_constant("lsd/onesweep_tile.cuh", "kBankShift")
 STABLE_WORDS = RADIX + RADIX // WARP_THREADS * BANK_SHIFT  # counters of a warp, shifted to spread them over the banks
@@ -246,7 +246,7 @@ STABLE_WORDS = RADIX + RADIX // WARP_THREADS * BANK_SHIFT  # counters of a warp,
 LSD_ALL_PASSES = 1 << 24
 # Pairs of keys up to 32 bits move their values through the LSD passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
-LSD_SMALL_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes, at least the static shared memory of onesweep_cooperative
+LSD_COOPERATIVE_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes, at least the static shared memory of onesweep_cooperative
 
 
 def stable_shared_bytes(

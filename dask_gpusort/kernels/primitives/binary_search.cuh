@@ -4,7 +4,7 @@
 namespace gpusort {
 
 // First index in [low, high] at which `is_before` is false; it is true for indices below it and false from it on.
-// Whatever `is_before` answers, the result is in [low, high]. Bounds are below half the range of `Index`.
+// Whatever `is_before` returns, the result is in [low, high]. Bounds are below half the range of `Index`.
 template <class Index, class Predicate>
 __device__ __forceinline__ Index partition_point(Index low, Index high, Predicate is_before) {
     while (low < high) {

@@ -1,4 +1,4 @@
-// Types and constants that all device code shares.
+// Types, constants and the thread index that all device code shares.
 #pragma once
 
 namespace gpusort {
@@ -21,5 +21,8 @@ constexpr bool kHasValues<NoValue> = false;
 
 constexpr int kWarpThreads = 32;
 constexpr u32 kWholeWarp = 0xFFFFFFFFu;
+
+// Index of this thread in the grid, for kernels with one thread per element.
+__device__ __forceinline__ Offset thread_of_grid() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
 
 }  // namespace gpusort

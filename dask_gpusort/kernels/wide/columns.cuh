@@ -7,8 +7,6 @@ namespace gpusort {
 
 constexpr int kColumnThreads = 256;
 
-__device__ __forceinline__ Offset thread_of_grid() { return Offset(blockIdx.x) * blockDim.x + threadIdx.x; }
-
 // Closes the gap that the second zero leaves in canonical float codes: positive numbers follow the code of both zeros,
 // and the code of NaN has the low bits of that of infinity. Whole numbers, whose mantissas end in zeros, then share the
 // low bits of their codes.

@@ -18,7 +18,7 @@ from dask_gpusort.kernels.policy import tuning
 
 SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
 TWO_LEVELS = (1 << 22) + 12_345  # more buckets than one level of partition makes
-MOVED = 5 << 20  # pairs whose values move at the first of two levels
+EARLY_VALUES = 5 << 20  # pairs whose values move at the first of two levels
 
 
 def check(got: object, wanted: object) -> None:
@@ -65,10 +65,10 @@ def main() -> None:
     check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
     tuning.EARLY_VALUES_PAIRS.update({4: 1, 8: 1})
     for dtype in ("u4", "f8"):
-        keys = make_keys(dtype, MOVED, "random")
+        keys = make_keys(dtype, EARLY_VALUES, "random")
         order = np.argsort(keys, kind="stable")
         for values_dtype in ("u1", "f4", "u8", "c16"):
-            values = np.arange(MOVED).astype(values_dtype)
+            values = np.arange(EARLY_VALUES).astype(values_dtype)
             check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], values[order])
     for distribution in ("random", "zipf"):
         rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)

@@ -25,7 +25,7 @@ MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
 LARGE = (1 << 24) + 3
 TIE_TILE = tie_groups.TIE_TILE
 STRATEGIES = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
-#: Expression, and the key that NumPy sorts stably by in its place.
+#: Expression, and the key by which NumPy sorts stably in the same order.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,
     "b < a": lambda keys: -keys.astype("i8"),

@@ -22,7 +22,7 @@ EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES 
 MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, whatever is sorted
-SMALL = sorted({tile.keys for tiles in tuning.LSD_SMALL.values() for tile in tiles})
+SMALL = sorted({tile.keys for tiles in tuning.LSD_COOPERATIVE.values() for tile in tiles})
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -69,7 +69,7 @@ def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution
 @pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
 @pytest.mark.parametrize("dtype", ["u4", "i8"])
 def test_small_arrays_in_one_launch(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
-    first, end = tuning.LSD_SMALL_KEYS[np.dtype(dtype).itemsize]
+    first, end = tuning.LSD_COOPERATIVE_KEYS[np.dtype(dtype).itemsize]
     tiles = {int(m * tile) + d for tile in SMALL for m in (7, 132, 133, 2.5 * 132) for d in (-1, 0, 1)}
     for n in sorted(n for n in {first, end - 1, end, *tiles} if n >= first):
         keys = make_keys(dtype, n, distribution)
@@ -154,7 +154,7 @@ def test_moved_pairs_of_any_distribution(
 ) -> None:
     keys = make_keys(dtype, TWO_LEVELS, distribution)
     for descending in (False, True):
-        positions = np.arange(TWO_LEVELS, dtype="u8")  # tell whether equal keys keep their order
+        positions = np.arange(TWO_LEVELS, dtype="u8")  # they show whether equal keys keep their order
         assert_moved_pairs(cp, guarded, monkeypatch, keys, positions, descending=descending)
 
 
@@ -423,12 +423,12 @@ def test_rank_samples(cp: Any, dtype: str, distribution: str) -> None:
             listed = np.random.default_rng(n).integers(0, n, 33) if n else np.empty(0, np.int64)
             every = np.minimum(np.arange(-(-n // 97) + 1) * 97, n - 1) if n else listed
             for ties_of, classes in ((None, codes), (keys.dtype, floors)):
-                for positions, places in ((97, every), (listed, listed)):
+                for positions, indices in ((97, every), (listed, listed)):
                     least, less, at_most = kernels.rank_samples(
                         cp.asarray(codes), positions, ties_of=ties_of, descending=descending
                     )
                     assert least.dtype == codes.dtype
-                    np.testing.assert_array_equal(least, classes[places])
+                    np.testing.assert_array_equal(least, classes[indices])
                     np.testing.assert_array_equal(less, np.searchsorted(classes, least, "left"))
                     np.testing.assert_array_equal(at_most, np.searchsorted(classes, least, "right"))
 

@@ -31,7 +31,7 @@ ORDERS = {
 
 #: Every dtype with a code.
 CODED = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "M8[s]", "m8[s]"]
-ENTRIES = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
+SUMMARY_FIELDS = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
 
 
 def python_order(order):
@@ -56,7 +56,7 @@ def built(built):
 
 
 def rank_calls():
-    """What probes of codes call."""
+    """Kernel calls that summarize codes."""
     for width in (1, 2, 4, 8):
         yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)
     for dtype in ("f2", "f4", "f8", "c8"):
@@ -93,7 +93,7 @@ def test_local_sort_and_merge(device, kind):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_probe(device, kind):
+def test_rank_summary(device, kind):
     order = ORDERS[kind]
     run = numpy_ops.local_sort(draw(order, 500), [], python_order(order), positions=False)
     mine = Run(device.array(run.keys))
@@ -104,8 +104,8 @@ def test_probe(device, kind):
             np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
 
 
-def assert_same_answer(got, wanted):
-    for name in ENTRIES:
+def assert_same_summary(got, wanted):
+    for name in SUMMARY_FIELDS:
         found, expected = getattr(got, name), getattr(wanted, name)
         assert found.dtype == expected.dtype, name
         np.testing.assert_array_equal(found, expected, name)
@@ -128,7 +128,7 @@ def drawn_keys(dtype, n, kind):
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", CODED)
-def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
+def test_rank_summary_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
     order = Order(np.dtype(dtype), descending, stable)
     launches, copies = [], []
     get = device.cupy.ndarray.get
@@ -143,16 +143,16 @@ def test_probe_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, d
                 launches.clear(), copies.clear()
                 got = cupy_ops.summarize_run(mine, None, order, samples=samples)
                 assert (len(launches), len(copies)) == (1, 1)
-                assert_same_answer(got, numpy_ops.summarize_run(run, None, order, samples=samples))
+                assert_same_summary(got, numpy_ops.summarize_run(run, None, order, samples=samples))
     nothing = Run(device.empty(0, order.transit_dtype))
-    assert_same_answer(
+    assert_same_summary(
         cupy_ops.summarize_run(nothing, None, order, samples=5),
         numpy_ops.summarize_run(Run(np.empty(0, order.transit_dtype)), None, order, samples=5),
     )
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
-def test_probe_of_codes_in_brackets(device, dtype):
+def test_rank_summary_of_codes_in_brackets(device, dtype):
     order = Order(np.dtype(dtype), stable=True)
     run = numpy_ops.local_sort(drawn_keys(dtype, 900, "random"), [], order, positions=False)
     rng = np.random.default_rng(2)
@@ -162,7 +162,7 @@ def test_probe_of_codes_in_brackets(device, dtype):
     for count, samples in ((len(low), 3), (len(low), 40), (len(low), None), (1, 10)):
         brackets = Brackets(900, position[:count], position[:count], low[:count], high[:count])
         got = cupy_ops.summarize_run(Run(device.array(run.keys)), brackets, order, samples=samples)
-        assert_same_answer(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
+        assert_same_summary(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
 
 
 def test_ranks_refuse_codes_of_another_width(device):
@@ -171,7 +171,7 @@ def test_ranks_refuse_codes_of_another_width(device):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_falls_and_edges(device, kind):
+def test_first_descents_and_edges(device, kind):
     order = ORDERS[kind]
     run = numpy_ops.local_sort(draw(order, 300), [], python_order(order), positions=False)
     mixed = numpy_ops.encode(draw(order, 300, 1), order)

@@ -34,7 +34,7 @@ def calls():
         for dtype in ("u1", "i2", "i4", "u4", "f8"):
             yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype), algorithm="lsd")
         yield lambda empty: kernels.argsort(empty(5003, "u4"), algorithm="lsd")
-        patch.setattr(tuning, "LSD_SMALL_KEYS", SMALL_KEYS)
+        patch.setattr(tuning, "LSD_COOPERATIVE_KEYS", SMALL_KEYS)
         for dtype in ("i4", "f8"):
             yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype))
 
@@ -76,7 +76,7 @@ def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
 @pytest.mark.parametrize("dtype", ["i4", "f8"])
 def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
     use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "LSD_SMALL_KEYS", SMALL_KEYS)
+    monkeypatch.setattr(tuning, "LSD_COOPERATIVE_KEYS", SMALL_KEYS)
     for n in (BLOCK_SORT_KEYS + 1, 3 * LSD_TILE, 5003):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
         if kind == "bytes":  # all passes but one have nothing to do

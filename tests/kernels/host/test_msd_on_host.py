@@ -140,8 +140,8 @@ CLOSE = {
 @pytest.mark.parametrize("outlier", [False, True])
 @pytest.mark.parametrize("range_of_keys", CLOSE)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "M8[s]"])
-def test_wide_keys_that_lie_close(device, monkeypatch, dtype, range_of_keys, outlier):
-    """They travel by 32 bits, unless one that no sample has seen lies elsewhere."""
+def test_wide_keys_of_a_small_range(device, monkeypatch, dtype, range_of_keys, outlier):
+    """They are sorted by 32-bit codes, unless a key that was not sampled is outside the range."""
     use_small_blocks(monkeypatch)
     least, count = CLOSE[range_of_keys]
     keys = least + np.random.default_rng(13).integers(0, count, TWO_LEVELS)

@@ -145,18 +145,18 @@ def assert_pairs(device, keys, values, **options):
 
 
 @pytest.fixture
-def moved(device, monkeypatch):
-    """Small blocks, and values that move at the first level whatever their number; how often they did."""
+def moved_early(device, monkeypatch):
+    """Small blocks, and values of any number move at the first level; for each call, whether they moved."""
     use_small_blocks(monkeypatch)
     monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
-    original, answers = early_values.sort_with_early_values, []
+    original, outcomes = early_values.sort_with_early_values, []
 
     def sort_with_early_values(*arguments):
-        answers.append(original(*arguments))
-        return answers[-1]
+        outcomes.append(original(*arguments))
+        return outcomes[-1]
 
     monkeypatch.setattr(early_values, "sort_with_early_values", sort_with_early_values)
-    return answers
+    return outcomes
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f8"])
@@ -183,18 +183,18 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
 
 @pytest.mark.parametrize("width", VALUES)
 @pytest.mark.parametrize("dtype", ["u4", "f8"])
-def test_values_of_any_width_move_once(device, moved, dtype, width):
+def test_values_of_any_width_move_once(device, moved_early, dtype, width):
     rng = np.random.default_rng(width)
     for value_dtype, row in VALUES[width]:
         keys = bits_of_keys(rng, dtype, TWO_LEVELS, "random")
         values = rng.integers(0, 256, (TWO_LEVELS, width), dtype="u1").view(value_dtype).reshape(TWO_LEVELS, *row)
         assert_pairs(device, keys, values)
-    assert moved == [True] * len(VALUES[width])
+    assert moved_early == [True] * len(VALUES[width])
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "equal", "sorted", "clustered", "zipf"])
 @pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
-def test_values_move_once_whatever_the_keys(device, moved, dtype, kind):
+def test_values_move_once_whatever_the_keys(device, moved_early, dtype, kind):
     rng = np.random.default_rng(12)
     for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):
         if kind == "equal":
@@ -204,13 +204,13 @@ def test_values_move_once_whatever_the_keys(device, moved, dtype, kind):
         else:
             keys = bits_of_keys(rng, dtype, n, kind)
         assert_pairs(device, keys, np.arange(n, dtype="u8"))
-    assert len(moved) == 3
-    assert all(moved) or kind != "random"
+    assert len(moved_early) == 3
+    assert all(moved_early) or kind != "random"
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
-def test_tied_keys_of_moved_values_keep_their_bits(device, moved, dtype, descending):
+def test_tied_keys_of_moved_values_keep_their_bits(device, moved_early, dtype, descending):
     rng = np.random.default_rng(13)
     if dtype == "M8[ns]":
         keys = rng.integers(-(1 << 63), 1 << 63, TWO_LEVELS).view(dtype)
@@ -219,10 +219,10 @@ def test_tied_keys_of_moved_values_keep_their_bits(device, moved, dtype, descend
         keys = rng.standard_normal(TWO_LEVELS).astype(dtype)
         keys[rng.integers(0, keys.size, 900)] = rng.choice(special_keys(dtype), 900)
     assert_pairs(device, keys, np.arange(keys.size, dtype="u4"), descending=descending)
-    assert moved == [True]
+    assert moved_early == [True]
 
 
-def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved):
+def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved_early):
     keys = np.repeat(np.arange(5, dtype="u4"), TWO_LEVELS // 5)[::-1].copy()
     assert_pairs(device, keys, np.arange(keys.size, dtype="u4"))
-    assert moved == [False]
+    assert moved_early == [False]

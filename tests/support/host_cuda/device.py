@@ -120,7 +120,7 @@ class HostDevice:
     cache : path
         Folder for compiled kernels.
     multiprocessors : int
-        What launches are told; few, so that few keys make a block loop.
+        Number that the device reports; few, so that few keys make a block loop.
 
     Attributes
     ----------
