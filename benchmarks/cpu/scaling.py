@@ -32,7 +32,7 @@ from ..harness.jobs import Effort, in_turns, measured_points, quiet_rounds
 from ..harness.machine import check_one_machine, describe_machine
 from ..harness.records import Point, Record, read
 from .cluster import build, sort_on_cluster, two_workers
-from .threads import sort_held
+from .sort_jobs import sort_held
 
 FILE = "scaling_cpu.json"
 CHUNKS = 16
@@ -68,7 +68,6 @@ def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
 
 @contextmanager
 def numpy_by(work: str, n: int) -> Iterator[Any]:
-    """NumPy's sort, or its stable argsort."""
     keys = make_keys(n)
     check = checked(keys)
     if work == "sort":
@@ -78,7 +77,6 @@ def numpy_by(work: str, n: int) -> Iterator[Any]:
 
 
 def threads_points(effort: Effort) -> Iterator[Point]:
-    """Sort and argsort on one thread and on two, against NumPy's."""
     for n in (1 << 12, 1 << 14) if effort.quick else [1 << bits for bits in (14, 16, 18, 20, 22, 24, 25)]:
         for work in ("sort", "argsort"):
             jobs = {f"ours, {threads} thread{'s' * (threads > 1)}": (sort_by, work, threads, n) for threads in THREADS}
@@ -97,7 +95,7 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
         n = 64_000 if effort.quick else MANY_CHUNKS_KEYS // chunks * chunks
         jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_held, n, chunks)}
         if chunks <= CLUSTER_CHUNKS:
-            jobs["two workers"] = (sort_on_cluster, chunks, n, True)
+            jobs["two workers"] = (sort_on_cluster, n, chunks, True)
         yield from measured_points(effort, "chunks wall", chunks, jobs)
 
 
@@ -131,7 +129,6 @@ def profiled_sort(method: str, n: int) -> Iterator[Any]:
 
 
 def phases_points(effort: Effort) -> Iterator[Point]:
-    """Total seconds of the tasks of each phase."""
     for n in (1 << 12,) if effort.quick else (1 << 18, 1 << 20, 1 << 22, 1 << 24):
         for method in ("radix", "merge"):
             job = {method: (profiled_sort, method, n)}
@@ -174,7 +171,6 @@ def by_network(n: int) -> Iterator[Any]:
 
 
 def network_points(effort: Effort) -> Iterator[Point]:
-    """The network of the whole array against our sort and NumPy's."""
     for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in NETWORK_LOG2]:
         jobs = {
             "network, a layer at a time": (by_network, n),

@@ -62,7 +62,6 @@ class Figure:
     load: Callable[[Path], Record] = read
 
     def record(self, results: Path) -> Record | None:
-        """Its data, None if they are not stored."""
         path = results / self.data
         record = self.load(path) if path.exists() else None
         return record if record and all(record.lines(part) for part in self.parts) else None
@@ -74,7 +73,6 @@ class Figure:
         return hashlib.sha256(b"\0".join(content)).hexdigest()
 
     def save(self, results: Path, path: Path) -> None:
-        """Draw the figure."""
         from .style import save
 
         record = self.record(results)

@@ -98,7 +98,6 @@ def rates(points: Sequence[Point], keys: float | None = None, scale: float = 1.0
 
 
 def named(lines: Mapping[str, Line], names: Mapping[str, tuple[str, str]]) -> dict[str, Line]:
-    """Lines by their names in the figure."""
     return {name: lines[series] for series, (name, _) in names.items() if series in lines}
 
 

@@ -28,7 +28,6 @@ MOST_SECONDS = 0.25
 
 
 def seconds_of(run: Callable[[], Any]) -> float:
-    """Seconds of a run between CUDA events."""
     begin, end = cp.cuda.Event(), cp.cuda.Event()
     begin.record()
     run()
@@ -72,7 +71,6 @@ def copy_bandwidth() -> float:
 
 
 def describe_device(copy: float, commit: str) -> dict[str, str]:
-    """The GPU, its copy bandwidth, versions and commit."""
     properties = cp.cuda.runtime.getDeviceProperties(0)
     versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
     return {
@@ -93,7 +91,6 @@ def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
 
 
 def make_keys(name: str, dtype: Any, n: int) -> Any:
-    """Keys of the named distribution."""
     rng = cp.random.default_rng(3)
     dtype = np.dtype(dtype)
     if name.startswith("and of"):  # random keys and-ed together

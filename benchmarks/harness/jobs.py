@@ -73,7 +73,6 @@ def peak_memory() -> int:
 
 
 def run_here(job: Job, *args: Any) -> Sample:
-    """Run a job in this process."""
     with job(*args) as (work, check):
         start = time.perf_counter()
         result = work()
@@ -136,7 +135,6 @@ def warmed(job: Job, *args: Any) -> Iterator[Any]:
 
 
 def seconds_here(job: Job, *args: Any) -> float:
-    """Seconds of a job in this process, after a warm-up."""
     return run_here(warmed, job, *args).own_seconds
 
 

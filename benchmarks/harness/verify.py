@@ -35,7 +35,6 @@ def summarize(chunk: Any) -> Part:
 
 
 def summarize_block(chunk: np.ndarray) -> np.ndarray:
-    """Task: summarize a chunk."""
     found = np.empty(1, object)
     found[0] = summarize(chunk)
     return found

@@ -114,7 +114,6 @@ def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> floa
 
 
 def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
-    """Task: give a chunk to the P2P engine."""
     run = Run(np.full(bounds[-1], chunk, np.uint64))
     return p2p_engine.send_run(shuffle_id, chunk, CutRun(run, 0, bounds, bounds))
 
@@ -152,7 +151,6 @@ def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float
 
 
 def plan_of(chunks: int, keys: int, exchange: Exchange, workers: Workers = ON_THREADS) -> Plan:
-    """The plan of a sort of int64 in equal chunks."""
     sizes = (keys // chunks,) * chunks
     return make_plan(ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers, groups=None)
 

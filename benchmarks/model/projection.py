@@ -54,7 +54,6 @@ def workers_of(exchange: Exchange) -> Workers:
 
 
 def plan_of(chunks: int, exchange: Exchange) -> Plan:
-    """The plan for the cluster."""
     keys = TOTAL_BYTES // ORDER.dtype.itemsize
     sizes = (keys // chunks,) * chunks
     return make_plan(

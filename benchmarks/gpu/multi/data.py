@@ -20,7 +20,6 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> Any:
-    """Task: keys of one chunk, on the device."""
     module = __import__(library)
     out = module.empty(stop - start, work.dtype)
     rng = module.random.default_rng(start + 1)
@@ -33,7 +32,6 @@ def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> A
 
 
 def make_block(work: Work, starts: range, library: str, block_id: Any = None) -> Any:
-    """Task: keys of one input chunk that is not kept."""
     chunk = block_id[0]
     return make_chunk(work, starts[chunk], starts[chunk + 1], starts[-1], library)
 
@@ -115,7 +113,6 @@ class Data:
             distributed.wait(self.values, timeout=PATIENCE)
 
     def sort(self) -> tuple[Any, ...]:
-        """The lazy result."""
         if self.work.want == "pairs":
             return dask_gpusort.sort_by_key(self.keys, self.values)
         one = dask_gpusort.argsort if self.work.want == "positions" else dask_gpusort.sort

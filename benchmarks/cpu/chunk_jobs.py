@@ -1,9 +1,10 @@
-"""Section "chunk": the steps on one chunk and one thread, against NumPy."""
+"""Jobs (`harness.jobs`) of the steps on one chunk and one thread: ours and NumPy's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -13,8 +14,6 @@ import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.order import Order
 
-from ..harness.jobs import Effort, compare, in_turns
-from ..harness.records import Row
 from ..harness.verify import check_indices
 
 #: Random keys over the whole range of a dtype; and int64 of values below 2**32, as counters and times often are.
@@ -65,21 +64,4 @@ def our_merge(kind: str, n: int, runs: int) -> Iterator[Any]:
 def fresh_sort(kind: str, n: int, runs: int) -> Iterator[Any]:
     """Without a merge: join the runs and sort."""
     arrays = make_runs(kind, n, runs)
-    yield lambda: np.sort(np.concatenate(arrays)), lambda found: check_merged(arrays, found)
-
-
-def rows(effort: Effort) -> Iterator[Row]:
-    bits = effort.size(24, 12)
-    for kind, least in (("int32", 5), ("int64", 3), ("int64 below 2**32", None)):
-        args = (kind, 1 << bits)
-        found = in_turns(effort, {"ours": (our_argsort, *args), "theirs": (numpy_argsort, *args)})
-        work, wanted = f"stable `argsort` of 2^{bits} {kind}, one chunk", f"{least} times faster" if least else ""
-        baseline = '`numpy.argsort(kind="stable")`'
-        yield compare(*found.values(), baseline, least, section="chunk", work=work, wanted=wanted)
-    bits = effort.size(22, 10)
-    for kind in ("int32", "int64"):
-        for runs in (2, 4, 16, 64, 256):
-            run_args = (kind, 1 << bits, runs)
-            found = in_turns(effort, {"ours": (our_merge, *run_args), "theirs": (fresh_sort, *run_args)})
-            work = f"merge of {runs} runs, 2^{bits} {kind}"
-            yield compare(*found.values(), "a fresh `numpy.sort`", 1, section="chunk", work=work, wanted="no slower")
+    yield lambda: np.sort(np.concatenate(arrays)), partial(check_merged, arrays)
