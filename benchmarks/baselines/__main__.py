@@ -75,9 +75,7 @@ def main() -> None:
         from .cub import Cub
 
         Cub(library)  # so that no turn waits for the compiler
-    for point in points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}):
-        record.points.append(point)
-        print(point, flush=True)
+    record.add(points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}))
     if options.output:
         record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")
 

@@ -31,9 +31,9 @@ from ..harness.jobs import Effort, compare, in_turns, seconds_of
 from ..harness.machine import ROOT
 from ..harness.records import Row
 from ..harness.verify import check_sorted, parts_of
-from . import chunk_jobs as one
 from . import cluster
-from .sort_jobs import dataframe_parts, dataframe_sort, numpy_sort, sort_computed, sort_held, sort_streamed
+from . import jobs as one
+from .jobs import dataframe_parts, dataframe_sort, numpy_sort, sort_computed, sort_held, sort_streamed
 
 CHUNKS, QUICK_CHUNKS = 64, 8
 #: Makes glibc return freed memory to the system: distributed sets it for its workers, plain Python does not.

@@ -26,13 +26,13 @@ import dask_gpusort
 from dask_gpusort.network import apply, odd_even_merge_layers
 
 from ..asv.data import and_of
-from ..baselines.libraries import checked, make_keys
+from ..baselines.libraries import checked, make_keys, on_host
 from ..harness.command import parse, parser_of
 from ..harness.jobs import Effort, in_turns, measured_points, quiet_rounds
 from ..harness.machine import check_one_machine, describe_machine
 from ..harness.records import Point, Record, read
 from .cluster import build, sort_on_cluster, two_workers
-from .sort_jobs import sort_held
+from .jobs import sort_held
 
 FILE = "scaling_cpu.json"
 CHUNKS = 16
@@ -163,11 +163,9 @@ def entropy_bits(words: int, bits: int) -> float:
     return -bits * (ones * math.log2(ones) + (1 - ones) * math.log2(1 - ones))
 
 
-@contextmanager
-def by_network(n: int) -> Iterator[Any]:
+def by_network(n: int) -> Any:
     """Batcher's odd-even merge sort of the whole array, layer by layer, in NumPy."""
-    keys = make_keys(n)
-    yield lambda: apply(odd_even_merge_layers(n), keys), checked(keys)
+    return on_host(lambda keys: lambda: apply(odd_even_merge_layers(n), keys), n)
 
 
 def network_points(effort: Effort) -> Iterator[Point]:
@@ -204,9 +202,7 @@ def main() -> None:
         record.settings["commits"] |= before.settings["commits"]
     for name in options.sections:
         record.points[:] = [point for point in record.points if point.figure.split()[0] != name]
-        for point in SECTIONS[name](effort):
-            record.points.append(point)
-            print(point, flush=True)
+        record.add(SECTIONS[name](effort))
         record.settings["commits"][name] = machine["commit"]
         record.write(path)
 

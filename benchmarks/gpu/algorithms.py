@@ -177,9 +177,7 @@ def main() -> None:
     cub = Cub(options.cub)
     try:
         for section in options.sections:
-            for point in SECTIONS[section](cub):
-                record.points.append(point)
-                print(point, flush=True)
+            record.add(SECTIONS[section](cub))
     finally:
         record.write(options.output / FILE)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,12 @@ class Record:
     settings: dict[str, Any] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Keep and print points as they are measured."""
+        for point in points:
+            self.points.append(point)
+            print(point, flush=True)
 
     def lines(self, figure: str) -> dict[str, list[Point]]:
         """Points of a figure by series, in the order of x."""

@@ -79,15 +79,8 @@ def rates_of(results: Path, exchange: Exchange) -> Rates:
     assert row.ours
     keys, gpus = row.keys / (row.ours / 1e3), HOSTS * GPUS_A_HOST
     # A group sorts what it received. A message is a task and costs as much as one.
-    return replace(
-        here,
-        workers=gpus,
-        threads=gpus,
-        sort_keys=keys,
-        merge_keys=keys,
-        exchange_bytes=WIRE_BYTES,
-        message_seconds=0.0,
-    )
+    here = replace(here, workers=gpus, threads=gpus, sort_keys=keys, merge_keys=keys)
+    return replace(here, exchange_bytes=WIRE_BYTES, message_seconds=0.0)
 
 
 def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
@@ -109,14 +102,14 @@ def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
     }
 
 
-def storage_seconds() -> float:
-    """Seconds to read 100 TB from local storage and write them back: two copies do not fit the GPUs."""
-    return 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
-
-
-def network_bytes(seconds: float) -> float:
-    """Bytes a second that a host has to send to exchange everything in some seconds."""
-    return TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / seconds
+def report(row: dict[str, Any]) -> None:
+    stages = ", ".join(f"{stage} {seconds:,.3g} s" for stage, seconds in row["seconds"].items())
+    built = "not built" if row["built_tasks"] is None else f"built in {row['build_seconds']:.3g} s"
+    print("{exchange:7} {chunks:>9,} chunks, {groups:,} groups".format(**row), end=", ")
+    print(
+        "{rounds} rounds: {tasks:,} tasks ({built}), {messages:,} messages".format(built=built, **row["cost"]), end="; "
+    )
+    print(stages)
 
 
 def main() -> None:
@@ -128,39 +121,21 @@ def main() -> None:
     rows = []
     for exchange in options.exchanges:
         for chunks in options.chunks:
-            rows.append(row := project(chunks, exchange, options.results))
-            stages = ", ".join(f"{stage} {seconds:,.3g} s" for stage, seconds in row["seconds"].items())
-            built = "not built" if row["built_tasks"] is None else f"built in {row['build_seconds']:.3g} s"
-            cost = row["cost"]
-            print(
-                f"{exchange:7} {chunks:>9,} chunks, {row['groups']:,} groups, {cost['rounds']} rounds: "
-                f"{cost['tasks']:,} tasks ({built}), {cost['messages']:,} messages; {stages}"
-            )
+            rows.append(project(chunks, exchange, options.results))
+            report(rows[-1])
     gpus = rates_of(options.results, "device")
-    needed = network_bytes(2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads))
-    print(
-        f"to read and write storage: {storage_seconds():.0f} s; to exchange as fast as GPUs sort: {needed / 1e9:,.0f}"
-        " GB/s a host"
-    )
-    content = {
-        "machine": describe_machine(commit=options.commit),
-        "settings": {
-            "total_bytes": TOTAL_BYTES,
-            "hosts": HOSTS,
-            "gpus_a_host": GPUS_A_HOST,
-            "assumed": {
-                "cores_a_host": CORES_A_HOST,
-                "gpu_memory": GPU_MEMORY,
-                "host_memory": HOST_MEMORY,
-                "wire_bytes_a_gpu": WIRE_BYTES,
-                "storage_bytes_a_host": STORAGE_BYTES,
-            },
-            "rates": {exchange: asdict(rates_of(options.results, exchange)) for exchange in options.exchanges},
-            "storage_seconds": storage_seconds(),
-            "network_bytes_a_host": needed,
-        },
-        "rows": rows,
-    }
+    # Two copies do not fit the GPUs: everything is read from local storage and written back.
+    storage = 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
+    sorting = 2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads)
+    needed = TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / sorting
+    print(f"to read and write storage: {storage:.0f} s;", end=" ")
+    print(f"to exchange as fast as GPUs sort: {needed / 1e9:,.0f} GB/s a host")
+    assumed = {"cores_a_host": CORES_A_HOST, "gpu_memory": GPU_MEMORY, "host_memory": HOST_MEMORY}
+    assumed |= {"wire_bytes_a_gpu": WIRE_BYTES, "storage_bytes_a_host": STORAGE_BYTES}
+    settings = {"total_bytes": TOTAL_BYTES, "hosts": HOSTS, "gpus_a_host": GPUS_A_HOST, "assumed": assumed}
+    settings["rates"] = {exchange: asdict(rates_of(options.results, exchange)) for exchange in options.exchanges}
+    settings |= {"storage_seconds": storage, "network_bytes_a_host": needed}
+    content = {"machine": describe_machine(commit=options.commit), "settings": settings, "rows": rows}
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / FILE).write_text(json.dumps(content, indent=1) + "\n")
 

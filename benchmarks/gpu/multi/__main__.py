@@ -33,8 +33,8 @@ from dask_gpusort.gpu_cluster import install_plugins
 from ...harness.command import parse, parser_of
 from ...harness.machine import RESULTS, ROOT, describe_machine, version_of
 from ...harness.records import Record, Row, read
+from .data import DEFAULT, PATIENCE, REPEATS, WORKS
 from .measure import BASELINE, measure
-from .works import DEFAULT, PATIENCE, REPEATS, WORKS
 
 FILE = "multi_gpu.json"
 SCRIPT = ROOT / "benchmarks" / "baselines" / "nccl.py"

@@ -11,8 +11,7 @@ from typing import Any
 import distributed
 
 from ...harness.records import Row
-from .data import Data
-from .works import Work
+from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
 RELEASE = 0.1
