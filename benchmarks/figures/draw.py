@@ -102,11 +102,11 @@ def named(lines: Mapping[str, Line], names: Mapping[str, tuple[str, str]]) -> di
 
 
 def draw_against_x(
-    record: Record,
-    *,
     title: str,
     height: float,
     panels: Mapping[str, str],
+    record: Record,
+    *,
     labels: tuple[str, str] = (KEYS, RATE),
     show: Callable[[Sequence[Point]], Line] = rates,
     names: Mapping[str, tuple[str, str]] | None = None,
@@ -135,58 +135,51 @@ def draw_against_x(
 
 
 draw_baselines = partial(
-    draw_against_x,
-    title="Sorting int64 keys: the whole array in memory, in and out",
-    height=4.2,
-    panels={"baselines": ""},
+    draw_against_x, "Sorting int64 keys: the whole array in memory, in and out", 4.2, {"baselines": ""}
 )
 draw_network = partial(
     draw_against_x,
-    title="Batcher's network of the whole array, a layer at a time, and sorts of less work",
-    height=3.8,
-    panels={"network": ""},
+    "Batcher's network of the whole array, a layer at a time, and sorts of less work",
+    3.8,
+    {"network": ""},
 )
 draw_chunks = partial(
     draw_against_x,
-    title="From 4 chunks to 10,000",
-    height=3.6,
-    panels={
-        "chunks tasks": "tasks",
-        "chunks build": "seconds to build the graph",
-        "chunks wall": "seconds to sort 20M keys",
-    },
+    "From 4 chunks to 10,000",
+    3.6,
+    {"chunks tasks": "tasks", "chunks build": "seconds to build the graph", "chunks wall": "seconds to sort 20M keys"},
     labels=("chunks", ""),
     show=values,
     legend=True,
 )
 draw_entropy = partial(
     draw_against_x,
-    title="Keys of low entropy: random words and-ed together, 16M keys",
-    height=3.6,
-    panels={"entropy u4": "uint32", "entropy u8": "uint64"},
+    "Keys of low entropy: random words and-ed together, 16M keys",
+    3.6,
+    {"entropy u4": "uint32", "entropy u8": "uint64"},
     labels=("entropy of a key, bits", "million keys a second"),
     show=partial(rates, keys=1 << 24, scale=1e6),
     log=False,
 )
 draw_gpu_sizes = partial(
     draw_against_x,
-    title="Sorting random keys on one GPU: ours and CUB",
-    height=3.8,
-    panels={"sizes uint32": "uint32", "sizes uint64": "uint64"},
+    "Sorting random keys on one GPU: ours and CUB",
+    3.8,
+    {"sizes uint32": "uint32", "sizes uint64": "uint64"},
 )
 #: Figure 8 of the paper on today's hardware.
 draw_gpu_algorithms = partial(
     draw_against_x,
-    title="Sorting random uint32 keys on one GPU: the algorithms of the papers, ours, CUB",
-    height=5.6,
-    panels={"algorithms": ""},
+    "Sorting random uint32 keys on one GPU: the algorithms of the papers, ours, CUB",
+    5.6,
+    {"algorithms": ""},
     names=ALGORITHMS,
 )
 draw_gpu_entropy = partial(
     draw_against_x,
-    title="Keys of low entropy on one GPU: random words and-ed together, $2^{28}$ keys",
-    height=3.8,
-    panels={"entropy uint32": "uint32", "entropy uint64": "uint64"},
+    "Keys of low entropy on one GPU: random words and-ed together, $2^{28}$ keys",
+    3.8,
+    {"entropy uint32": "uint32", "entropy uint64": "uint64"},
     labels=("random words and-ed: one is uniform", BILLIONS),
     show=partial(rates, keys=1 << 28, scale=1e9),
     names=ALGORITHMS,

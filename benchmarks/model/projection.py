@@ -15,22 +15,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dask_gpusort.cost import Rates, cost_of, predict
 from dask_gpusort.graph.recipe import Recipe
-from dask_gpusort.order import Order
-from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
+from dask_gpusort.plan import Exchange, Plan, Workers
 
 from ..harness.command import parse, parser_of
 from ..harness.machine import RESULTS, describe_machine
 from ..harness.records import read
 from .cost import FILE as RATES_FILE
+from .cost import ORDER, plan_of
 
 FILE = "projection.json"
 GPU_FILE = "gpu_table.json"
 GPU_ROW = "int64 keys, random bits"
-ORDER = Order(np.dtype("i8"))
 TOTAL_BYTES = 100 * 10**12
 HOSTS, GPUS_A_HOST = 100, 8
 #: Assumed: cores of a host, for the exchange that moves only NumPy chunks.
@@ -51,14 +48,6 @@ def workers_of(exchange: Exchange) -> Workers:
     if exchange == "p2p":
         return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST)
     return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
-
-
-def plan_of(chunks: int, exchange: Exchange) -> Plan:
-    keys = TOTAL_BYTES // ORDER.dtype.itemsize
-    sizes = (keys // chunks,) * chunks
-    return make_plan(
-        ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers_of(exchange), groups=None
-    )
 
 
 def count_tasks(plan: Plan) -> tuple[int, float]:
@@ -85,7 +74,7 @@ def rates_of(results: Path, exchange: Exchange) -> Rates:
 
 def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
     """Cost and predicted seconds of one plan, and the tasks of its graph if it can be built."""
-    plan = plan_of(chunks, exchange)
+    plan = plan_of(chunks, TOTAL_BYTES // ORDER.dtype.itemsize, exchange, workers_of(exchange))
     cost = cost_of(plan)
     built, seconds = count_tasks(plan) if cost.tasks <= MOST_TASKS else (None, None)
     if built is not None and built != cost.tasks:
