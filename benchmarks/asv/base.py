@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import dask_gpusort
 
 from .clock import copy_bandwidth, seconds, seconds_of
 from .data import dask_keys, held
@@ -12,11 +15,20 @@ class _Sorting:
     """A benchmark of `work`: its first parameter is the number of keys, its last one the backend."""
 
     timer = staticmethod(seconds)
+    param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
+    #: Of the keys, where it is no parameter.
+    dtype = "i8"
+    #: What `work` calls.
+    function: Callable[..., Any] = staticmethod(dask_gpusort.sort)
     #: The computed input, whose dtype is that of the keys.
     x: Any
 
-    def work(self, *parameters: Any) -> Any:
-        raise NotImplementedError
+    def setup(self, *parameters: Any) -> None:
+        found = {"distribution": "uniform", "dtype": self.dtype, **dict(zip(self.param_names, parameters, strict=True))}
+        self.x = held(dask_keys(**{name: found[name] for name in dask_keys.__annotations__ if name in found}))
+
+    def work(self, *_: Any) -> None:
+        held(self.function(self.x))
 
     def time_work(self, *parameters: Any) -> None:
         self.work(*parameters)
@@ -25,15 +37,6 @@ class _Sorting:
         return parameters[0] / seconds_of(lambda: self.work(*parameters))
 
     track_rate.unit = "keys/s"  # type: ignore[attr-defined]
-
-
-class _Uniform(_Sorting):
-    """Uniform keys of some dtype in some chunks."""
-
-    param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
-
-    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
 
 
 class _WithMemory:

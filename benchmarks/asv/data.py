@@ -18,18 +18,9 @@ DISTRIBUTIONS = ("uniform", "zipf", "mostly equal", "equal", "sorted", "reversed
 
 
 def make_chunk(number: int, n: int, total: int, distribution: str, dtype: str) -> np.ndarray:
-    """Keys of one chunk.
+    """Keys of one chunk, which starts at key ``number * n`` of `total`.
 
-    Parameters
-    ----------
-    number : int
-        Of the chunk; it starts at key ``number * n``.
-    n, total : int
-        Keys in the chunk, and in all chunks.
-    distribution : str
-        One of `DISTRIBUTIONS`. In "mostly equal", 90 % of the keys are equal.
-    dtype : str
-        Complex, ``S<length>``, or any dtype that integers can be cast to.
+    In "mostly equal", 90 % of the keys are equal. The dtype is complex, ``S<length>``, or a target for integers.
     """
     rng = np.random.default_rng([1, number])
     if distribution == "uniform":

@@ -6,50 +6,35 @@ from typing import Any
 
 import numpy as np
 
-import dask_gpusort
 from dask_gpusort import keys as key_codes
 
-from .base import _Sorting, _Uniform, _WithBandwidth, _WithMemory
+from .base import _Sorting, _WithBandwidth, _WithMemory
 from .clock import seconds
-from .data import BACKENDS, DISTRIBUTIONS, dask_keys, held, make_chunk
+from .data import BACKENDS, DISTRIBUTIONS, held, make_chunk
 
 N = 4_000_000
 
 
-class Dtypes(_Uniform, _WithBandwidth):
+class Dtypes(_Sorting, _WithBandwidth):
     params = ([N], ["u1", "i2", "i4", "i8", "f4", "f8", "M8[ns]", "c16", "S16"], [1, 16], BACKENDS)
 
-    def work(self, *_: Any) -> None:
-        held(dask_gpusort.sort(self.x))
 
-
-class Sizes(_Uniform):
+class Sizes(_Sorting):
     params = ([10_000, 1_000_000, 32_000_000], ["i4", "i8"], [1, 16], BACKENDS)
-
-    def work(self, *_: Any) -> None:
-        held(dask_gpusort.sort(self.x))
 
 
 class Distributions(_Sorting, _WithMemory):
     params = ([N], ["i8", "f8"], list(DISTRIBUTIONS), [16], BACKENDS)
     param_names = ("n", "dtype", "distribution", "chunks", "backend")
 
-    def setup(self, n: int, dtype: str, distribution: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys(distribution, n, chunks, dtype, backend))
-
-    def work(self, *_: Any) -> None:
-        held(dask_gpusort.sort(self.x))
-
 
 class Options(_Sorting):
     params = ([N], [{"descending": True}, {"stable": True}, {"method": "merge"}], [16], BACKENDS)
     param_names = ("n", "options", "chunks", "backend")
+    dtype = "f8"
 
-    def setup(self, n: int, options: dict[str, Any], chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, "f8", backend))
-
-    def work(self, n: int, options: dict[str, Any], chunks: int, backend: str) -> None:
-        held(dask_gpusort.sort(self.x, **options))
+    def work(self, n: int, options: dict[str, Any], *_: Any) -> None:
+        held(self.function(self.x, **options))
 
 
 class Codes:

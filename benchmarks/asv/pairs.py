@@ -8,8 +8,8 @@ import dask.array as da
 
 import dask_gpusort
 
-from .base import _Sorting, _Uniform, _WithMemory
-from .data import BACKENDS, dask_keys, held, module_of
+from .base import _Sorting, _WithMemory
+from .data import BACKENDS, held, module_of
 
 N = 2_000_000
 
@@ -17,12 +17,7 @@ N = 2_000_000
 class Argsort(_Sorting, _WithMemory):
     params = ([N], ["i4", "i8", "f8"], ["uniform", "zipf", "sorted"], [1, 16], BACKENDS)
     param_names = ("n", "dtype", "distribution", "chunks", "backend")
-
-    def setup(self, n: int, dtype: str, distribution: str, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys(distribution, n, chunks, dtype, backend))
-
-    def work(self, *_: Any) -> None:
-        held(dask_gpusort.argsort(self.x))
+    function = staticmethod(dask_gpusort.argsort)
 
 
 class Companions(_Sorting):
@@ -30,7 +25,7 @@ class Companions(_Sorting):
     param_names = ("n", "dtype", "columns", "chunks", "backend")
 
     def setup(self, n: int, dtype: str, columns: int, chunks: int, backend: str) -> None:
-        self.x = held(dask_keys("uniform", n, chunks, dtype, backend))
+        super().setup(n, dtype, columns, chunks, backend)
         shape = (self.x.size, columns) if columns else self.x.shape
         like = module_of(backend).empty(0, "f4")
         self.values = held(da.ones_like(like, shape=shape, chunks=(self.x.chunks[0], *shape[1:])))
@@ -39,11 +34,11 @@ class Companions(_Sorting):
         held(*dask_gpusort.sort_by_key(self.x, self.values))
 
 
-class Several(_Uniform):
+class Several(_Sorting):
     params = ([N], ["i4", "i8"], [16], BACKENDS)
 
-    def setup(self, n: int, dtype: str, chunks: int, backend: str) -> None:
-        super().setup(n, dtype, chunks, backend)
+    def setup(self, *parameters: Any) -> None:
+        super().setup(*parameters)
         self.ties = held(self.x % 16)
 
     def work(self, *_: Any) -> None:

@@ -31,7 +31,6 @@ HOST_KEYS_WITH_GPU = 10_000_000
 
 
 def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
-    """Numbers of keys for a library."""
     if quick:
         return [1_000, 10_000]
     most = KEYS[-1] if LIBRARIES[name].device else HOST_KEYS_WITH_GPU if devices() else HOST_KEYS
@@ -60,7 +59,6 @@ def usual() -> list[str]:
 
 
 def main() -> None:
-    """Measure; a wrong result raises."""
     parser = parser_of("benchmarks.baselines", __doc__)
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=usual(), help="(default: see above)")
     parser.add_argument("--keys", type=int, nargs="+", help="sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)")
@@ -77,9 +75,7 @@ def main() -> None:
         from .cub import Cub
 
         Cub(library)  # so that no turn waits for the compiler
-    for point in points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}):
-        record.points.append(point)
-        print(point, flush=True)
+    record.add(points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}))
     if options.output:
         record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")
 

@@ -75,12 +75,10 @@ def on_host(prepare: Callable[[Any], Callable[[], Any]], n: int) -> Sorting:
 
 
 def numpy_sort(keys: Any) -> Any:
-    """NumPy: one thread."""
     return lambda: np.sort(keys)
 
 
 def polars_sort(keys: Any) -> Any:
-    """Polars: all threads."""
     import polars
 
     series = polars.Series(keys)
@@ -104,7 +102,6 @@ def array_api_sort(keys: Any) -> Any:
 
 
 def our_sort(keys: Any) -> Any:
-    """Ours: all threads."""
     x = chunked(keys)
     return lambda: dask_gpusort.sort(x).compute(scheduler="threads")
 
@@ -141,7 +138,6 @@ def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
 
 
 def by_cupy(n: int) -> Any:
-    """CuPy."""
     import cupy
 
     return on_device(cupy.sort, n)
@@ -179,14 +175,12 @@ def by_cub(n: int) -> Sorting:
 
 
 def by_our_kernels(n: int) -> Any:
-    """Our kernels alone."""
     from dask_gpusort import kernels
 
     return on_device(kernels.sort_keys, n)
 
 
 def by_ours_on_device(n: int) -> Any:
-    """Ours, with CuPy chunks."""
     return on_device(
         lambda keys: dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous"), n
     )

@@ -70,7 +70,6 @@ def ours(work: str, kind: str, n: int, chunks: int, threads: int) -> Iterator[An
 
 @contextmanager
 def numpys(work: str, kind: str, n: int) -> Iterator[Any]:
-    """NumPy's function on the whole array."""
     keys = make(kind, n)
     run = {
         "sort": lambda: np.sort(keys[0]),
@@ -99,7 +98,6 @@ def merging(merge: bool, n: int) -> Iterator[Any]:
 
 
 def pair(effort: Effort, work: str, one: tuple[Any, ...], two: tuple[Any, ...], baseline: str, **row: Any) -> Row:
-    """A row of two warmed jobs."""
     found = in_turns(effort, {"one": (warmed, *one), "two": (warmed, *two)})
     return compare(*found.values(), baseline, work=work, **row)
 

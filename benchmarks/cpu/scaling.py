@@ -26,13 +26,13 @@ import dask_gpusort
 from dask_gpusort.network import apply, odd_even_merge_layers
 
 from ..asv.data import and_of
-from ..baselines.libraries import checked, make_keys
+from ..baselines.libraries import checked, make_keys, on_host
 from ..harness.command import parse, parser_of
 from ..harness.jobs import Effort, in_turns, measured_points, quiet_rounds
 from ..harness.machine import check_one_machine, describe_machine
 from ..harness.records import Point, Record, read
 from .cluster import build, sort_on_cluster, two_workers
-from .threads import sort_held
+from .jobs import sort_held
 
 FILE = "scaling_cpu.json"
 CHUNKS = 16
@@ -68,7 +68,6 @@ def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
 
 @contextmanager
 def numpy_by(work: str, n: int) -> Iterator[Any]:
-    """NumPy's sort, or its stable argsort."""
     keys = make_keys(n)
     check = checked(keys)
     if work == "sort":
@@ -78,7 +77,6 @@ def numpy_by(work: str, n: int) -> Iterator[Any]:
 
 
 def threads_points(effort: Effort) -> Iterator[Point]:
-    """Sort and argsort on one thread and on two, against NumPy's."""
     for n in (1 << 12, 1 << 14) if effort.quick else [1 << bits for bits in (14, 16, 18, 20, 22, 24, 25)]:
         for work in ("sort", "argsort"):
             jobs = {f"ours, {threads} thread{'s' * (threads > 1)}": (sort_by, work, threads, n) for threads in THREADS}
@@ -97,7 +95,7 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
         n = 64_000 if effort.quick else MANY_CHUNKS_KEYS // chunks * chunks
         jobs: dict[str, tuple[Any, ...]] = {"threads": (sort_held, n, chunks)}
         if chunks <= CLUSTER_CHUNKS:
-            jobs["two workers"] = (sort_on_cluster, chunks, n, True)
+            jobs["two workers"] = (sort_on_cluster, n, chunks, True)
         yield from measured_points(effort, "chunks wall", chunks, jobs)
 
 
@@ -131,7 +129,6 @@ def profiled_sort(method: str, n: int) -> Iterator[Any]:
 
 
 def phases_points(effort: Effort) -> Iterator[Point]:
-    """Total seconds of the tasks of each phase."""
     for n in (1 << 12,) if effort.quick else (1 << 18, 1 << 20, 1 << 22, 1 << 24):
         for method in ("radix", "merge"):
             job = {method: (profiled_sort, method, n)}
@@ -166,15 +163,12 @@ def entropy_bits(words: int, bits: int) -> float:
     return -bits * (ones * math.log2(ones) + (1 - ones) * math.log2(1 - ones))
 
 
-@contextmanager
-def by_network(n: int) -> Iterator[Any]:
+def by_network(n: int) -> Any:
     """Batcher's odd-even merge sort of the whole array, layer by layer, in NumPy."""
-    keys = make_keys(n)
-    yield lambda: apply(odd_even_merge_layers(n), keys), checked(keys)
+    return on_host(lambda keys: lambda: apply(odd_even_merge_layers(n), keys), n)
 
 
 def network_points(effort: Effort) -> Iterator[Point]:
-    """The network of the whole array against our sort and NumPy's."""
     for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in NETWORK_LOG2]:
         jobs = {
             "network, a layer at a time": (by_network, n),
@@ -208,9 +202,7 @@ def main() -> None:
         record.settings["commits"] |= before.settings["commits"]
     for name in options.sections:
         record.points[:] = [point for point in record.points if point.figure.split()[0] != name]
-        for point in SECTIONS[name](effort):
-            record.points.append(point)
-            print(point, flush=True)
+        record.add(SECTIONS[name](effort))
         record.settings["commits"][name] = machine["commit"]
         record.write(path)
 

@@ -90,7 +90,6 @@ MULTI_GPU = {
 
 
 def rows_of(record: Record, works: str, baseline: str) -> list[Row]:
-    """The stored rows of a group."""
     before, brace, rest = works.partition("{")
     middle, _, after = rest.partition("}")
     starts = [f"{before}{one}{after}" for one in middle.split("|")] if brace else [works]
@@ -114,7 +113,6 @@ def headline(name: str, groups: Groups, results: Path, _: Path) -> str:
 
 
 def gpu_headline(results: Path, _: Path) -> str:
-    """Ours, CUB and CuPy, a row for each group."""
     record, cells = read(results / "gpu_table.json"), []
     for label, *group in GPU_TABLE:
         rows = rows_of(record, *group)
@@ -126,7 +124,6 @@ def gpu_headline(results: Path, _: Path) -> str:
 
 
 def multi_gpu_headline(results: Path, _: Path) -> str:
-    """Works on two GPUs."""
     rows = {row.work: row for row in read(results / "multi_gpu.json").rows if row.details["gpus"] == 2}
     cells = []
     for label, work in MULTI_GPU.items():
@@ -165,7 +162,6 @@ def needs(results: Path, _: Path) -> str:
 
 
 def cost_errors(results: Path, _: Path) -> str:
-    """Least and greatest error of the cost model."""
     settings = read(results / "cost_cpu.json").settings
     cells = []
     for position in ("threads", "two workers"):
@@ -203,7 +199,6 @@ def figures(results: Path, document: Path) -> str:
 
 
 def reports(results: Path, document: Path) -> str:
-    """Every table in results/*.md."""
     cells = []
     for name, (_, title, command) in REPORTS.items():
         cells.append([link(f"`{name}`", RESULTS / f"{name}.md", document), title, f"`python -m {command}`"])

@@ -37,7 +37,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> 
 
 
 def facts(machine: Mapping[str, Any]) -> str:
-    """The machine as a Markdown list."""
     flat = {**machine}
     if "versions" in flat:
         flat["versions"] = ", ".join(f"{name} {version}" for name, version in flat["versions"].items())

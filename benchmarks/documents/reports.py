@@ -16,24 +16,20 @@ def mark(row: Row) -> str:
     return wrong + {None: "", True: "reached", False: "**missed**"}[row.reached]
 
 
-def on_cpu(title: str, record: Record) -> str:
-    """Report of a table measured on a CPU."""
-    machine, rows = record.machine, []
+def on_cpu(record: Record) -> list[str]:
+    """Table measured on a CPU."""
+    rows = []
     for row in record.rows:
         baseline = "; ".join(f"{name}: {number(value)} {row.unit}" for name, value in row.baselines.items())
         rows.append((row.work, row.wanted, baseline, mark(row), f"{number(row.ours)} {row.unit}", ratio(row.ratio)))
-    repeat = record.settings["repeat"]
-    return f"""# {title}
-
-{facts(machine)}
-
-Medians of {repeat}, in turns; every result was verified. Times: the baseline over ours.
-
-{table(["work", "wanted", "baseline", "", "ours", "times"], rows, text=4)}"""
+    return [
+        f"Medians of {record.settings['repeat']}, in turns; every result was verified. Times: the baseline over ours.",
+        table(["work", "wanted", "baseline", "", "ours", "times"], rows, text=4),
+    ]
 
 
-def on_gpu(title: str, record: Record) -> str:
-    """Report of a table measured on one GPU."""
+def on_gpu(record: Record) -> list[str]:
+    """Table measured on one GPU."""
     names = list(dict.fromkeys(name for row in record.rows for name in row.baselines))
     several = len(names) > 2  # then a column for the name of the baseline, not a column for each
     rows = []
@@ -46,52 +42,47 @@ def on_gpu(title: str, record: Record) -> str:
         rows.append([row.work, *cells])
     head = ["work", "keys", "ours", *(["baseline", "theirs"] if several else names)]
     good = sum(row.verified for row in record.rows)
-    lines = [f"# {title}", "", facts(record.machine), ""]
-    lines += [
-        f"Medians, milliseconds; {good} of {len(record.rows)} results verified. Times: the baseline over ours; of two "
-        "baselines, the one that the goal names."
+    return [
+        f"Medians, milliseconds; {good} of {len(rows)} results verified. Times: the baseline over ours; of two "
+        "baselines, the one that the goal names.",
+        table([*head, "times", "wanted", "Gkeys/s", "share of copy bandwidth", ""], rows),
     ]
-    lines += ["", table([*head, "times", "wanted", "Gkeys/s", "share of copy bandwidth", ""], rows)]
-    return "\n".join(lines)
 
 
-def on_gpus(title: str, record: Record) -> str:
-    """Report of the table of several GPUs, with phases."""
+def on_gpus(record: Record) -> list[str]:
+    """Table of several GPUs, with phases."""
     rows, phases = [], []
     for row in record.rows:
         details, commit = row.details, short_commit(row.details["commit"])
+        first = [row.work, str(details["gpus"])]
         if row.ours is None:
-            rows.append([row.work, str(details["gpus"]), *[""] * 6, details["error"], commit])
+            rows.append([*first, *[""] * 6, details["error"], commit])
             continue
         theirs = [f"{1e3 * value:.1f}" for value in row.baselines.values()] or [""]
         peak = f"{details['peak_bytes'] * details['gpus'] / details['data_bytes']:.2f} x"
-        rate = f"{row.keys / row.ours / 1e9:.1f}"
-        cells = [f"{row.keys:,}", f"{1e3 * row.ours:.1f}", rate, *theirs, ratio(row.ratio), peak]
-        rows.append([row.work, str(details["gpus"]), *cells, "yes" if row.verified else "**no**", commit])
+        cells = [
+            f"{row.keys:,}",
+            f"{1e3 * row.ours:.1f}",
+            f"{row.keys / row.ours / 1e9:.1f}",
+            *theirs,
+            ratio(row.ratio),
+        ]
+        rows.append([*first, *cells, peak, "yes" if row.verified else "**no**", commit])
         found = [details["phases"].get(name) for name in (*PHASES, "scheduler")]
         texts = [f"{p['tasks']:.0f}: {1e3 * p['compute']:.1f} + {1e3 * p['transfer']:.1f}" if p else "" for p in found]
-        if details["phases"]:
-            phases.append([row.work, str(details["gpus"]), *texts])
+        phases += [[*first, *texts]] if details["phases"] else []
     head = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "times", "peak", "verified", "commit"]
-    lines = [
-        f"# {title}",
-        "",
-        facts(record.machine),
-        "",
+    return [
         "Medians of 5 warm runs, wall time from `persist` to the last chunk. Peak: most device memory that a GPU had "
         "allocated at a time, without the input, as a multiple of its share of the data.",
-        "",
         table(head, rows),
-        "",
         "Phases: tasks, and compute + transfer of the busiest worker, ms.",
-        "",
         table(["work", "GPUs", *PHASES, "scheduler"], phases),
     ]
-    return "\n".join(lines)
 
 
-#: For each report its generator, its title, and the command that measures it.
-REPORTS: dict[str, tuple[Callable[[str, Record], str], str, str]] = {
+#: For each report its paragraphs, its title, and the command that measures it.
+REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "core_cpu": (on_cpu, "The core on a CPU", "benchmarks.cpu.core"),
     "comparison_cpu": (on_cpu, "Compared keys and several keys on a CPU", "benchmarks.cpu.comparison"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
@@ -101,7 +92,7 @@ REPORTS: dict[str, tuple[Callable[[str, Record], str], str, str]] = {
 
 
 def report(name: str, results: Path) -> str:
-    """Text of a report."""
     make, title, command = REPORTS[name]
-    text = make(title, read(results / f"{name}.json"))
-    return f"{text}\n\nMeasured by `python -m {command}`, generated by `python -m benchmarks.documents`.\n"
+    record = read(results / f"{name}.json")
+    measured = f"Measured by `python -m {command}`, generated by `python -m benchmarks.documents`.\n"
+    return "\n\n".join([f"# {title}", facts(record.machine), *make(record), measured])

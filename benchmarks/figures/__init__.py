@@ -1,1 +1,1 @@
-"""Figures of stored results: `catalogue` lists them, `style` is how they look, `cpu` and `gpu` draw."""
+"""Figures of stored results: `catalogue` lists them, `style` is how they look, `draw` draws them."""

@@ -48,21 +48,10 @@ def gpus_of(path: Path) -> Record:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure.
+    """A figure of a file of results, drawn only if all its `parts`, figures of points, are stored.
 
-    Attributes
-    ----------
-    shows : str
-    data : str
-        File in the directory of results.
-    parts : tuple of str
-        Figures of points that it shows; it is drawn only if all are stored.
-    command : str
-        Arguments of ``python -m`` that measure its data.
-    draw : str
-        Module and function that draw it.
-    load : callable
-        Reads the file as a record of points.
+    `command` is what ``python -m`` runs to measure the data, `draw` the module and function that draw it.
+    `load` reads the file as a record of points.
     """
 
     shows: str
@@ -73,7 +62,6 @@ class Figure:
     load: Callable[[Path], Record] = read
 
     def record(self, results: Path) -> Record | None:
-        """Its data, None if they are not stored."""
         path = results / self.data
         record = self.load(path) if path.exists() else None
         return record if record and all(record.lines(part) for part in self.parts) else None
@@ -85,7 +73,6 @@ class Figure:
         return hashlib.sha256(b"\0".join(content)).hexdigest()
 
     def save(self, results: Path, path: Path) -> None:
-        """Draw the figure."""
         from .style import save
 
         record = self.record(results)
@@ -107,43 +94,45 @@ class Figure:
         return f"{where}{text} · python -m {self.command}"
 
 
-#: Name, data, parts (joined by a plus), module that draws, command, what it shows.
+#: Name, data, parts (joined by a plus), command, what it shows.
 CATALOGUE = """
-baselines | baselines_cpu | baselines | cpu | baselines | \
+baselines | baselines_cpu | baselines | baselines | \
     keys a second against n, for every library one could use instead
-threads | scaling_cpu | threads sort+threads argsort | cpu | cpu.scaling threads | \
+threads | scaling_cpu | threads sort+threads argsort | cpu.scaling threads | \
     times faster than NumPy on one thread (figures 12 and 13 of Satish et al.)
-phases | scaling_cpu | phases radix+phases merge | cpu | cpu.scaling phases | where the time goes (figure 9)
-chunks | scaling_cpu | chunks tasks+chunks build+chunks wall | cpu | cpu.scaling chunks | \
+phases | scaling_cpu | phases radix+phases merge | cpu.scaling phases | where the time goes (figure 9)
+chunks | scaling_cpu | chunks tasks+chunks build+chunks wall | cpu.scaling chunks | \
     tasks, seconds to build and to run, for 4 to 10,000 chunks
-entropy | scaling_cpu | entropy u4+entropy u8 | cpu | cpu.scaling entropy | \
+entropy | scaling_cpu | entropy u4+entropy u8 | cpu.scaling entropy | \
     keys of low entropy: random words and-ed together
-network | scaling_cpu | network | cpu | cpu.scaling network | \
+network | scaling_cpu | network | cpu.scaling network | \
     Batcher's network of the whole array against sorts of less work
-cost | cost_cpu | cost threads+cost two workers | cpu | model.cost | \
+cost | cost_cpu | cost threads+cost two workers | model.cost | \
     the prediction of the cost model against measurements
-gpu_sizes | gpu_table | sizes uint32+sizes uint64 | gpu | gpu.table | keys a second against n on one GPU, and CUB's
-gpu_baselines | baselines_gpu | baselines | gpu | baselines | \
+gpu_sizes | gpu_table | sizes uint32+sizes uint64 | gpu.table | keys a second against n on one GPU, and CUB's
+gpu_baselines | baselines_gpu | baselines | baselines | \
     keys a second against n on one GPU: our kernels, ours with Dask, CUB, CuPy, PyTorch; NumPy
-gpu_algorithms | algorithms_gpu | algorithms | gpu | gpu.algorithms algorithms | \
+gpu_algorithms | algorithms_gpu | algorithms | gpu.algorithms algorithms | \
     the same for the algorithms of the papers (figure 8)
-gpu_entropy | algorithms_gpu | entropy uint32+entropy uint64 | gpu | gpu.algorithms entropy | \
+gpu_entropy | algorithms_gpu | entropy uint32+entropy uint64 | gpu.algorithms entropy | \
     keys of low entropy on one GPU
-gpu_phases | algorithms_gpu | phases auto+phases merge+phases four_step | gpu | gpu.algorithms phases | \
+gpu_phases | algorithms_gpu | phases auto+phases merge+phases four_step | gpu.algorithms phases | \
     where the time goes on one GPU
-gpu_network | algorithms_gpu | network | gpu | gpu.algorithms network | \
+gpu_network | algorithms_gpu | network | gpu.algorithms network | \
     10^9 keys by the network, by CUB, by us and on one thread of the host
-gpus | multi_gpu | gpus | gpu | gpu.multi --gpus 1 2 | \
+gpus | multi_gpu | gpus | gpu.multi --gpus 1 2 | \
     keys a second against the number of GPUs, and PyTorch's with NCCL (`torch.sort` on one GPU)
 """
 
 
 def catalogue() -> Iterator[tuple[str, Figure]]:
     for line in CATALOGUE.strip().splitlines():
-        name, data, parts, module, command, shows = map(str.strip, line.split("|"))
+        name, data, parts, command, shows = map(str.strip, line.split("|"))
         load = {"gpu_table": sizes_of, "multi_gpu": gpus_of}.get(data, read)
-        draw = f"{module}.draw_{name.removeprefix('gpu_')}"
-        yield name, Figure(shows, f"{data}.json", tuple(parts.split("+")), f"benchmarks.{command}", draw, load)
+        yield (
+            name,
+            Figure(shows, f"{data}.json", tuple(parts.split("+")), f"benchmarks.{command}", f"draw.draw_{name}", load),
+        )
 
 
 FIGURES = dict(catalogue())

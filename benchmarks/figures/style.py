@@ -12,8 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from ..harness.records import Point
-
 #: Okabe and Ito's colours, distinct for every kind of colour vision; without yellow, which is too pale for lines.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
     "#000000",
@@ -73,17 +71,7 @@ def page(title: str, height: float, columns: int = 1, **options: Any) -> Iterato
 
 
 def save(figure: Figure, path: Path, source: str, digest: str) -> None:
-    """Write a figure as SVG with the source of its data below.
-
-    Parameters
-    ----------
-    figure : Figure
-    path : Path
-    source : str
-        Machine, commit and command.
-    digest : str
-        Of the data and the drawing code, kept in the metadata.
-    """
+    """Write a figure as SVG with its source below: machine, commit and command. The digest is kept in the metadata."""
     with mpl.rc_context(SETTINGS):
         figure.text(0.01, 0.01, source, fontsize=8, color=GREY)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,19 +109,7 @@ def draw_lines(
     *,
     labelled: bool = True,
 ) -> None:
-    """Lines with markers.
-
-    Parameters
-    ----------
-    axes : Axes
-    lines : mapping of str to sequence of (x, y)
-    colours : mapping of str to str
-        Fixed colours by series.
-    dashed : sequence of str
-        Series that are drawn dashed.
-    labelled : bool
-        Whether lines get names; not where other axes name the same colours.
-    """
+    """Lines of (x, y) with markers; without names (`labelled`) where other axes name the same colours."""
     for number, (series, positions) in enumerate(lines.items()):
         axes.plot(
             *zip(*positions, strict=True),
@@ -146,19 +122,8 @@ def draw_lines(
         )
 
 
-def draw_panels(
-    panels: Sequence[Axes],
-    lines: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
-    x: str,
-    y: str,
-    colours: Mapping[str, str],
-) -> None:
-    """Lines in adjacent axes, by title; only the first has a label of y."""
-    for number, (axes, title) in enumerate(zip(panels, lines, strict=True)):
-        axes.set_title(title)
-        axes.set_xlabel(x)
-        axes.set_ylabel("" if number else y)
-        draw_lines(axes, lines[title], colours)
+def legend_below(figure: Figure, lines: Sequence[Any], names: Sequence[str], columns: int, size: float = 9) -> None:
+    figure.legend(lines, names, loc="outside lower center", ncols=columns, fontsize=size, borderaxespad=2.2)
 
 
 def label_ends(axes: Axes) -> None:
@@ -195,8 +160,3 @@ def label_ends(axes: Axes) -> None:
             fontsize=9.5,
             annotation_clip=False,
         )
-
-
-def rates(points: Sequence[Point]) -> list[tuple[float, float]]:
-    """Keys a second, where x is the number of keys."""
-    return [(point.x, point.x / point.median) for point in points]

@@ -43,14 +43,12 @@ Sort = Callable[[Any, Any], Any]
 
 
 def sort_with(algorithm: str) -> Sort:
-    """One of our algorithms as a function of the keys and the output."""
     if algorithm in COMPARISONS:
         return lambda keys, out: kernels.sort_by_comparison(keys, out=out, algorithm=algorithm)
     return lambda keys, out: kernels.sort_keys(keys, out=out, algorithm=algorithm)
 
 
 def by_cupy(keys: Any, out: Any) -> None:
-    """CuPy's sort, which allocates its result."""
     cp.sort(keys)
 
 
@@ -81,12 +79,10 @@ def measure(figure: str, x: float, keys: Any, series: Iterable[str]) -> list[Poi
 
 
 def measure_cub(figure: str, x: float, keys: Any, cub: Cub) -> Point:
-    """CUB's radix sort, by its own events."""
     return Point(figure, "CUB", x, [cub.keys(keys) / 1e3])
 
 
 def algorithm_points(cub: Cub) -> Iterator[Point]:
-    """Keys a second against n, for every algorithm."""
     slow: set[str] = set()
     for log2 in SIZES_LOG2:
         keys = random_keys(np.uint32, 1 << log2)
@@ -181,9 +177,7 @@ def main() -> None:
     cub = Cub(options.cub)
     try:
         for section in options.sections:
-            for point in SECTIONS[section](cub):
-                record.points.append(point)
-                print(point, flush=True)
+            record.add(SECTIONS[section](cub))
     finally:
         record.write(options.output / FILE)
 

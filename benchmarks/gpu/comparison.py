@@ -29,7 +29,6 @@ def levels(n: int, width: int) -> int:
 
 
 def is_sorted_form(keys: Any, out: Any) -> bool:
-    """Whether `out` is `keys` sorted."""
     return bool((out == kernels.sort_keys(keys)).all())
 
 
@@ -94,7 +93,6 @@ def wide_rows(table: Table, _: int) -> None:
 
 
 def merge_rows(table: Table, n: int) -> None:
-    """Merging sorted runs against sorting again."""
     for dtype, companions in (("uint64", 0), ("uint32", 0), ("uint64", 1), ("uint32", 1)):
         keys = random_keys(dtype, n)
         values = [cp.arange(n, dtype=np.uint32)][:companions]
@@ -114,7 +112,6 @@ def merge_rows(table: Table, n: int) -> None:
 
 
 def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
-    """One sort of the concatenated runs."""
     joined = cp.concatenate(runs)
     if not companions:
         return kernels.sort_keys(joined, out=joined)

@@ -31,7 +31,6 @@ LOW_ENTROPY_TERMS = (2, 4)  # random keys and-ed together
 
 
 def add_sort(table: Table, work: str, keys: Any, wanted: float, against: str = "CUB", with_cupy: bool = True) -> None:
-    """Measure a sort of keys."""
     out = cp.empty_like(keys)
     out.view(np.uint8).fill(0x5A)
     ours = median_ms(lambda: kernels.sort_keys(keys, out=out))

@@ -15,19 +15,7 @@ from .records import Record, Row
 
 
 def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *, quick: bool = True) -> Any:
-    """Parser with the options that all benchmarks take.
-
-    Parameters
-    ----------
-    module : str
-        What ``python -m`` runs.
-    document : str
-        Docstring of the module, shown by ``--help``.
-    sections : sequence of str
-        Sections that can be chosen; none chosen means all.
-    quick : bool
-        Whether there are the options ``--quick`` and ``--repeat``.
-    """
+    """Parser with the options that all benchmarks take; none of the sections chosen means all."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -61,14 +49,7 @@ def run_rows(
 ) -> None:
     """Command that measures the sections of a table on a CPU; a wrong result raises.
 
-    Parameters
-    ----------
-    module, document : str
-        As in `parser_of`.
-    name : str
-        File of the results. Only a run of all sections replaces the stored ones.
-    sections : mapping of str to callable
-        Each yields its rows.
+    Only a run of all sections replaces the stored file `name`.
     """
     options = parse(parser_of(module, document, list(sections)), list(sections))
     effort = options.effort

@@ -28,7 +28,6 @@ MOST_SECONDS = 0.25
 
 
 def seconds_of(run: Callable[[], Any]) -> float:
-    """Seconds of a run between CUDA events."""
     begin, end = cp.cuda.Event(), cp.cuda.Event()
     begin.record()
     run()
@@ -72,7 +71,6 @@ def copy_bandwidth() -> float:
 
 
 def describe_device(copy: float, commit: str) -> dict[str, str]:
-    """The GPU, its copy bandwidth, versions and commit."""
     properties = cp.cuda.runtime.getDeviceProperties(0)
     versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
     return {
@@ -93,7 +91,6 @@ def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
 
 
 def make_keys(name: str, dtype: Any, n: int) -> Any:
-    """Keys of the named distribution."""
     rng = cp.random.default_rng(3)
     dtype = np.dtype(dtype)
     if name.startswith("and of"):  # random keys and-ed together
@@ -161,22 +158,7 @@ class Table:
         wanted: float | None = None,
         traffic: int = 0,
     ) -> None:
-        """Add a row.
-
-        Parameters
-        ----------
-        work : str
-        keys : int
-        ours : float
-            Milliseconds.
-        verified : bool
-        baselines : mapping of str to float
-            Milliseconds; the ratio is to the first one. None: not measured.
-        wanted : float, optional
-            Least ratio.
-        traffic : int
-            Bytes that a perfect run of the algorithm moves.
-        """
+        """Add a row: milliseconds, the least ratio to the first baseline, and the bytes that a perfect run moves."""
         measured = {name: value for name, value in baselines.items() if value is not None}
         row = Row(work, ours, "ms", "", keys, measured, traffic_bytes=traffic, verified=verified)
         row.copy_share = traffic / (ours * 1e-3) / self.copy
@@ -190,16 +172,9 @@ class Table:
 def run_table(
     module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], None]]
 ) -> None:
-    """Command of a table of one GPU. It fails if a result is wrong; what was measured before an error is kept.
+    """Command of a table of one GPU; a section adds its rows to a table, for a number of keys.
 
-    Parameters
-    ----------
-    module, document : str
-        As in `command.parser_of`.
-    name : str
-        File of the results.
-    sections : mapping of str to callable
-        Each adds its rows to a table, for a number of keys.
+    It fails if a result is wrong; what was measured before an error is kept.
     """
     parser = parser_of(module, document, list(sections), quick=False)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")

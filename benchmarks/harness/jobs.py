@@ -73,7 +73,6 @@ def peak_memory() -> int:
 
 
 def run_here(job: Job, *args: Any) -> Sample:
-    """Run a job in this process."""
     with job(*args) as (work, check):
         start = time.perf_counter()
         result = work()
@@ -92,16 +91,7 @@ def run_apart(job: Job, *args: Any) -> Sample:
 def in_turns(
     effort: Effort, jobs: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str] | None = None
 ) -> dict[str, list[Sample]]:
-    """Run each job once a round, so that a slow machine slows all of them.
-
-    Parameters
-    ----------
-    effort : Effort
-    jobs : mapping of str to tuple
-        A job and its arguments by name.
-    environment : mapping of str to str, optional
-        Environment variables of the fresh processes.
-    """
+    """Run each job, with its arguments, once a round, so that a slow machine slows all of them."""
     run = run_here if effort.quick else run_apart
     samples: dict[str, list[Sample]] = {name: [] for name in jobs}
     with patch.dict(os.environ, environment or {}):
@@ -112,7 +102,6 @@ def in_turns(
 
 
 def seconds_of(samples: list[Sample]) -> float:
-    """Median time."""
     return statistics.median(sample.seconds for sample in samples)
 
 
@@ -124,20 +113,7 @@ def times_faster(ours: list[Sample], theirs: list[Sample]) -> float:
 def compare(
     ours: list[Sample], theirs: list[Sample], baseline: str, least: float | None = None, unit: str = "ms", **row: Any
 ) -> Row:
-    """A row of two jobs measured in turns.
-
-    Parameters
-    ----------
-    ours, theirs : list of Sample
-    baseline : str
-        Name of theirs.
-    least : float, optional
-        Least ratio that counts as reached.
-    unit : str
-        "ms" or "s".
-    **row
-        Further fields of the row.
-    """
+    """A row of two jobs measured in turns; `least` is the ratio that counts as reached."""
     scale, ratio = {"s": 1, "ms": 1000}[unit], times_faster(ours, theirs)
     return Row(
         ours=scale * seconds_of(ours),
@@ -159,28 +135,13 @@ def warmed(job: Job, *args: Any) -> Iterator[Any]:
 
 
 def seconds_here(job: Job, *args: Any) -> float:
-    """Seconds of a job in this process, after a warm-up."""
     return run_here(warmed, job, *args).own_seconds
 
 
 def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOST_TIMES) -> tuple[list[T], float]:
-    """Measure rounds and keep the quietest, chosen by the load of other programs, not by their results.
+    """The quietest `repeat` rounds, and the greatest share of processor time that others took in one of them.
 
-    Parameters
-    ----------
-    effort : Effort
-        `repeat` rounds are kept.
-    measure : callable
-        One round.
-    most_times : int
-        Rounds measured at most, as a multiple of `repeat`.
-
-    Returns
-    -------
-    list
-        Results of the rounds kept.
-    float
-        Greatest share of the processor time that others took during one of them.
+    Rounds are chosen by the load of other programs, not by their results; at most `most_times` as many are measured.
     """
     rounds: list[tuple[float, T]] = []
     while sum(others <= QUIET for others, _ in rounds) < effort.repeat:

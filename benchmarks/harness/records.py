@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a line in a figure.
-
-    Attributes
-    ----------
-    figure, series : str
-    x : float
-        Usually the number of keys.
-    samples : list of float
-        All measurements.
-    unit : str
-    others : float or None
-        Share of the processor time that other processes took meanwhile, None if unknown.
-    """
+    """One point of a line in a figure. `others`: share of the processor time that other processes took meanwhile."""
 
     figure: str
     series: str
@@ -53,34 +42,11 @@ class Point:
 
 @dataclass
 class Row:
-    """One row of a table.
+    """One row of a table. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
 
-    Attributes
-    ----------
-    work : str
-        What is measured.
-    ours : float or None
-        Our median in `unit`, None if the run failed.
-    section : str
-    keys : int
-    baselines : dict of str to float
-        Medians of what ours is compared with, in `unit`. `ratio` refers to the first one.
-    ratio : float or None
-        First baseline over ours: above 1, ours is better.
-    wanted : str
-        The goal in words, empty if there is none.
-    reached : bool or None
-        Whether the goal was reached.
-    traffic_bytes : int
-        Bytes that a perfect run of the algorithm moves.
-    copy_share : float or None
-        Their rate as a share of the copy bandwidth of the device.
-    verified : bool
-        Whether the result was checked and right.
-    samples : dict of str to list of float
-        All measurements, in `unit`.
-    details : dict
-        What only one benchmark has.
+    `ratio` is the first baseline over ours: above 1, ours is better. `wanted` is the goal in words. `traffic_bytes` is
+    what a perfect run of the algorithm moves, `copy_share` its rate as a share of the copy bandwidth of the device.
+    `details` holds what only one benchmark has.
     """
 
     work: str
@@ -125,6 +91,12 @@ class Record:
     points: list[Point] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
+    def add(self, points: Iterable[Point]) -> None:
+        """Keep and print points as they are measured."""
+        for point in points:
+            self.points.append(point)
+            print(point, flush=True)
+
     def lines(self, figure: str) -> dict[str, list[Point]]:
         """Points of a figure by series, in the order of x."""
         found: dict[str, list[Point]] = {}
@@ -150,7 +122,6 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """A stored record."""
     content = json.loads(path.read_text())
     points = [Point(**point) for point in content.get("points", [])]
     rows = [Row(**row) for row in content.get("rows", [])]

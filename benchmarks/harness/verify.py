@@ -35,7 +35,6 @@ def summarize(chunk: Any) -> Part:
 
 
 def summarize_block(chunk: np.ndarray) -> np.ndarray:
-    """Task: summarize a chunk."""
     found = np.empty(1, object)
     found[0] = summarize(chunk)
     return found
@@ -56,15 +55,11 @@ def checksums(parts: Iterable[Part]) -> tuple[int, int, int]:
     )
 
 
-def expected(distribution: str, n: int, chunks: int) -> tuple[int, int, int]:
-    """Checksums of the keys that `benchmarks.asv.data.dask_keys` makes."""
-    size = n // chunks
-    return checksums(summarize(make_chunk(number, size, size * chunks, distribution, "i8")) for number in range(chunks))
-
-
-def check_sorted(parts: Iterable[Any], distribution: str, n: int, chunks: int) -> list[int]:
+def check_sorted(found: Iterable[Any], distribution: str, n: int, chunks: int) -> list[int]:
     """Raise unless the chunks are the sorted keys of `benchmarks.asv.data.dask_keys`; return their sizes."""
-    return check_parts(parts, expected(distribution, n, chunks))
+    size = n // chunks
+    keys = (make_chunk(number, size, size * chunks, distribution, "i8") for number in range(chunks))
+    return check_parts(found, checksums(map(summarize, keys)))
 
 
 def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]:

@@ -114,7 +114,6 @@ def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> floa
 
 
 def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
-    """Task: give a chunk to the P2P engine."""
     run = Run(np.full(bounds[-1], chunk, np.uint64))
     return p2p_engine.send_run(shuffle_id, chunk, CutRun(run, 0, bounds, bounds))
 
@@ -152,38 +151,38 @@ def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float
 
 
 def plan_of(chunks: int, keys: int, exchange: Exchange, workers: Workers = ON_THREADS) -> Plan:
-    """The plan of a sort of int64 in equal chunks."""
     sizes = (keys // chunks,) * chunks
     return make_plan(ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers, groups=None)
 
 
 def measure_rates(quick: bool) -> dict[str, Rates]:
     """The rates of this machine, for its threads and for two workers."""
-    log2 = 12 if quick else 20
-    piece_seconds = merge_seconds(1 << (6 if quick else 12), 8) / (1 << (6 if quick else 12))
-    merged = 1 << log2
+    keys, runs, tasks = (1 << 12, 1 << 6, 200) if quick else (1 << 20, 1 << 12, 10_000)
     common: dict[str, Any] = {
         "threads": THREADS,
-        "sort_keys": sort_rate(1 << log2),
-        "merge_keys": merged / merge_seconds(16, merged // 16),
+        "sort_keys": sort_rate(keys),
+        "merge_keys": keys / merge_seconds(16, keys // 16),
         "scan_bytes": scan_rate(1 << (15 if quick else 20)),
-        "piece_seconds": piece_seconds,
+        "piece_seconds": merge_seconds(runs, 8) / runs,
     }
-    tasks = 200 if quick else 10_000
-    alone = min(task_seconds(dask.threaded.get, tasks) for _ in range(3))
+    alone = least(task_seconds, dask.threaded.get, tasks)
     threads = Rates(workers=1, exchange_bytes=float("inf"), task_seconds=alone, message_seconds=0.0, **common)
+    many, few, piece = (8, 4, 1 << 10) if quick else (64, 16, 1 << 16)
     with two_workers() as client:
-        task = min(task_seconds(client.get, tasks) for _ in range(3))
-        many, few = (8, 4) if quick else (64, 16)
+        task = least(task_seconds, client.get, tasks)
         exchange_seconds(client, few, few, 8)  # sets up the engine
-        small = min(exchange_seconds(client, many, many, 8) for _ in range(3))
-        piece = 1 << (10 if quick else 16)
-        large = min(exchange_seconds(client, few, few, piece) for _ in range(3))
+        small = least(exchange_seconds, client, many, many, 8)
+        large = least(exchange_seconds, client, few, few, piece)
     message = max(0.0, small - (2 * many + 1) * task) * THREADS / many**2
     leaving = few * few * piece * 8 / 2
     wire = leaving / max(large - (2 * few + 1) * task - few**2 * message / THREADS, 1e-3) / 2
     workers = Rates(workers=2, exchange_bytes=wire, task_seconds=task, message_seconds=message, **common)
     return {"threads": threads, "two workers": workers}
+
+
+def least(seconds: Callable[..., float], *args: Any) -> float:
+    """Least of three measurements."""
+    return min(seconds(*args) for _ in range(3))
 
 
 def compare(rates: dict[str, Rates], measured: Record, memory: int) -> list[Point]:

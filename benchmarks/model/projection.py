@@ -15,22 +15,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dask_gpusort.cost import Rates, cost_of, predict
 from dask_gpusort.graph.recipe import Recipe
-from dask_gpusort.order import Order
-from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
+from dask_gpusort.plan import Exchange, Plan, Workers
 
 from ..harness.command import parse, parser_of
 from ..harness.machine import RESULTS, describe_machine
 from ..harness.records import read
 from .cost import FILE as RATES_FILE
+from .cost import ORDER, plan_of
 
 FILE = "projection.json"
 GPU_FILE = "gpu_table.json"
 GPU_ROW = "int64 keys, random bits"
-ORDER = Order(np.dtype("i8"))
 TOTAL_BYTES = 100 * 10**12
 HOSTS, GPUS_A_HOST = 100, 8
 #: Assumed: cores of a host, for the exchange that moves only NumPy chunks.
@@ -53,15 +50,6 @@ def workers_of(exchange: Exchange) -> Workers:
     return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
 
 
-def plan_of(chunks: int, exchange: Exchange) -> Plan:
-    """The plan for the cluster."""
-    keys = TOTAL_BYTES // ORDER.dtype.itemsize
-    sizes = (keys // chunks,) * chunks
-    return make_plan(
-        ORDER, InputChunks(sizes), sizes, method="auto", exchange=exchange, workers=workers_of(exchange), groups=None
-    )
-
-
 def count_tasks(plan: Plan) -> tuple[int, float]:
     """Tasks of a whole graph, and the seconds to build it."""
     recipe = Recipe(plan, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
@@ -80,20 +68,13 @@ def rates_of(results: Path, exchange: Exchange) -> Rates:
     assert row.ours
     keys, gpus = row.keys / (row.ours / 1e3), HOSTS * GPUS_A_HOST
     # A group sorts what it received. A message is a task and costs as much as one.
-    return replace(
-        here,
-        workers=gpus,
-        threads=gpus,
-        sort_keys=keys,
-        merge_keys=keys,
-        exchange_bytes=WIRE_BYTES,
-        message_seconds=0.0,
-    )
+    here = replace(here, workers=gpus, threads=gpus, sort_keys=keys, merge_keys=keys)
+    return replace(here, exchange_bytes=WIRE_BYTES, message_seconds=0.0)
 
 
 def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
     """Cost and predicted seconds of one plan, and the tasks of its graph if it can be built."""
-    plan = plan_of(chunks, exchange)
+    plan = plan_of(chunks, TOTAL_BYTES // ORDER.dtype.itemsize, exchange, workers_of(exchange))
     cost = cost_of(plan)
     built, seconds = count_tasks(plan) if cost.tasks <= MOST_TASKS else (None, None)
     if built is not None and built != cost.tasks:
@@ -110,14 +91,14 @@ def project(chunks: int, exchange: Exchange, results: Path) -> dict[str, Any]:
     }
 
 
-def storage_seconds() -> float:
-    """Seconds to read 100 TB from local storage and write them back: two copies do not fit the GPUs."""
-    return 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
-
-
-def network_bytes(seconds: float) -> float:
-    """Bytes a second that a host has to send to exchange everything in some seconds."""
-    return TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / seconds
+def report(row: dict[str, Any]) -> None:
+    stages = ", ".join(f"{stage} {seconds:,.3g} s" for stage, seconds in row["seconds"].items())
+    built = "not built" if row["built_tasks"] is None else f"built in {row['build_seconds']:.3g} s"
+    print("{exchange:7} {chunks:>9,} chunks, {groups:,} groups".format(**row), end=", ")
+    print(
+        "{rounds} rounds: {tasks:,} tasks ({built}), {messages:,} messages".format(built=built, **row["cost"]), end="; "
+    )
+    print(stages)
 
 
 def main() -> None:
@@ -129,39 +110,21 @@ def main() -> None:
     rows = []
     for exchange in options.exchanges:
         for chunks in options.chunks:
-            rows.append(row := project(chunks, exchange, options.results))
-            stages = ", ".join(f"{stage} {seconds:,.3g} s" for stage, seconds in row["seconds"].items())
-            built = "not built" if row["built_tasks"] is None else f"built in {row['build_seconds']:.3g} s"
-            cost = row["cost"]
-            print(
-                f"{exchange:7} {chunks:>9,} chunks, {row['groups']:,} groups, {cost['rounds']} rounds: "
-                f"{cost['tasks']:,} tasks ({built}), {cost['messages']:,} messages; {stages}"
-            )
+            rows.append(project(chunks, exchange, options.results))
+            report(rows[-1])
     gpus = rates_of(options.results, "device")
-    needed = network_bytes(2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads))
-    print(
-        f"to read and write storage: {storage_seconds():.0f} s; to exchange as fast as GPUs sort: {needed / 1e9:,.0f}"
-        " GB/s a host"
-    )
-    content = {
-        "machine": describe_machine(commit=options.commit),
-        "settings": {
-            "total_bytes": TOTAL_BYTES,
-            "hosts": HOSTS,
-            "gpus_a_host": GPUS_A_HOST,
-            "assumed": {
-                "cores_a_host": CORES_A_HOST,
-                "gpu_memory": GPU_MEMORY,
-                "host_memory": HOST_MEMORY,
-                "wire_bytes_a_gpu": WIRE_BYTES,
-                "storage_bytes_a_host": STORAGE_BYTES,
-            },
-            "rates": {exchange: asdict(rates_of(options.results, exchange)) for exchange in options.exchanges},
-            "storage_seconds": storage_seconds(),
-            "network_bytes_a_host": needed,
-        },
-        "rows": rows,
-    }
+    # Two copies do not fit the GPUs: everything is read from local storage and written back.
+    storage = 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
+    sorting = 2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads)
+    needed = TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / sorting
+    print(f"to read and write storage: {storage:.0f} s;", end=" ")
+    print(f"to exchange as fast as GPUs sort: {needed / 1e9:,.0f} GB/s a host")
+    assumed = {"cores_a_host": CORES_A_HOST, "gpu_memory": GPU_MEMORY, "host_memory": HOST_MEMORY}
+    assumed |= {"wire_bytes_a_gpu": WIRE_BYTES, "storage_bytes_a_host": STORAGE_BYTES}
+    settings = {"total_bytes": TOTAL_BYTES, "hosts": HOSTS, "gpus_a_host": GPUS_A_HOST, "assumed": assumed}
+    settings["rates"] = {exchange: asdict(rates_of(options.results, exchange)) for exchange in options.exchanges}
+    settings |= {"storage_seconds": storage, "network_bytes_a_host": needed}
+    content = {"machine": describe_machine(commit=options.commit), "settings": settings, "rows": rows}
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / FILE).write_text(json.dumps(content, indent=1) + "\n")
 

@@ -2,7 +2,6 @@
 
 ::
 
-    works      what is sorted
-    data       the input on the workers, and the check of a result
+    data       what is sorted, the input on the workers, and the check of a result
     measure    seconds, phases and memory; progress of a long run
 """

@@ -33,8 +33,8 @@ from dask_gpusort.gpu_cluster import install_plugins
 from ...harness.command import parse, parser_of
 from ...harness.machine import RESULTS, ROOT, describe_machine, version_of
 from ...harness.records import Record, Row, read
+from .data import DEFAULT, PATIENCE, REPEATS, WORKS
 from .measure import BASELINE, measure
-from .works import DEFAULT, PATIENCE, REPEATS, WORKS
 
 FILE = "multi_gpu.json"
 SCRIPT = ROOT / "benchmarks" / "baselines" / "nccl.py"
@@ -47,7 +47,6 @@ HOST_MEMORY = "90GB"
 
 
 def machine(commit: str) -> dict[str, Any]:
-    """The host, its GPUs if it has any, versions, and the commit."""
     found = describe_machine(commit=commit)
     found.pop("device", None)
     found["versions"] |= {name: version_of(name) for name in PACKAGES if version_of(name) != "none"}
@@ -61,7 +60,6 @@ def machine(commit: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> Iterator[Any]:
-    """A client of a warm cluster."""
     if library == "numpy":
         cluster = distributed.LocalCluster(
             n_workers=gpus, threads_per_worker=1, processes=False, dashboard_address=":0"

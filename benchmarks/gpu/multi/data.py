@@ -1,9 +1,10 @@
-"""The input of a work, made and held by the workers, and the check that a result is the input in order."""
+"""What is sorted on several GPUs: works, their input on the workers, and the check that a result is it in order."""
 
 from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -12,15 +13,61 @@ import numpy as np
 
 import dask_gpusort
 
-from .works import PATIENCE, Work
-
 #: Keys made or checked at a time, so that neither takes much memory compared with the keys.
 PIECE = 1 << 26
 GOLDEN = 0x9E3779B97F4A7C15
 
 
+REPEATS = 5
+#: log2 of the keys of each GPU, for 34, 48, 55 and 75 GB: a quarter to a half of an H200's memory. The tasks that sort
+#: the input make it, and it is not kept.
+LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-55": 32.68, "large-u64": 33.13}
+#: Seconds after which a run counts as failed; more for large works, which may spill to the host's memory.
+PATIENCE = 150
+LARGE_PATIENCE = 400
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is sorted: `2**log2` keys of each GPU, in chunks, and what travels with them."""
+
+    dtype: str
+    log2: float
+    chunks: int = 1
+    keys: str = "uniform"
+    want: str = "keys"
+    baseline: str | None = None
+    placed: bool = True
+    kept: bool = True
+    repeats: int = REPEATS
+    patience: float = PATIENCE
+
+
+WORKS = {
+    "u32-28": Work("u4", 28, baseline="int32"),
+    "u32-30": Work("u4", 30, baseline="int32"),
+    "u64-29": Work("u8", 29, baseline="int64"),
+    "pairs-29": Work("u4", 29, want="pairs", baseline="int32"),
+    "u32-28-x4": Work("u4", 28, chunks=4),
+    "u32-30-x4": Work("u4", 30, chunks=4),
+    "u32-28-x4-spread": Work("u4", 28, chunks=4, placed=False),
+    "pairs-29-x4": Work("u4", 29, chunks=4, want="pairs"),
+    "zipf-28": Work("u4", 28, keys="zipf"),
+    "equal-28": Work("u4", 28, keys="equal"),
+    "sorted-28": Work("u4", 28, keys="sorted"),
+    "zipf-30": Work("u4", 30, keys="zipf"),
+    "equal-30": Work("u4", 30, keys="equal"),
+    "sorted-30": Work("u4", 30, keys="sorted"),
+    "argsort-28": Work("u4", 28, want="positions"),
+    "f64-29": Work("f8", 29),
+    **{
+        name: Work("u8", log2, chunks=8, repeats=1, kept=False, patience=LARGE_PATIENCE) for name, log2 in LARGE.items()
+    },
+}
+DEFAULT = [name for name in WORKS if name not in (*LARGE, "zipf-30", "equal-30", "sorted-30", "f64-29")]
+
+
 def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> Any:
-    """Task: keys of one chunk, on the device."""
     module = __import__(library)
     out = module.empty(stop - start, work.dtype)
     rng = module.random.default_rng(start + 1)
@@ -33,7 +80,6 @@ def make_chunk(work: Work, start: int, stop: int, total: int, library: str) -> A
 
 
 def make_block(work: Work, starts: range, library: str, block_id: Any = None) -> Any:
-    """Task: keys of one input chunk that is not kept."""
     chunk = block_id[0]
     return make_chunk(work, starts[chunk], starts[chunk + 1], starts[-1], library)
 
@@ -115,7 +161,6 @@ class Data:
             distributed.wait(self.values, timeout=PATIENCE)
 
     def sort(self) -> tuple[Any, ...]:
-        """The lazy result."""
         if self.work.want == "pairs":
             return dask_gpusort.sort_by_key(self.keys, self.values)
         one = dask_gpusort.argsort if self.work.want == "positions" else dask_gpusort.sort

@@ -11,8 +11,7 @@ from typing import Any
 import distributed
 
 from ...harness.records import Row
-from .data import Data
-from .works import Work
+from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
 RELEASE = 0.1
@@ -90,7 +89,6 @@ def count_states(dask_scheduler: Any = None) -> dict[str, dict[str, int]]:
 
 
 def phase_of(key: Any) -> str | None:
-    """Phase of a task, by its key."""
     prefix = key[0] if isinstance(key, tuple) else str(key)
     return next((phase for phase in PHASES if prefix.startswith(phase)), None)
 
@@ -122,7 +120,6 @@ def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[st
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Seconds covered by some spans together."""
     total, end = 0.0, float("-inf")
     for start, stop in sorted(spans):
         total += max(0.0, stop - max(start, end))
@@ -131,7 +128,6 @@ def covered(spans: list[tuple[float, float]]) -> float:
 
 
 def measure(client: Any, name: str, work: Work, log2: float, library: str, commit: str) -> Row:
-    """One row of the table."""
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     data = Data(client, work, log2, library)
     seconds, phases, verified, peak = [], {}, False, 0
