@@ -239,8 +239,10 @@ def compile_for(architecture, source, names, expression=None):
     try:
         for name in names:
             nvrtc.addNameExpression(program, name)
-        # CuPy adds -ftz=true to what the loader asks for.
-        nvrtc.compileProgram(program, (*loader.compile_options(), f"-arch=sm_{architecture}", "-ftz=true"))
+        # CuPy adds the last two to what the loader asks for.
+        nvrtc.compileProgram(
+            program, (*loader.compile_options(), f"-arch=sm_{architecture}", "-ftz=true", "-default-device")
+        )
         assert len(nvrtc.getCUBIN(program)) > 0
     except nvrtc.NVRTCError:
         pytest.fail(f"{source} for sm_{architecture}:\n{nvrtc.getProgramLog(program)[:4000]}")
