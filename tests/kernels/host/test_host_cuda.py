@@ -177,7 +177,7 @@ def barriers(names):
     ]
 
 
-#: A sort that runs each source. The barrier between flushes shows only in sections of more than 65,280 keys.
+#: A sort that runs each source.
 RUNS = {
     "primitives/block.cuh": "scan",
     "primitives/scan.cu": "scan",
@@ -192,7 +192,12 @@ RUNS = {
     "merge/four_way_merge.cu": "merge",
     "papers/odd_even_merge.cu": "merge",
 }
-BETWEEN_FLUSHES = "the counters are added up before they are cleared"
+#: Barriers that no sort here can miss, by their comments.
+UNSEEN = {
+    "the counters are added up before they are cleared": "it matters only in sections of more than 65,280 keys",
+    # Between two tiles only lanes of one warp read and write the same word, before and after a shuffle.
+    "every total of this tile is read before": "the host orders memory accesses at a shuffle; CUDA does not promise that",
+}
 
 
 def assert_barrier_is_needed(source, line, folder, cache):
@@ -217,6 +222,8 @@ def test_a_deleted_barrier_breaks_a_sort(tmp_path, kernel_cache, name):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("source", "line"), barriers(RUNS))
 def test_every_barrier_is_needed(tmp_path, kernel_cache, source, line):
-    if BETWEEN_FLUSHES in (SOURCES / source).read_text().splitlines()[line]:
-        pytest.skip("shows only in sections longer than this test can sort")
+    text = (SOURCES / source).read_text().splitlines()[line]
+    for comment, reason in UNSEEN.items():
+        if comment in text:
+            pytest.skip(reason)
     assert_barrier_is_needed(source, line, tmp_path, kernel_cache)
