@@ -196,7 +196,7 @@ RUNS = {
 UNSEEN = {
     "the counters are added up before they are cleared": "it matters only in sections of more than 65,280 keys",
     # Between two tiles only lanes of one warp read and write the same word, before and after a shuffle.
-    "every total of this tile is read before": "the host orders memory accesses at a shuffle; CUDA does not promise that",
+    "every total of this tile is read before": "the host orders accesses at a shuffle; CUDA does not promise it",
 }
 
 
