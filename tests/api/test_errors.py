@@ -419,7 +419,7 @@ def scans_of(graph):
 
 @pytest.mark.parametrize("stages", [("sort-scan",), ("sort-scan", "sort-cut"), ("sort-scan", "sort-cut", "sort-count")])
 def test_a_source_that_changes_is_detected_at_compute_time(tmp_path, stages):
-    # This happens after a worker is lost: a chunk is computed again after its cuts are known.
+    # After the loss of a worker, a chunk may be computed again although its cuts are known.
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(changing_source(tmp_path)), exchange="tasks")
     graph = dict(found.__dask_graph__())

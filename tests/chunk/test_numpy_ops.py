@@ -154,7 +154,7 @@ def test_rank_summary_of_the_whole_chunk(backend, draw_keys, data, samples):
         needle = np.array([key], array.dtype) if array.dtype.names is None else np.array([tuple(key)], array.dtype)
         less, upto = (definition_of_counts(array, needle, order, side) for side in ("left", "right"))
         if order.coded and not order.stable:
-            # Zeros and NaNs compare equal but may differ in their codes, so their counts may differ.
+            # Zeros and NaNs compare equal but may differ in their codes. The summary counts codes.
             codes = backend.asnumpy(run.keys)
             assert less <= left < right <= upto
             assert set(np.flatnonzero(codes == summary.keys[index])) == set(range(left, right))

@@ -230,7 +230,7 @@ def test_any_chunking_gives_the_same_bits(data):
             check_sizes(found)
 
 
-def test_placed_chunks_are_sorted_where_they_are(on_cluster):
+def test_chunks_are_sorted_on_the_workers_that_hold_them(on_cluster):
     distributed = pytest.importorskip("distributed")
     array = ours.make("f4", 6_000, "special")
     addresses = list(on_cluster.scheduler_info(n_workers=-1)["workers"])
@@ -444,7 +444,7 @@ def test_chunk_library_of_masked_arrays_comes_from_the_graph(made_of):
 
 @pytest.mark.parametrize("own", [None, 48 * GIB])
 @pytest.mark.parametrize("reported", [0, 64 * GIB])
-def test_gpus_are_what_the_workers_report(monkeypatch, reported, own):
+def test_workers_and_memory_come_from_the_scheduler(monkeypatch, reported, own):
     monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
     worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
     info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}

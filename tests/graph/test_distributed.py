@@ -53,7 +53,7 @@ def test_an_asynchronous_client_computes_the_graph():
     array = ours.make("i8", 600, "few")
     x = da.from_array(array, chunks=50)
 
-    async def sorted_by_it():
+    async def compute_sorted():
         settings_of_cluster = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
         async with (
             distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
@@ -62,7 +62,7 @@ def test_an_asynchronous_client_computes_the_graph():
             assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
-    found, positions = asyncio.run(sorted_by_it())
+    found, positions = asyncio.run(compute_sorted())
     oracle.assert_same_bits(found, np.sort(array))
     np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
 

@@ -45,8 +45,8 @@ def own_tasks(darr):
     ]
 
 
-def touched(darr):
-    """The array with chunks that fail when they are computed."""
+def with_failing_chunks(darr):
+    """The array, with chunks that raise an error when they are computed."""
 
     def fail(block):
         if block.size:
@@ -78,7 +78,7 @@ BUILD = {
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_building_computes_nothing(build, exchange, raise_if_computes):
     with raise_if_computes(), dask.config.set({"gpusort.exchange": exchange}), groups(4):
-        built = build(touched(da.ones(100, chunks=9)))
+        built = build(with_failing_chunks(da.ones(100, chunks=9)))
         for darr in built:
             tasks_of(darr)
     with pytest.raises(AssertionError, match="a chunk was computed"):

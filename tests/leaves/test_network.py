@@ -1,4 +1,4 @@
-"""Sorting networks sort, whatever the number of keys."""
+"""Sorting networks sort any number of keys."""
 
 from __future__ import annotations
 

@@ -83,7 +83,6 @@ def test_digit_table_equals_a_new_count_by_coarser_digits(chunks, radix_bits):
     histograms = [None if chunk is None else table.Digits(chunk[0], chunk[1], np.array(chunk[2])) for chunk in chunks]
     shift, first, counts = digit_table(histograms, radix_bits)
     assert counts.shape[1] == len(chunks)
-    # The first digit of the table need not be a multiple of its number of rows.
     assert counts.shape[0] <= max(1 << radix_bits, 1)
     for column, digits in enumerate(histograms):
         wanted = np.zeros(counts.shape[0], np.int64)

@@ -184,7 +184,7 @@ def suites() -> Iterator[Any]:
 
 
 def some_of(params: tuple[list[Any], ...]) -> Iterator[tuple[Any, ...]]:
-    """Combinations with each value of each parameter and each value of the last one."""
+    """Combinations that cover each value of each parameter, for each value of the last parameter (the backend)."""
     *others, last = params
     for value in last:
         for number in range(max(map(len, others), default=1)):

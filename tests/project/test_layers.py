@@ -84,7 +84,7 @@ def theirs(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_go_inwards(path):
+def test_imports_follow_the_order_of_folders(path):
     folder = folder_of(path)
     if folder in LEAVES:
         assert ours(path) <= {folder}
@@ -111,7 +111,7 @@ def kernel_folders_used(path):
 
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=str)
-def test_kernels_import_and_include_inwards(path):
+def test_kernel_imports_and_includes_follow_the_order_of_folders(path):
     inner = KERNEL_FOLDERS[KERNEL_FOLDERS.index(kernel_folder(path)) :]
     assert kernel_folders_used(path) <= set(inner)
 
