@@ -210,9 +210,11 @@ def test_complex_numbers_sort_by_their_nan_parts(dtype):
         [complex(nan, nan), complex(nan, 2), complex(2, nan), 2j, complex(nan, 1), complex(1, nan), 1], dtype
     )
     x = da.from_array(array, chunks=2)
-    upwards, downwards = (computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True))
-    np.testing.assert_array_equal(upwards, array[[3, 6, 5, 2, 4, 1, 0]])
-    np.testing.assert_array_equal(downwards, array[[6, 3, 2, 5, 1, 4, 0]])
+    ascending_order, descending_order = (
+        computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True)
+    )
+    np.testing.assert_array_equal(ascending_order, array[[3, 6, 5, 2, 4, 1, 0]])
+    np.testing.assert_array_equal(descending_order, array[[6, 3, 2, 5, 1, 4, 0]])
 
 
 @given(st.data(), ours.arrays(dtypes=ours.RECORDS), ours.groups)
@@ -285,7 +287,7 @@ def test_objects_that_compare():
 
 @pytest.mark.parametrize("chunks", [2, 3, 7])
 @pytest.mark.parametrize(
-    ("elements", "upwards"),
+    ("elements", "ascending_order"),
     [
         ([3, math.nan, 1, math.nan, 2, 0.5, math.nan], [5, 2, 4, 0, 1, 3, 6]),
         (["b", math.nan, "", "a"], [2, 3, 0, 1]),
@@ -294,12 +296,12 @@ def test_objects_that_compare():
     ],
     ids=["numbers", "strings", "decimals", "only NaN"],
 )
-def test_objects_unequal_to_themselves_are_last_in_both_directions(elements, upwards, chunks):
+def test_objects_unequal_to_themselves_are_last_in_both_directions(elements, ascending_order, chunks):
     array = ours._objects(elements)
-    missing = [index for index in upwards if elements[index] != elements[index]]
-    downwards = [index for index in upwards[::-1] if index not in missing] + missing
+    missing = [index for index in ascending_order if elements[index] != elements[index]]
+    descending_order = [index for index in ascending_order[::-1] if index not in missing] + missing
     x = da.from_array(array, chunks=chunks, name=False)
-    for descending, wanted in ((False, upwards), (True, downwards)):
+    for descending, wanted in ((False, ascending_order), (True, descending_order)):
         with groups(3):
             assert computed(dask_gpusort.argsort(x, descending=descending)).tolist() == wanted
             found = computed(dask_gpusort.sort(x, descending=descending))

@@ -207,7 +207,7 @@ def test_groups_of_large_data_fit_a_device():
         workers=Workers(4, 140 * GIB, devices=True),
         groups=None,
     )
-    # Each of four devices holds 72 GiB of keys. Four groups must fit besides them.
+    # Each of four devices holds 72 GiB of keys. Four groups must fit as well.
     assert plan.group_bytes * 4 + 72 * GIB <= 140 * GIB
 
 

@@ -79,7 +79,7 @@ digits_of_chunks = st.lists(
 
 @given(digits_of_chunks, st.integers(1, 6))
 def test_digit_table_equals_a_new_count_by_coarser_digits(chunks, radix_bits):
-    # A coarser digit has the leading bits of a finer one, so it is that of the finer digit's first code.
+    # A coarser digit is the leading bits of a finer one, so the first code of the finer digit determines it.
     histograms = [None if chunk is None else table.Digits(chunk[0], chunk[1], np.array(chunk[2])) for chunk in chunks]
     shift, first, counts = digit_table(histograms, radix_bits)
     assert counts.shape[1] == len(chunks)

@@ -9,9 +9,9 @@ from numpy.lib import NumpyVersion
 from support import oracle
 from support import strategies as ours
 
-SORTS_DOWNWARDS = NumpyVersion(np.__version__) >= "2.5.0"
+SORTS_DESCENDING = NumpyVersion(np.__version__) >= "2.5.0"
 #: Dtypes for which NumPy 2.5 has no descending sort.
-ONLY_UPWARDS = "VOT"
+ONLY_ASCENDING = "VOT"
 
 
 @given(ours.arrays())
@@ -26,8 +26,8 @@ def test_order_of_fields_agrees_with_numpy(array):
         np.testing.assert_array_equal(oracle.argsort(array, order=name), np.argsort(array, kind="stable", order=name))
 
 
-@pytest.mark.skipif(not SORTS_DOWNWARDS, reason="np.sort(descending=) is new in NumPy 2.5")
-@given(ours.arrays(dtypes=[dtype for dtype in ours.EVERY if dtype.kind not in ONLY_UPWARDS]))
+@pytest.mark.skipif(not SORTS_DESCENDING, reason="np.sort(descending=) is new in NumPy 2.5")
+@given(ours.arrays(dtypes=[dtype for dtype in ours.EVERY if dtype.kind not in ONLY_ASCENDING]))
 def test_descending_agrees_with_numpy(array):
     np.testing.assert_array_equal(
         oracle.argsort(array, descending=True), np.argsort(array, stable=True, descending=True)
