@@ -1,4 +1,4 @@
-"""`argsort`: int64 positions in the whole array, equal keys in input order."""
+"""Tests of `argsort`: int64 positions in the whole array, with equal keys in input order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_any_axis(data, array):
 
 
 @given(st.data(), ours.arrays(shape=st.lists(st.integers(0, 5), max_size=3).map(tuple)))
-def test_no_axis_counts_in_c_order(data, array):
+def test_axis_none_gives_positions_in_c_order(data, array):
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
     found = dask_gpusort.argsort(x, None)
     oracle.assert_same_bits(computed(found), oracle.argsort(array, None))
@@ -79,7 +79,7 @@ def test_equal_keys_keep_their_order_in_both_directions():
                 np.testing.assert_array_equal(got, np.arange(300))
 
 
-def test_positions_take_the_sorted_array():
+def test_take_with_the_positions_sorts_the_array():
     array = ours.make("f4", 400, "special")
     x = da.from_array(array, chunks=50)
     with groups(3):
@@ -87,7 +87,7 @@ def test_positions_take_the_sorted_array():
     oracle.assert_same_bits(array[positions], kept)
 
 
-def test_positions_sort_an_array_that_is_in_memory_or_not():
+def test_positions_index_numpy_and_dask_arrays():
     array = ours.make("i8", 400)
     positions = dask_gpusort.argsort(da.from_array(array, chunks=50))
     oracle.assert_same_bits(array[computed(positions)], np.sort(array))
@@ -96,7 +96,7 @@ def test_positions_sort_an_array_that_is_in_memory_or_not():
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-def test_schedulers_of_one_machine(scheduler):
+def test_local_schedulers(scheduler):
     array = ours.make("i2", 3000, "zipf")
     with dask.config.set(scheduler=scheduler), groups(5):
         got = dask_gpusort.argsort(da.from_array(array, chunks=250)).compute()

@@ -1,4 +1,4 @@
-"""What is refused: NumPy's own types of error, a message that names the remedy, as early as it can be known."""
+"""Errors have NumPy's types, name the remedy, and are raised as early as possible."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def function(request):
 
 @pytest.fixture(autouse=True)
 def building_computes_nothing(request, raise_if_computes):
-    """Errors in this file are raised while the graph is built, unless the test says otherwise."""
-    if "when_it_runs" not in request.node.name:
+    """Building a graph computes nothing. Tests of errors at compute time are exempt by name."""
+    if "at_compute_time" not in request.node.name:
         with raise_if_computes():
             yield
     else:
@@ -48,15 +48,15 @@ def test_axis_out_of_bounds(function, axis):
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 @pytest.mark.parametrize("function", [one for one in FUNCTIONS if one is not dask_gpusort.argsort])
-def test_no_dimension(function, axis):
+def test_arrays_without_dimensions(function, axis):
     raises_as_numpy(np.exceptions.AxisError, "axis=None", function, da.from_array(np.array(1.0)), axis=axis)
     with pytest.raises(np.exceptions.AxisError):
         np.sort(np.array(1.0), axis)
 
 
 @pytest.mark.parametrize("axis", [1, -2])
-def test_positions_along_no_dimension(axis):
-    # -1 and 0 are taken, as in NumPy.
+def test_positions_of_arrays_without_dimensions(axis):
+    # NumPy accepts the axes -1 and 0 here, and so do we.
     x = da.from_array(np.array(1.0))
     for ours_of, numpys in ((dask_gpusort.argsort, np.argsort), (dask_gpusort.lexsort, np.lexsort)):
         one = x if numpys is np.argsort else (x,)
@@ -65,14 +65,14 @@ def test_positions_along_no_dimension(axis):
 
 
 @pytest.mark.parametrize("axis", [1.0, "0", (0,)])
-def test_axis_that_is_no_integer(function, axis):
+def test_axis_that_is_not_an_integer(function, axis):
     with pytest.raises(TypeError):
         np.sort(np.zeros(3), axis)
     with pytest.raises(TypeError):
         function(da.zeros(3), axis=axis)
 
 
-def test_axis_as_an_integer_of_any_kind():
+def test_axis_may_be_any_integer_type():
     x = da.zeros((2, 3), chunks=1)
     assert dask_gpusort.sort(x, np.int8(0)).name == dask_gpusort.sort(x, 0).name
 
@@ -93,7 +93,7 @@ def test_field_named_twice(function):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_kind_beside_stable(function, stable):
+def test_kind_combined_with_stable(function, stable):
     message = "`kind` and keyword parameters can't be provided at the same time"
     raises_as_numpy(ValueError, f"{message}: use only `stable`", function, da.zeros(3), kind="stable", stable=stable)
     raises_as_numpy(ValueError, message, np.sort, np.zeros(3), kind="stable", stable=stable)
@@ -106,7 +106,7 @@ def test_unknown_kind(function, kind):
 
 
 @pytest.mark.parametrize("kind", [0, ["stable"], True])
-def test_kind_that_is_no_string(function, kind):
+def test_kind_that_is_not_a_string(function, kind):
     raises_as_numpy(TypeError, "kind must be str, not.*'stable'", function, da.zeros(3), kind=kind)
     raises_as_numpy(TypeError, "kind must be str", np.sort, np.zeros(3), kind=kind)
 
@@ -114,7 +114,7 @@ def test_kind_that_is_no_string(function, kind):
 @pytest.mark.parametrize(
     ("option", "value"), [("method", "quick"), ("exchange", "shuffle"), ("method", None), ("exchange", "")]
 )
-def test_unknown_choice(function, option, value):
+def test_unknown_option_value(function, option, value):
     raises_as_numpy(ValueError, f"{option} must be one of 'auto'", function, da.zeros(3), **{option: value})
 
 
@@ -128,7 +128,7 @@ def test_unknown_exchange_in_the_configuration():
 
 
 @pytest.mark.parametrize("groups_asked", [0, -1, "many", 2.5])
-def test_impossible_groups_in_the_configuration(groups_asked):
+def test_invalid_groups_in_the_configuration(groups_asked):
     x = da.zeros(30, chunks=3)
     with (
         dask.config.set({"gpusort.groups": groups_asked}),
@@ -138,12 +138,12 @@ def test_impossible_groups_in_the_configuration(groups_asked):
 
 
 @pytest.mark.parametrize("dtype", ["S4", "U4", "c16", "O", "V3", np.longdouble, ours.PLAIN_RECORD])
-def test_radix_of_what_has_no_code(function, dtype):
+def test_radix_for_dtypes_without_codes(function, dtype):
     x = da.from_array(np.zeros(9, dtype), chunks=3, name=False)
     raises_as_numpy(TypeError, "radix.*(use|method=).*('auto'|'merge')", function, x, method="radix")
 
 
-def test_radix_of_what_has_no_code_in_one_chunk(function):
+def test_radix_for_dtypes_without_codes_in_one_chunk(function):
     x = da.from_array(np.zeros(9, "S4"), chunks=-1)
     raises_as_numpy(TypeError, "radix", function, x, method="radix")
 
@@ -158,8 +158,8 @@ def test_masked_values():
     raises_as_numpy(TypeError, "masked.*fill", dask_gpusort.sort_by_key, x, da.ma.masked_equal(x, 3))
 
 
-def lying(array, chunks, make, dtype=None):
-    """An array whose chunks a function makes, and whose meta does not know of it."""
+def mislabelled(array, chunks, make, dtype=None):
+    """An array whose chunks differ from its meta: `make` changes each chunk."""
     x = da.from_array(array, chunks=chunks, name=False)
     dtype = x.dtype if dtype is None else dtype
     return x.map_blocks(make, dtype=dtype, meta=np.empty((0,) * x.ndim, dtype))
@@ -188,67 +188,70 @@ STRATEGIES = {
     "keys": lambda x: dask_gpusort.sort(x, key=lambda block: (block, block)),
     "rechunked": lambda x: dask_gpusort.lexsort((TRUE.rechunk(4), x)),
 }
-STRATEGIES_OF_ROWS = {
+ROW_STRATEGIES = {
     "whole": lambda x: dask_gpusort.sort(x, 0),
     "indices": lambda x: dask_gpusort.argsort(x, 0),
     "rechunked": dask_gpusort.sort,
     "flat": lambda x: dask_gpusort.sort(x, None),
     "check": dask_gpusort.is_sorted,
 }
-LIES = [(mask_threes, r"masked array.*dask\.array\.ma\.filled"), (narrow, r"dtype uint32.*says int64.*meta=.*astype")]
+MISMATCHES = [
+    (mask_threes, r"masked array.*dask\.array\.ma\.filled"),
+    (narrow, r"dtype uint32.*says int64.*meta=.*astype"),
+]
 
 
-@pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
+@pytest.mark.parametrize(("make", "message"), MISMATCHES, ids=["masked", "dtype"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_chunks_that_are_not_what_the_meta_says_when_it_runs(strategy, make, message):
-    found = STRATEGIES[strategy](lying(ROW, 3, make))
+def test_chunks_that_contradict_the_meta_at_compute_time(strategy, make, message):
+    found = STRATEGIES[strategy](mislabelled(ROW, 3, make))
     with pytest.raises(TypeError, match=f"(chunk|key makes).*{message}"):
         computed(found)
 
 
-@pytest.mark.parametrize(("make", "message"), LIES, ids=["masked", "dtype"])
-@pytest.mark.parametrize("strategy", STRATEGIES_OF_ROWS)
-def test_chunks_of_rows_that_are_not_what_the_meta_says_when_it_runs(strategy, make, message):
-    found = STRATEGIES_OF_ROWS[strategy](lying(np.tile(ROW, (4, 1)), (4, 3), make))
+@pytest.mark.parametrize(("make", "message"), MISMATCHES, ids=["masked", "dtype"])
+@pytest.mark.parametrize("strategy", ROW_STRATEGIES)
+def test_chunks_of_rows_that_contradict_the_meta_at_compute_time(strategy, make, message):
+    found = ROW_STRATEGIES[strategy](mislabelled(np.tile(ROW, (4, 1)), (4, 3), make))
     with pytest.raises(TypeError, match=f"chunk.*{message}"):
         computed(found)
 
 
-def test_the_chunk_that_is_not_what_the_meta_says_is_named_when_it_runs():
+def test_message_names_the_chunk_that_contradicts_the_meta_at_compute_time():
     for make in (mask_threes, narrow):
-        x = da.concatenate([da.zeros(3, dtype="i8"), lying(ROW[:3], 3, make)])
+        x = da.concatenate([da.zeros(3, dtype="i8"), mislabelled(ROW[:3], 3, make)])
         with pytest.raises(TypeError, match="chunk 1 of the input"):
             computed(dask_gpusort.sort(x))
 
 
 @pytest.mark.parametrize("axes", [(12,), (4, 3)])
-def test_masked_chunks_of_values_when_it_runs(axes):
+def test_masked_chunks_of_values_at_compute_time(axes):
     array = ROW.reshape(axes)
-    values = lying(array, 3, mask_threes)
+    values = mislabelled(array, 3, mask_threes)
     with pytest.raises(TypeError, match="chunk of .*masked array"):
         computed(dask_gpusort.sort_by_key(da.from_array(array, chunks=3), values)[1])
 
 
-def test_strings_longer_than_the_meta_says_when_it_runs():
-    # A dtype of astype(str) says nothing of their lengths.
+def test_strings_longer_than_the_meta_at_compute_time():
+    # The meta of astype(str) does not give the length of the strings.
     words = np.array(["bb", "a", "dddd", "c"])
-    x = lying(words, 2, lambda block: block, "U1")
+    x = mislabelled(words, 2, lambda block: block, "U1")
     for chunks in (2, 3):
         np.testing.assert_array_equal(computed(dask_gpusort.sort(x, chunks=chunks)), np.sort(words))
     moved = dask_gpusort.sort_by_key(da.arange(4, chunks=2), x, descending=True)[1]
     np.testing.assert_array_equal(computed(moved), words[::-1])
-    # Dask would cut them when it joins chunks.
+    # Dask would truncate the strings when it joins chunks.
     with pytest.raises(TypeError, match="<U4 where its array says <U1"):
-        computed(dask_gpusort.sort(lying(words.reshape(1, 4), 2, lambda block: block, "U1")))
+        computed(dask_gpusort.sort(mislabelled(words.reshape(1, 4), 2, lambda block: block, "U1")))
 
 
-def test_another_byte_order_than_the_meta_says_when_it_runs():
-    x = lying(ROW, 3, lambda block: block.astype(">i8"))
+def test_byte_order_that_contradicts_the_meta_at_compute_time():
+    x = mislabelled(ROW, 3, lambda block: block.astype(">i8"))
     np.testing.assert_array_equal(computed(dask_gpusort.sort(x)), np.sort(ROW))
 
 
 class OtherArray:
-    """Chunks of a third kind, as far as building a graph can see."""
+    """A chunk of an array library that is neither NumPy nor CuPy; enough of it to build a graph."""
 
     __array_priority__ = 100
     dtype, ndim, shape, size, nbytes = np.dtype("f8"), 1, (0,), 0, 0
@@ -270,8 +273,8 @@ def test_bad_chunks(function, chunks):
 
 
 @pytest.mark.parametrize("chunks", [[5, 5], [[5, 5]], np.array([4, 6]), ([2, 8],), {0: [7, 3]}])
-def test_chunks_that_cannot_be_hashed_are_taken_where_they_make_sense(chunks):
-    # dask.array.rechunk takes some of these and stumbles over others.
+def test_valid_unhashable_chunks_are_accepted(chunks):
+    # dask.array.rechunk accepts some of these and fails on others.
     x = da.zeros(10, chunks=3)
     try:
         found = dask_gpusort.sort(x, chunks=chunks)
@@ -286,7 +289,7 @@ def test_chunks_of_unknown_sizes(function):
     raises_as_numpy(ValueError, "compute_chunk_sizes", function, x, chunks=5)
 
 
-def test_no_axis_of_unknown_sizes():
+def test_axis_none_with_unknown_sizes():
     x = ours.forget_sizes(da.zeros((10, 2), chunks=3))
     for function in (dask_gpusort.sort, dask_gpusort.argsort):
         raises_as_numpy(ValueError, "compute_chunk_sizes", function, x, None)
@@ -306,12 +309,12 @@ def test_values_of_other_shapes(keys, values):
     )
 
 
-def test_the_value_that_does_not_fit_is_named():
+def test_message_names_the_values_of_the_wrong_shape():
     x = da.zeros(4, chunks=2)
     raises_as_numpy(ValueError, "values 1 ", dask_gpusort.sort_by_key, x, x, da.zeros(5))
 
 
-def test_values_of_other_unknown_chunks():
+def test_values_with_different_unknown_chunks():
     x, y = (ours.forget_sizes(da.zeros(12, chunks=size)) for size in (3, 4))
     raises_as_numpy(ValueError, "compute_chunk_sizes", dask_gpusort.sort_by_key, x, y)
 
@@ -320,28 +323,28 @@ def test_p2p_without_a_client(function):
     raises_as_numpy(ValueError, "p2p.*Client.*exchange='auto'", function, da.zeros(10, chunks=3), exchange="p2p")
 
 
-def test_key_that_is_no_function(function):
+def test_key_that_is_not_a_function(function):
     raises_as_numpy(TypeError, "key must be a function", function, da.zeros(3, chunks=1), key="name")
 
 
-def test_key_of_another_shape(function):
+def test_key_that_changes_the_shape(function):
     for key in (lambda block: block[..., None], lambda block: 3.0, lambda block: (block, block[..., None])):
         raises_as_numpy(ValueError, "key must return an array", function, da.zeros((4, 2), chunks=2), key=key)
 
 
-def test_order_beside_a_key_of_several_arrays(function):
+def test_order_with_a_key_of_several_arrays(function):
     x = da.zeros(4, chunks=2)
     for part in (np.int32, np.float64, object):
         raises_as_numpy(ValueError, "order", function, x, key=lambda b, part=part: (b, b.astype(part)), order="key0")
 
 
-def test_key_of_another_shape_that_shows_only_when_it_runs():
+def test_key_that_changes_the_shape_at_compute_time():
     found = dask_gpusort.sort(da.zeros(4, chunks=2), key=lambda block: block[:1])
     with pytest.raises(ValueError, match="key must return an array"):
         computed(found)
 
 
-def test_lying_sizes_are_found_when_it_runs():
+def test_wrong_chunk_sizes_at_compute_time():
     x = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
     for options in ({}, {"exchange": "tasks"}, {"method": "merge"}):
         for count in (None, 3):
@@ -351,14 +354,14 @@ def test_lying_sizes_are_found_when_it_runs():
                         computed(found)
 
 
-def test_lying_sizes_of_values_are_found_when_it_runs():
+def test_wrong_chunk_sizes_of_values_at_compute_time():
     keys = da.zeros(12, chunks=4)
     values = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
     with groups(2), pytest.raises(ValueError, match="3 values"):
         computed(dask_gpusort.sort_by_key(keys, values)[1])
 
 
-def test_lying_sizes_in_one_chunk_are_found_when_it_runs():
+def test_wrong_chunk_size_of_a_single_chunk_at_compute_time():
     x = da.zeros(4, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
     for find in (dask_gpusort.sort, dask_gpusort.argsort):
         for found in (find(x, chunks=2), find(x, chunks=4)):
@@ -368,7 +371,7 @@ def test_lying_sizes_in_one_chunk_are_found_when_it_runs():
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("chunks", [3, 12])
-def test_incomparable_objects_are_named_when_it_runs(chunks, descending):
+def test_message_names_incomparable_objects_at_compute_time(chunks, descending):
     elements = [5, 1, 2, 3, "seven", 4, 8, 6, 0, 9, 11, 10]
     x = da.from_array(ours._objects(elements), chunks=chunks, name=False)
     with dask.config.set(scheduler="synchronous"), groups(3):
@@ -378,8 +381,8 @@ def test_incomparable_objects_are_named_when_it_runs(chunks, descending):
 
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks"])
-def test_incomparable_objects_of_different_chunks_are_named_when_it_runs(exchange):
-    # Each chunk compares; only the scan, or the merge of a group, sees both.
+def test_incomparable_objects_in_different_chunks_at_compute_time(exchange):
+    # The objects of one chunk are comparable. Only the scan, or the merge of a group, compares both kinds.
     x = da.from_array(ours._objects([3, 1, 2, "c", "a", "b"]), chunks=3, name=False)
     for count in (None, 2):
         with (
@@ -390,7 +393,7 @@ def test_incomparable_objects_of_different_chunks_are_named_when_it_runs(exchang
             dask_gpusort.sort(x, exchange=exchange).compute()
 
 
-def test_missing_strings_that_do_not_compare_when_it_runs():
+def test_missing_strings_without_an_order_at_compute_time():
     array = np.array(["b", None, "a"], np.dtypes.StringDType(na_object=None))
     with pytest.raises(ValueError, match="null"):
         np.sort(array)
@@ -399,7 +402,7 @@ def test_missing_strings_that_do_not_compare_when_it_runs():
 
 
 def changing_source(folder):
-    """An array of which every computation is shorter than the last."""
+    """An array whose chunks lose one element each time they are computed."""
 
     def block(block_id):
         marks = os.listdir(folder)
@@ -410,13 +413,13 @@ def changing_source(folder):
 
 
 def scans_of(graph):
-    """Keys of the tasks that see all chunks, by round."""
+    """Keys of the scan tasks, one for each round."""
     return sorted(key for key in graph if key[0].startswith("sort-scan"))
 
 
 @pytest.mark.parametrize("stages", [("sort-scan",), ("sort-scan", "sort-cut"), ("sort-scan", "sort-cut", "sort-count")])
-def test_a_source_that_changes_is_found_when_it_runs(tmp_path, stages):
-    # As after a lost worker: a sorted chunk is computed again when its cuts are known already.
+def test_a_source_that_changes_is_detected_at_compute_time(tmp_path, stages):
+    # After the loss of a worker, a chunk may be computed again although its cuts are known.
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(changing_source(tmp_path)), exchange="tasks")
     graph = dict(found.__dask_graph__())
@@ -427,7 +430,7 @@ def test_a_source_that_changes_is_found_when_it_runs(tmp_path, stages):
 
 
 @pytest.mark.parametrize("unknown", [False, True])
-def test_a_source_that_changes_between_two_rounds_is_distinguished_from_wrong_sizes(tmp_path, unknown):
+def test_a_source_that_changes_between_rounds_does_not_report_wrong_sizes(tmp_path, unknown):
     x = changing_source(tmp_path)
     with groups(2):
         found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="tasks")
@@ -441,8 +444,8 @@ def test_a_source_that_changes_between_two_rounds_is_distinguished_from_wrong_si
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_source_that_changed_before_it_was_counted_again_names_both_remedies(tmp_path, exchange, count):
-    # As after a lost worker that had the counts too: this looks the same as chunk sizes that were wrong all along.
+def test_a_source_that_changes_before_its_recount_names_both_remedies(tmp_path, exchange, count):
+    # A lost worker may have held the counts too. Then a changed source and wrong chunk sizes look the same.
     x = changing_source(tmp_path)
     with groups(count):
         found = dask_gpusort.sort(x, exchange=exchange)

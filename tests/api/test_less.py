@@ -1,4 +1,4 @@
-"""`less=`: the user's own order, found out where it is none."""
+"""Tests of `less=`: sorts by the user's comparison, and errors where it is not a strict weak order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_lanes_of_every_length(size, spread):
 
 
 @given(st.data(), ours.arrays(dtypes=["i4", "u1"], sizes=st.integers(0, 300)))
-def test_runs_are_merged_in_their_order(data, array):
+def test_merged_runs_keep_ties_in_run_order(data, array):
     offsets = [0, *sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=8))), len(array)]
     runs = np.concatenate([np.sort(part) for part in np.split(array, offsets[1:-1])])
     got = numpy_less.argsort(runs, np.less, np.array(offsets))
@@ -48,7 +48,7 @@ def test_runs_are_merged_in_their_order(data, array):
 
 
 @given(ROUND, st.integers(0, 400), st.sampled_from([32, 1]))
-def test_no_key_is_lost_whatever_it_returns(seed, size, shortest):
+def test_merges_by_a_random_comparison_lose_no_key(seed, size, shortest):
     rng = np.random.default_rng(seed)
 
     def coin(a, b):
@@ -63,7 +63,7 @@ def test_no_key_is_lost_whatever_it_returns(seed, size, shortest):
 
 
 @given(st.data(), ours.arrays(dtypes=["i4", "i8", "u1"]), ours.groups, ours.tables)
-def test_every_sort_takes_it(data, array, count, table):
+def test_every_function_accepts_less(data, array, count, table):
     chunks = data.draw(ours.chunkings(array.shape))
     exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
     unknown = data.draw(st.booleans())
@@ -94,7 +94,7 @@ def test_along_an_axis(limit, axis):
     oracle.assert_same_bits(got, np.take_along_axis(rows, positions, axis))
 
 
-def test_orders_that_numpy_has_not():
+def test_orders_that_numpy_lacks():
     array = ours.make("f8", 500, "special")
     with groups(4):
         got = computed(dask_gpusort.sort(da.from_array(array, chunks=60), less=nan_first))
@@ -107,7 +107,7 @@ def test_orders_that_numpy_has_not():
         oracle.assert_same_bits(computed(found), records[np.argsort(-records["count"].astype("i8"), kind="stable")])
 
 
-def test_merged_and_found_sorted():
+def test_merge_sorted_and_is_sorted_accept_less():
     array = np.arange(100) - 50
     by = array[np.argsort(array % 10, kind="stable")]
     x = da.from_array(by, chunks=13)
@@ -122,10 +122,10 @@ def test_merged_and_found_sorted():
 
 
 CONTRADICTIONS = {
-    "itself": (np.less_equal, r"less\(a, a\) is true for a = np\.int64\(\d+\)"),
-    "both": (lambda a, b: a != b, r"less\(a, b\) and less\(b, a\) are both true"),
-    "circle": (lambda a, b: (b - a) % 3 == 1, r"less\(a, b\) and less\(b, c\) are true"),
-    "likeness": (lambda a, b: b - a > 2, "neither before nor behind"),
+    "reflexive": (np.less_equal, r"less\(a, a\) is true for a = np\.int64\(\d+\)"),
+    "symmetric": (lambda a, b: a != b, r"less\(a, b\) and less\(b, a\) are both true"),
+    "cyclic": (lambda a, b: (b - a) % 3 == 1, r"less\(a, b\) and less\(b, c\) are true"),
+    "intransitive ties": (lambda a, b: b - a > 2, "neither before nor behind"),
 }
 
 
@@ -138,7 +138,7 @@ def test_contradictions_are_reported(name, chunk):
         computed(dask_gpusort.sort(x, less=less))
 
 
-def test_nan_that_is_not_put_last_is_named():
+def test_message_names_a_nan_without_an_order():
     x = da.from_array(np.array([1.0, np.nan, 0.0, 2.0]), chunks=4)
     with pytest.raises(ValueError, match=r"b = np\.float64\(nan\).*as with NaN"):
         computed(dask_gpusort.sort(x, less=np.less))
@@ -146,8 +146,8 @@ def test_nan_that_is_not_put_last_is_named():
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks"])
 @given(seed=ROUND, size=st.integers(1, 400))
-def test_contradictions_that_nobody_looks_at_lose_no_key(exchange, seed, size):
-    # An order of everything but some pairs, which no sample need hold.
+def test_undetected_contradictions_lose_no_key(exchange, seed, size):
+    # The order is wrong for a few pairs only. A sample may miss all of them.
     rng = np.random.default_rng(seed)
     turned = rng.random((64, 64)) < rng.choice([0.001, 0.05, 0.5])
 
@@ -164,7 +164,7 @@ def test_contradictions_that_nobody_looks_at_lose_no_key(exchange, seed, size):
             np.testing.assert_array_equal(np.sort(got), np.arange(size))
 
 
-def test_what_is_refused(raise_if_computes):
+def test_invalid_arguments(raise_if_computes):
     x = da.zeros((4, 3), chunks=2)
     with raise_if_computes():
         for name, value in (("key", np.abs), ("order", "f"), ("descending", True)):
@@ -178,6 +178,6 @@ def test_what_is_refused(raise_if_computes):
 
 
 @pytest.mark.parametrize("less", [lambda a, b: True, lambda a, b: a - b, lambda a, b: (a < b)[:1]])
-def test_results_of_another_kind_are_refused(less):
+def test_results_that_are_not_bool_arrays_are_refused(less):
     with pytest.raises(TypeError, match="less must give an array of bool"):
         computed(dask_gpusort.sort(da.arange(10, chunks=5), less=less))

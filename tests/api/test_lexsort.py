@@ -1,4 +1,4 @@
-"""`lexsort`: NumPy's order of several keys, a direction for each, cut by all of them."""
+"""Tests of `lexsort`: NumPy's order of several keys, a direction for each key, and cuts by all keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_any_axis(data, keys):
     descending = data.draw(st.booleans())
     limit = data.draw(st.sampled_from(("128MiB", "8B")))
     with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
-        # Each key in chunks of its own: the last one's count.
+        # Each key has different chunks. The result has those of the last key.
         arrays = [ours.dask_array(key, data.draw(ours.chunkings(key.shape))) for key in keys]
         found = dask_gpusort.lexsort(arrays, axis, descending=descending)
         assert found.chunks == arrays[-1].chunks
@@ -50,7 +50,7 @@ def test_any_axis(data, keys):
 
 @pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])
 @pytest.mark.parametrize("dtypes", [("i4", "i4"), ("f8", "i8", "i8"), ("S9", "c16"), ("g", "i4")])
-def test_rows_of_a_chunk_keep_to_themselves(shape, dtypes):
+def test_rows_of_a_chunk_are_sorted_separately(shape, dtypes):
     keys = [ours.make(dtype, shape[0] * shape[1], "few", seed).reshape(shape) for seed, dtype in enumerate(dtypes)]
     found = dask_gpusort.lexsort([da.from_array(key, chunks=-1) for key in keys])
     np.testing.assert_array_equal(computed(found), np.lexsort(keys))
@@ -66,14 +66,14 @@ def test_unknown_chunk_sizes(data, keys, count):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8", "g"])
-def test_keys_of_other_unknown_chunks_are_refused_when_they_run(dtype):
-    # One key would otherwise be repeated for all.
+def test_keys_with_different_unknown_chunks_are_refused_at_compute_time(dtype):
+    # Without the check, the key of length 1 would be broadcast.
     first, second = (ours.dask_array(np.arange(10, dtype=dtype), (sizes,), unknown=True) for sizes in ((9, 1), (1, 9)))
     with pytest.raises(ValueError, match=r"shapes \(1,\), \(9,\).*compute_chunk_sizes"):
         computed(dask_gpusort.lexsort((first, second)))
 
 
-def test_an_array_of_keys():
+def test_keys_as_one_array():
     keys = np.random.default_rng(0).integers(0, 3, (4, 50))
     for chunks in ((2, 7), (4, 50), (1, 50)):
         x = da.from_array(keys, chunks=chunks)
@@ -98,7 +98,7 @@ def test_an_array_of_keys():
         (("M8[s]", "?"), 2),
     ],
 )
-def test_keys_that_fit_together_are_one_code(dtypes, made):
+def test_narrow_keys_are_packed_into_one_code(dtypes, made):
     keys = pack_keys([da.zeros(10, chunks=5, dtype=dtype) for dtype in dtypes], [False] * len(dtypes))
     if isinstance(made, int):
         assert (keys.order.words, keys.array.shape, keys.array.dtype) == (made, (10, made), np.uint64)
@@ -121,7 +121,7 @@ def test_output_chunks():
 
 
 def test_the_exchange_cuts_on_all_keys():
-    # Where only the last key counted, everything would be one group.
+    # Cuts by the last key alone would put all keys in one group.
     keys = [ours.make("i8", 4000, "bits"), np.zeros(4000, "f8")]
     with groups(8):
         found = dask_gpusort.lexsort([da.from_array(key, chunks=500) for key in keys], exchange="tasks")
@@ -149,7 +149,7 @@ def test_methods():
         dask_gpusort.lexsort(wide, method="radix")
 
 
-def test_signed_zeros_and_nans_of_one_key_leave_the_next_to_decide():
+def test_signed_zeros_and_nans_tie_and_the_next_key_decides():
     first = np.array([0.0, -0.0, 0.0, np.nan, -np.nan, np.nan])
     second = np.array([3, 2, 1, 3, 2, 1])
     for one in (first, first.astype("f4"), first + 0j, first.astype("g")):
@@ -183,7 +183,7 @@ def test_no_keys(keys):
         dask_gpusort.lexsort(keys)
 
 
-def test_what_is_refused(raise_if_computes):
+def test_invalid_arguments(raise_if_computes):
     x, y = da.zeros((4, 3), chunks=2), da.zeros((4, 4), chunks=2)
     with raise_if_computes():
         for keys in ((x, y), (x[0], x), (da.zeros(3), da.zeros(1))):

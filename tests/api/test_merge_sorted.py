@@ -1,4 +1,4 @@
-"""`merge_sorted` and `is_sorted`: nothing is sorted again, and what is not sorted is found."""
+"""Tests of `merge_sorted` and `is_sorted`: no chunk is sorted again, and unsorted input is detected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK_SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=5)
 
 
 def sorted_chunks(array, sizes, descending=False):
-    """An array of which every chunk is sorted by itself."""
+    """An array whose chunks are each sorted."""
     parts = np.split(array, np.cumsum(sizes)[:-1])
     joined = [oracle.sort(part, descending=descending) for part in parts]
     return np.concatenate(joined, dtype=array.dtype)
@@ -79,7 +79,7 @@ def test_merge_by_a_key():
 
 @pytest.mark.parametrize("dtype", ["i8", "f4", "S5", "c16", ours.PLAIN_RECORD], ids=str)
 @pytest.mark.parametrize("size", [10, 200_000])
-def test_a_chunk_that_is_not_sorted_is_named(dtype, size):
+def test_message_names_the_unsorted_chunk(dtype, size):
     array = oracle.sort(ours.make(dtype, size, "bits"))
     array[[size // 2, size - 2]] = array[[size - 2, size // 2]]
     first = int(np.flatnonzero(np.diff(oracle.argsort(array)) != 1)[0])
@@ -90,7 +90,7 @@ def test_a_chunk_that_is_not_sorted_is_named(dtype, size):
     assert first <= int(str(caught.value).split("element ")[1].split()[0]) <= size // 2 + 1
 
 
-def test_what_cannot_be_merged(raise_if_computes):
+def test_invalid_arguments_of_merge_sorted(raise_if_computes):
     with raise_if_computes():
         with pytest.raises(TypeError, match="at least one array"):
             dask_gpusort.merge_sorted()
@@ -101,7 +101,7 @@ def test_what_cannot_be_merged(raise_if_computes):
 
 
 def ordered(array, axis, descending, order=None):
-    """By definition: sorting stably moves nothing."""
+    """Whether the array is sorted, by definition: a stable sort moves no element."""
     positions = oracle.argsort(array, axis, descending=descending, order=order)
     return bool((np.diff(positions, axis=-1 if axis is None else axis) > 0).all())
 
@@ -128,7 +128,6 @@ def test_is_sorted_along_an_axis(data, array):
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
     assert computed(dask_gpusort.is_sorted(x, axis, descending=descending))
     if array.size:
-        # Two elements are swapped.
         one, other = (data.draw(st.integers(0, array.size - 1)) for _ in range(2))
         flat = array.reshape(-1)
         flat[[one, other]] = flat[[other, one]]
@@ -138,7 +137,7 @@ def test_is_sorted_along_an_axis(data, array):
 
 
 @pytest.mark.parametrize("chunks", [1, 3, 100, ((50, 0, 49, 0, 1),)])
-def test_a_descent_at_any_border_is_found(chunks):
+def test_a_descent_between_chunks_is_found(chunks):
     for descent in (1, 50, 99):
         array = np.arange(100.0)
         array[descent] = array[descent - 1] - 0.5
@@ -157,14 +156,14 @@ def test_is_sorted_by_a_key():
         assert computed(found) == wanted
 
 
-def test_what_is_missing_goes_last():
+def test_missing_values_are_sorted_only_at_the_end():
     x = da.from_array(np.array([1.0, 2.0, math.nan, -math.nan]), chunks=1)
     assert computed(dask_gpusort.is_sorted(x))
     assert not computed(dask_gpusort.is_sorted(x[::-1]))
     assert computed(dask_gpusort.is_sorted(da.from_array(np.array([0.0, -0.0, 0.0]), chunks=1), descending=True))
 
 
-def test_is_sorted_builds_and_refuses(raise_if_computes):
+def test_is_sorted_is_lazy_and_refuses_invalid_arguments(raise_if_computes):
     with raise_if_computes():
         found = dask_gpusort.is_sorted(da.zeros((300, 300), chunks=100))
         assert len(dict(found.__dask_graph__())) < 40

@@ -1,4 +1,4 @@
-"""Array query planning, which is decided once, when dask.array is imported: so in a separate process."""
+"""Tests with array query planning. Dask reads the setting once, at import, so they run in a separate process."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ import dask_gpusort
 PLANNING = da.array_expr_enabled()
 HERE = Path(__file__).parent
 
-planned = pytest.mark.skipif(not PLANNING, reason="runs in the process that is started for it")
+planned = pytest.mark.skipif(not PLANNING, reason="needs a process with query planning")
 
-#: What else must hold with query planning as it does without. Dask's own part of it is young: such arrays have neither
-#: blocks nor masks nor reshape, and NumPy functions do not dispatch to them.
+#: Tests of other files that must also pass with query planning. Other tests use what Dask's expression arrays lack:
+#: `blocks`, masks, `reshape` and dispatch of NumPy functions.
 SOME = [
     "test_argsort.py::test_one_dimension",
-    "test_sort_by_key.py::test_chunks_are_those_of_every_output",
+    "test_sort_by_key.py::test_every_output_has_the_requested_chunks",
     "test_lexsort.py::test_any_axis",
     "test_merge_sorted.py::test_is_sorted_along_an_axis",
 ]
@@ -39,14 +39,14 @@ REST = [
     "test_sort.py::test_records_along_an_axis",
     "test_argsort.py::test_equal_keys_keep_their_order_in_both_directions",
     "test_sort_by_key.py::test_along_an_axis",
-    "test_sort_by_key.py::test_a_key_decides_and_does_not_come_back",
+    "test_sort_by_key.py::test_a_key_function_orders_but_is_not_returned",
     "test_lexsort.py::test_one_dimension",
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_less.py::test_along_an_axis",
 ]
 
 
-@pytest.mark.skipif(PLANNING, reason="this is the process that was started for it")
+@pytest.mark.skipif(PLANNING, reason="this process already has query planning")
 @pytest.mark.parametrize(
     "names", [[Path(__file__).name, *SOME], pytest.param(REST, marks=pytest.mark.thorough)], ids=["some", "rest"]
 )
@@ -63,13 +63,13 @@ def test_in_a_separate_process(names):
         timeout=540,
     )
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
-    # All of it was run, and not skipped for want of query planning.
+    # The tests ran; they were not all skipped.
     assert "0 passed" not in result.stdout
 
 
 @planned
 @given(st.data(), ours.arrays(), ours.groups)
-def test_expressions_on_both_sides(data, array, count):
+def test_input_and_output_are_expressions(data, array, count):
     chunks = data.draw(ours.chunkings(array.shape))
     with groups(count):
         x = ours.dask_array(array, chunks)

@@ -1,4 +1,4 @@
-"""`register`: NumPy's and Dask's own names, lazily, and back again."""
+"""Tests of `register`: NumPy's and Dask's functions call the lazy sorts until `unregister`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def registered():
     dask_gpusort.unregister()
 
 
-def test_numpys_functions_become_lazy(registered, raise_if_computes):
+def test_numpy_functions_become_lazy(registered, raise_if_computes):
     array = ours.make("i4", 60, "few").reshape(6, 10)
     x = da.from_array(array, chunks=(4, 3))
     with raise_if_computes(), warnings.catch_warnings():
@@ -45,8 +45,8 @@ def test_numpys_functions_become_lazy(registered, raise_if_computes):
         oracle.assert_same_bits(lazy.compute(scheduler="synchronous"), wanted)
 
 
-@pytest.mark.skipif(NumpyVersion(np.__version__) < "2.5.0", reason="NumPy sorts downwards from 2.5 on")
-def test_numpys_functions_sort_downwards(registered):
+@pytest.mark.skipif(NumpyVersion(np.__version__) < "2.5.0", reason="np.sort(descending=) is new in NumPy 2.5")
+def test_numpy_functions_sort_descending(registered):
     array = ours.make("f4", 60, "special")
     x = da.from_array(array, chunks=7)
     for lazy, wanted in (
@@ -57,14 +57,14 @@ def test_numpys_functions_sort_downwards(registered):
         oracle.assert_same_bits(lazy.compute(scheduler="synchronous"), wanted)
 
 
-def test_fields_through_numpys_name(registered):
+def test_order_of_fields_through_numpy(registered):
     array = ours.make(ours.PLAIN_RECORD, 40, "few")
     x = da.from_array(array, chunks=9)
     got = np.sort(x, order="weight", kind="stable").compute(scheduler="synchronous")
     oracle.assert_same_bits(got, np.sort(array, order="weight", kind="stable"))
 
 
-def test_numpys_errors_come_through(registered):
+def test_errors_through_numpy(registered):
     x = da.zeros(3, chunks=1)
     with pytest.raises(np.exceptions.AxisError):
         np.sort(x, 4)
@@ -72,15 +72,15 @@ def test_numpys_errors_come_through(registered):
         np.sort(x, kind="bubble")
 
 
-def test_arrays_in_memory_are_numpys_own(registered):
+def test_numpy_sorts_its_own_arrays(registered):
     array = ours.make("i4", 10)
     assert type(np.sort(array)) is np.ndarray
 
 
-def test_twice_there_once_back():
+def test_register_twice_and_unregister_once():
     names = ("sort", "argsort", "lexsort")
     before = {name: getattr(da, name, None) for name in names}
-    dask_gpusort.unregister()  # nothing to undo is no error
+    dask_gpusort.unregister()  # without effect, and no error
     dask_gpusort.register()
     dask_gpusort.register()
     assert all(hasattr(da, name) for name in names)
@@ -89,7 +89,7 @@ def test_twice_there_once_back():
     dask_gpusort.unregister()
 
 
-def test_what_was_there_before_comes_back(monkeypatch):
+def test_unregister_restores_an_earlier_function(monkeypatch):
     def earlier(a):
         return a
 
@@ -100,6 +100,6 @@ def test_what_was_there_before_comes_back(monkeypatch):
     assert da.sort is earlier
 
 
-def test_nothing_changes_without_it():
+def test_nothing_changes_without_register():
     assert getattr(da.Array, "__array_function__", None) is not None
     assert not hasattr(da, "sort") or da.sort.__module__.startswith("dask.")

@@ -1,4 +1,4 @@
-"""Sorts along one axis of several dimensions: which strategy is taken, and that nothing else moves."""
+"""Sorts along one axis of several dimensions: the strategy chosen, and rows that stay separate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_row_strategy(shape, chunks, axis, strategy):
     assert row_strategy(pack_keys([x, x], (False, True)), axis) == strategy
 
 
-def test_a_row_may_be_as_long_as_the_chunks_that_are_there():
+def test_a_row_may_be_as_large_as_the_largest_chunk():
     x = da.zeros((4, 100), chunks=(4, 50))
     with dask.config.set({"array.chunk-size": "8B"}):
         assert chunk_limit(x) == 4 * 50 * 8
@@ -49,19 +49,19 @@ def test_a_row_may_be_as_long_as_the_chunks_that_are_there():
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 40))
-def test_chunks_in_between_keep_to_the_limit(data, rows, columns):
+def test_intermediate_chunks_respect_the_limit(data, rows, columns):
     x = da.zeros((rows, columns), chunks=data.draw(ours.chunkings((rows, columns))), dtype="i8")
     with dask.config.set({"array.chunk-size": "512B"}):
         limit = chunk_limit(x)
         whole = _whole_rows(keys_of(x), (), 1)
     assert whole[1] == (columns,)
     largest = math.prod(max(sizes) for sizes in whole.values()) * 8
-    # Dask's automatic chunks overshoot a little where nothing divides evenly.
+    # Dask's automatic chunks exceed the limit slightly when no divisor fits.
     assert largest <= max(1.25 * limit, columns * 8)
 
 
 @pytest.mark.parametrize("dtype", ours.OBJECTS + ours.LONG_STRINGS, ids=str)
-def test_dtypes_of_which_dask_does_not_know_the_size(dtype):
+def test_dtypes_whose_size_dask_does_not_know(dtype):
     array = ours.make(dtype, 24, "bits").reshape(4, 6)
     x = ours.dask_array(array, (2, 3))
     for axis in (0, 1, None):
@@ -79,7 +79,7 @@ def test_values_that_are_wider_than_their_keys():
 
 
 def test_no_key_moves_between_rows():
-    # Each row holds its own number in the high digits.
+    # The high digits of a key are the number of its row.
     array = (np.arange(12)[:, None] * 1000 + np.random.default_rng(0).integers(0, 999, (12, 50))).astype("i8")
     for limit in ("128MiB", "8B"):
         with dask.config.set({"array.chunk-size": limit}):
@@ -90,8 +90,8 @@ def test_no_key_moves_between_rows():
 
 @pytest.mark.parametrize("dtype", ["i8", "f2", "U3", "c16", "S5"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_layouts_in_memory(dtype, axis):
-    # Chunks that are not C-contiguous, reversed, read-only.
+def test_memory_layouts(dtype, axis):
+    # Chunks may be reversed, read-only, or not C-contiguous.
     array = ours.make(dtype, 5 * 6 * 7, "special").reshape(5, 6, 7)
     for view in (
         np.asfortranarray(array),
@@ -104,7 +104,7 @@ def test_layouts_in_memory(dtype, axis):
             oracle.assert_same_bits(got, oracle.sort(view, axis))
 
 
-def test_few_tasks_where_rows_are_whole():
+def test_whole_rows_need_few_tasks():
     x = da.zeros((100, 100), chunks=(1, 100))
     assert len(dict(dask_gpusort.sort(x, 1).__dask_graph__())) <= 3 * 100
     text = dask_gpusort.explain(x, 1)
@@ -113,7 +113,7 @@ def test_few_tasks_where_rows_are_whole():
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_unknown_rows_that_are_whole(axis):
+def test_whole_rows_with_unknown_sizes(axis):
     array = ours.make("f4", 60, "special").reshape(10, 6)
     chunks = (3, -1) if axis == 1 else (-1, 2)
     x = ours.forget_sizes(da.from_array(array, chunks=chunks))
@@ -125,7 +125,7 @@ def test_unknown_rows_that_are_whole(axis):
     "chunks",
     [((0,) * 7 + (1,) * 5, (6,)), ((5,), (0, 1, 1, 0, 1, 1, 1, 1, 0)), ((1,) * 5, (0, 6, 0))],
 )
-def test_empty_chunks_among_many(chunks):
+def test_some_empty_chunks(chunks):
     array = ours.make("?", 30, "bits").reshape(5, 6)
     for axis in (0, 1):
         for limit in ("128MiB", "8B"):
@@ -136,7 +136,7 @@ def test_empty_chunks_among_many(chunks):
 
 
 @pytest.mark.parametrize("shape", [(0, 20), (20, 0), (3, 0, 5)])
-def test_long_rows_of_which_there_are_none(shape):
+def test_empty_arrays_with_long_rows(shape):
     for axis in range(len(shape)):
         with dask.config.set({"array.chunk-size": "8B"}):
             x = da.zeros(shape, chunks=2, dtype="i8")
@@ -146,7 +146,7 @@ def test_long_rows_of_which_there_are_none(shape):
                 assert computed(found).shape == shape
 
 
-def test_unknown_rows_that_are_too_long_for_a_chunk():
+def test_an_unknown_number_of_rows_too_long_for_a_chunk():
     array = ours.make("i4", 60).reshape(3, 20)
     with dask.config.set({"array.chunk-size": "8B"}):
         rows = ours.forget_sizes(da.from_array(array, chunks=(1, 2)), axes=(0,))
@@ -161,7 +161,7 @@ def test_rows_of_unknown_length_in_several_chunks_are_refused():
 
 @pytest.mark.parametrize("dtype", ["V0", np.dtype([])])
 @pytest.mark.parametrize("axis", [0, 1, None])
-def test_items_of_no_bytes(dtype, axis):
+def test_items_of_zero_bytes(dtype, axis):
     array = np.zeros((4, 6), dtype)
     x = da.from_array(array, chunks=(2, 3), name=False)
     oracle.assert_same_bits(computed(dask_gpusort.sort(x, axis)), np.sort(array, axis))

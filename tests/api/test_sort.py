@@ -1,4 +1,4 @@
-"""`sort`: NumPy's order, exact chunk sizes, the same bits however the sort is done."""
+"""Tests of `sort`: NumPy's order, exact chunk sizes, and the same bits for every choice of options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_one_dimension(data, array, count, table, stable):
 
 
 @given(st.data(), ours.arrays(), ours.groups, ours.groups)
-def test_the_same_bits_however_it_is_done(data, array, one, other):
+def test_all_options_give_the_same_bits(data, array, one, other):
     descending = data.draw(st.booleans())
     found = []
     for count in (one, other):
@@ -56,7 +56,7 @@ def test_unknown_chunk_sizes(data, array, count):
         assert all(map(math.isnan, found.chunks[0]))
         assert len(found.chunks[0]) == len(chunks[0])
         oracle.assert_same_bits(computed(found), oracle.sort(array, descending=options["descending"]))
-        # The sizes that nobody knew are the input's.
+        # The chunk sizes become those of the input.
         found.compute_chunk_sizes()
     assert found.chunks == chunks
 
@@ -74,7 +74,7 @@ def test_any_axis_of_several_dimensions(data, array):
     axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
     chunks = data.draw(ours.chunkings(array.shape))
     options = data.draw(ours.options(array.dtype))
-    # A small enough limit makes rows too long for one chunk: then each is sorted globally.
+    # A small limit makes rows too long for one chunk. Each row is then sorted globally.
     limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
     with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
         found = dask_gpusort.sort(ours.dask_array(array, chunks), axis, stable=True, **options)
@@ -86,10 +86,10 @@ def test_any_axis_of_several_dimensions(data, array):
 
 @pytest.mark.parametrize(("limit", "strategy"), [("128MiB", "rechunk"), ("8B", "too long")])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_every_strategy_for_several_dimensions_is_taken(limit, strategy, axis):
+def test_every_strategy_for_several_dimensions(limit, strategy, axis):
     array = ours.make("f4", 4 * 6 * 8, "special").reshape(4, 6, 8)
     with dask.config.set({"array.chunk-size": limit}):
-        # The chunks that are there are never too large, so for long rows they must be small.
+        # The input's chunks are never too large, so rows are long only if these chunks are small.
         x = da.from_array(array, chunks=tuple(2 if dim == axis else 1 for dim in range(3)))
         assert strategy in dask_gpusort.explain(x, axis)
         found = dask_gpusort.sort(x, axis, stable=True)
@@ -100,7 +100,7 @@ def test_every_strategy_for_several_dimensions_is_taken(limit, strategy, axis):
 
 
 @given(st.data(), ours.arrays(shape=st.lists(st.integers(0, 6), max_size=3).map(tuple)))
-def test_no_axis_flattens(data, array):
+def test_axis_none_flattens(data, array):
     darr = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
     found = dask_gpusort.sort(darr, None, stable=True)
     assert found.shape == (array.size,)
@@ -108,7 +108,7 @@ def test_no_axis_flattens(data, array):
     check_sizes(found)
 
 
-def test_unknown_sizes_beside_a_known_axis():
+def test_unknown_sizes_along_other_axes():
     array = ours.make("i4", 60, "bits").reshape(10, 6)
     x = da.from_array(array, chunks=(4, 3))
     rows = ours.forget_sizes(x, axes=(0,))
@@ -152,7 +152,7 @@ def test_chunks_of_a_flattened_array():
 
 
 @pytest.mark.parametrize("kind", [None, "quicksort", "heapsort", "mergesort", "stable"])
-def test_kinds_are_numpys(kind):
+def test_kind_gives_the_result_of_numpy(kind):
     array = ours.make("f8", 300, "special")
     x = da.from_array(array, chunks=40)
     with groups(4):
@@ -165,7 +165,7 @@ def test_kinds_are_numpys(kind):
 
 @given(st.data(), ours.arrays(dtypes=ours.WITH_TIES), ours.groups)
 def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
-    # The global sort, and the sort of rows in one chunk, use different code.
+    # The global sort and the sort of rows in one chunk use different code.
     with groups(count):
         descending = data.draw(st.booleans())
         for chunks in (data.draw(ours.chunkings(array.shape)), -1):
@@ -176,7 +176,7 @@ def test_stable_keeps_the_order_of_zeros_and_nans(data, array, count):
 
 
 @pytest.mark.parametrize("kind", ["quicksort", "heapsort", "mergesort", "stable", "q", "h", "m", "s", "Quick", "MERGE"])
-def test_kinds_by_numpys_names(kind):
+def test_kind_names_of_numpy(kind):
     array = ours.make("f4", 60, "special")
     stable = kind[0].lower() in "ms"
     x = da.from_array(array, chunks=7)
@@ -204,15 +204,17 @@ def test_nat_is_last_in_both_directions():
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
-def test_complex_numbers_sort_by_class_of_nan(dtype):
+def test_complex_numbers_sort_by_their_nan_parts(dtype):
     nan = np.nan
     array = np.array(
         [complex(nan, nan), complex(nan, 2), complex(2, nan), 2j, complex(nan, 1), complex(1, nan), 1], dtype
     )
     x = da.from_array(array, chunks=2)
-    upwards, downwards = (computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True))
-    np.testing.assert_array_equal(upwards, array[[3, 6, 5, 2, 4, 1, 0]])
-    np.testing.assert_array_equal(downwards, array[[6, 3, 2, 5, 1, 4, 0]])
+    ascending_order, descending_order = (
+        computed(dask_gpusort.sort(x, descending=descending)) for descending in (False, True)
+    )
+    np.testing.assert_array_equal(ascending_order, array[[3, 6, 5, 2, 4, 1, 0]])
+    np.testing.assert_array_equal(descending_order, array[[6, 3, 2, 5, 1, 4, 0]])
 
 
 @given(st.data(), ours.arrays(dtypes=ours.RECORDS), ours.groups)
@@ -247,13 +249,13 @@ def test_strings_of_any_width():
 
 
 class Unknown:
-    """As pandas.NA: comparing it with itself gives no truth value."""
+    """Like pandas.NA: a comparison with itself has no truth value."""
 
     def __ne__(self, other):
         return self
 
     def __bool__(self):
-        raise TypeError("nobody knows")
+        raise TypeError("no truth value")
 
     def __reduce__(self):
         return "UNKNOWN"
@@ -285,21 +287,21 @@ def test_objects_that_compare():
 
 @pytest.mark.parametrize("chunks", [2, 3, 7])
 @pytest.mark.parametrize(
-    ("elements", "upwards"),
+    ("elements", "ascending_order"),
     [
         ([3, math.nan, 1, math.nan, 2, 0.5, math.nan], [5, 2, 4, 0, 1, 3, 6]),
         (["b", math.nan, "", "a"], [2, 3, 0, 1]),
         ([Decimal(2), Decimal("NaN"), Decimal(-1)], [2, 0, 1]),
         ([math.nan] * 4, [0, 1, 2, 3]),
     ],
-    ids=["numbers", "strings", "decimals", "nothing else"],
+    ids=["numbers", "strings", "decimals", "only NaN"],
 )
-def test_objects_that_differ_from_themselves_are_last_in_both_directions(elements, upwards, chunks):
+def test_objects_unequal_to_themselves_are_last_in_both_directions(elements, ascending_order, chunks):
     array = ours._objects(elements)
-    missing = [index for index in upwards if elements[index] != elements[index]]
-    downwards = [index for index in upwards[::-1] if index not in missing] + missing
+    missing = [index for index in ascending_order if elements[index] != elements[index]]
+    descending_order = [index for index in ascending_order[::-1] if index not in missing] + missing
     x = da.from_array(array, chunks=chunks, name=False)
-    for descending, wanted in ((False, upwards), (True, downwards)):
+    for descending, wanted in ((False, ascending_order), (True, descending_order)):
         with groups(3):
             assert computed(dask_gpusort.argsort(x, descending=descending)).tolist() == wanted
             found = computed(dask_gpusort.sort(x, descending=descending))
@@ -310,7 +312,7 @@ def test_objects_that_differ_from_themselves_are_last_in_both_directions(element
 
 
 class Version:
-    """Compares by one method, as NumPy asks for no more."""
+    """An object with `<` alone, which is all that NumPy needs."""
 
     def __init__(self, *parts):
         self.parts = parts
@@ -325,7 +327,7 @@ class Version:
         return hash(self.parts)
 
 
-def test_objects_of_ones_own_class():
+def test_objects_of_a_user_defined_class():
     parts = [(1, 2), (0, 9), (3,), (1, 10), (1, 2)]
     x = da.from_array(ours._objects([Version(*part) for part in parts]), chunks=2, name=False)
     for descending in (False, True):
@@ -333,19 +335,19 @@ def test_objects_of_ones_own_class():
         assert [version.parts for version in got] == sorted(parts, reverse=descending)
 
 
-def test_sequences_are_taken():
+def test_sequences_are_accepted():
     assert computed(dask_gpusort.sort([3, 1, 2])).tolist() == [1, 2, 3]
     assert computed(dask_gpusort.sort(np.array([[3, 1, 2]]))).tolist() == [[1, 2, 3]]
 
 
-def test_series_of_pandas_are_taken():
+def test_pandas_series_are_accepted():
     pandas = pytest.importorskip("pandas")
     for series in (pandas.Series([2.0, math.nan, 1.0]), pandas.Index([5, 3, 4]), pandas.Series(["b", "a"], dtype="O")):
         oracle.assert_same_bits(computed(dask_gpusort.sort(series)), np.sort(np.asarray(series)))
         assert computed(dask_gpusort.argsort(series)).tolist() == np.argsort(np.asarray(series)).tolist()
 
 
-def test_no_dimension_flattens_to_one():
+def test_axis_none_of_arrays_without_dimensions():
     x = da.from_array(np.array(7), chunks=())
     got = computed(dask_gpusort.sort(x, None))
     oracle.assert_same_bits(got, np.sort(np.array(7), None))
@@ -354,7 +356,7 @@ def test_no_dimension_flattens_to_one():
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1,), (1, 1)])
-def test_nothing_or_one(shape):
+def test_empty_arrays_and_single_elements(shape):
     array = np.ones(shape)
     for axis in (*range(len(shape)), None):
         found = dask_gpusort.sort(da.from_array(array, chunks=2), axis)
@@ -376,14 +378,14 @@ def test_many_chunks(size, chunk):
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
 @pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
-def test_schedulers_of_one_machine(scheduler, exchange):
+def test_local_schedulers(scheduler, exchange):
     array = ours.make("f8", 2000, "special")
     with dask.config.set(scheduler=scheduler), groups(5):
         x = da.from_array(array, chunks=150)
         oracle.assert_same_bits(dask_gpusort.sort(x, stable=True, exchange=exchange).compute(), oracle.sort(array))
 
 
-def test_the_input_stays_as_it_is():
+def test_the_input_is_not_changed():
     for dtype in ("i8", "f4", "S5", "c16", "O", "T"):
         array = ours.make(ours.LONG_STRINGS[0] if dtype == "T" else dtype, 200, "bits")
         before = array.copy()
@@ -394,7 +396,7 @@ def test_the_input_stays_as_it_is():
         oracle.assert_same_bits(array, before)
 
 
-def test_a_persisted_input_stays_as_it_is():
+def test_a_persisted_input_is_not_changed():
     x = da.from_array(ours.make("i8", 300), chunks=50).persist(scheduler="synchronous")
     before = computed(x)
     with groups(3):
@@ -419,7 +421,7 @@ def test_parts_of_the_output(exchange):
     assert (first, last) == (wanted[0], wanted[-1])
 
 
-def test_chunks_of_the_output_may_be_written_to():
+def test_output_chunks_are_writable():
     array = ours.make("i8", 400)
     wanted = np.sort(array)
 
@@ -436,7 +438,7 @@ def test_chunks_of_the_output_may_be_written_to():
     oracle.assert_same_bits(two, wanted[200:])
 
 
-def test_sorting_what_is_sorted_and_what_follows():
+def test_sorts_of_sorted_arrays_and_later_operations():
     array = ours.make("i4", 300, "few")
     x = da.from_array(array, chunks=40)
     with groups(3):
@@ -448,7 +450,7 @@ def test_sorting_what_is_sorted_and_what_follows():
 
 
 @pytest.mark.parametrize("chunks", [(None, 5), [None, (4, 6)], (3, None), {0: None, 1: 5}, {-1: 2}])
-def test_chunks_left_out_are_kept(chunks):
+def test_unspecified_chunks_are_kept(chunks):
     x = da.from_array(ours.make("i4", 80).reshape(8, 10), chunks=(3, 4))
     found = dask_gpusort.sort(x, 0, chunks=chunks)
     assert found.chunks == x.rechunk(tuple(chunks) if isinstance(chunks, list) else chunks).chunks
@@ -470,8 +472,8 @@ def test_equal_calls_have_equal_names():
 
 
 @given(st.data(), ours.arrays(dtypes=["i4", "f4", "S5"]), ours.groups)
-def test_a_key(data, array, count):
-    # The array sorted by a key is the array taken in the order of the keys, which is stable.
+def test_key_function(data, array, count):
+    # A sort by a key function takes the elements in the stable order of their keys.
     def key(block):
         return (
             block.astype("S1") if block.dtype.kind == "S" else np.floor(np.nan_to_num(np.abs(block.astype("f4"))) / 1e3)
@@ -490,7 +492,7 @@ def test_a_key(data, array, count):
         )
 
 
-def test_a_key_of_several_arrays():
+def test_key_function_of_several_arrays():
     array = ours.make("i4", 300, "bits")
 
     def key(block):
@@ -505,7 +507,7 @@ def test_a_key_of_several_arrays():
         oracle.assert_same_bits(computed(found), wanted)
 
 
-def test_a_key_along_an_axis():
+def test_key_function_along_an_axis():
     array = ours.make("i4", 48, "bits").reshape(6, 8)
     x = da.from_array(array, chunks=(4, 3))
     for axis in (0, 1):
@@ -518,14 +520,14 @@ def test_groups_and_exchange_come_from_the_configuration():
     with dask.config.set({"gpusort.groups": 13, "gpusort.exchange": "tasks"}):
         text = dask_gpusort.explain(x)
         assert "tasks" in text.split("exchange")[1].split("\n")[0]
-        # Chunks are not divided between groups, so it is not 13 to the dot.
+        # Groups do not divide chunks, so their number may differ from 13.
         assert 11 <= int(text.split("groups")[1].split()[0]) <= 16
         assert "gather" in dask_gpusort.explain(x, exchange="gather")
         oracle.assert_same_bits(computed(dask_gpusort.sort(x)), np.sort(computed(x)))
 
 
 @pytest.mark.parametrize("dtype", ["f8", "S3", "U3", "c16", "g", "O", "i4, f4"])
-def test_chunks_that_may_only_be_read(dtype):
+def test_read_only_chunks(dtype):
     def locked(block):
         block = block.copy()
         block.flags.writeable = False

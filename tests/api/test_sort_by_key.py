@@ -1,4 +1,4 @@
-"""`sort_by_key`: values travel with their keys, whole rows of them, in the keys' chunks."""
+"""Tests of `sort_by_key`: values, or whole rows of values, move with their keys into the keys' chunks."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_values_of_any_dtype(data, keys, count, table):
 
 
 @given(st.data(), st.integers(0, 60), ours.groups)
-def test_rows_travel_whole(data, size, count):
+def test_rows_of_values_stay_whole(data, size, count):
     keys = ours.make("f4", size, "few")
     shapes = data.draw(st.lists(st.sampled_from([(), (3,), (2, 2), (0,), (1, 4)]), min_size=1, max_size=2))
     values = [np.arange(size * math.prod(shape)).reshape(size, *shape) for shape in shapes]
     with groups(count):
         x = ours.dask_array(keys, data.draw(ours.chunkings(keys.shape)))
-        # Values may be chunked as they like: they are brought into the chunks of the keys.
+        # Values may have other chunks than the keys: they are rechunked.
         companions = [ours.dask_array(value, data.draw(ours.chunkings(value.shape))) for value in values]
         found = dask_gpusort.sort_by_key(x, *companions, exchange=data.draw(st.sampled_from(("gather", "tasks"))))
         for darr in found:
@@ -73,7 +73,7 @@ def test_along_an_axis(axis, limit):
     assert all(darr.chunks == found[0].chunks for darr in found)
 
 
-def test_chunks_are_those_of_every_output():
+def test_every_output_has_the_requested_chunks():
     keys = ours.make("i8", 100)
     values = np.arange(200).reshape(100, 2)
     for count in (None, 5):
@@ -84,7 +84,7 @@ def test_chunks_are_those_of_every_output():
         oracle.assert_same_bits(got[1], values[np.argsort(keys, kind="stable")])
 
 
-def test_one_chunk_of_keys_beside_rows():
+def test_one_chunk_of_keys_with_rows_of_values():
     keys = np.array([3, 1, 2])
     values = np.arange(6).reshape(3, 2)
     got = compute_all(dask_gpusort.sort_by_key(da.from_array(keys), da.from_array(values, chunks=(3, 1))))
@@ -105,7 +105,7 @@ def test_unknown_sizes():
     oracle.assert_same_bits(got[1], values[positions])
 
 
-def test_masked_out_together():
+def test_keys_and_values_with_the_same_mask():
     keys = da.from_array(ours.make("f8", 300), chunks=40)
     values = da.arange(300, chunks=40)
     mask = keys > 0
@@ -114,7 +114,7 @@ def test_masked_out_together():
     np.testing.assert_array_equal(got[1], np.flatnonzero(computed(mask))[np.argsort(kept, kind="stable")])
 
 
-def test_values_of_other_unknown_chunks_are_refused_when_they_run():
+def test_values_with_different_unknown_chunks_are_refused_at_compute_time():
     keys = ours.dask_array(np.arange(10), ((4, 6),), unknown=True)
     values = ours.dask_array(np.arange(10), ((5, 5),), unknown=True)
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
@@ -126,7 +126,7 @@ def test_no_values():
     assert computed(found).tolist() == [0, 1, 2]
 
 
-def test_a_key_decides_and_does_not_come_back():
+def test_a_key_function_orders_but_is_not_returned():
     keys = ours.make("i4", 120)
     values = np.arange(120)
     with groups(3):
@@ -140,7 +140,7 @@ def test_a_key_decides_and_does_not_come_back():
     oracle.assert_same_bits(got[1], values[positions])
 
 
-def test_one_output_alone():
+def test_computing_one_output():
     keys = ours.make("i8", 100)
     values = np.arange(100)
     with groups(3):
@@ -149,7 +149,7 @@ def test_one_output_alone():
     oracle.assert_same_bits(computed(found[0].blocks[2:4]), np.sort(keys)[18:36])
 
 
-def test_the_values_stay_as_they_are():
+def test_the_values_are_not_changed():
     keys, values = ours.make("i8", 100), ours.make("f8", 100)
     before = values.copy()
     for chunks in (9, 100):
@@ -157,7 +157,7 @@ def test_the_values_stay_as_they_are():
     oracle.assert_same_bits(values, before)
 
 
-def test_keys_are_values_too():
+def test_keys_may_also_be_values():
     keys = ours.make("f4", 90, "special")
     x = da.from_array(keys, chunks=20)
     with groups(2):

@@ -1,4 +1,4 @@
-"""Columns of few values: their ranks, and when there are none."""
+"""Dictionary encoding of columns with few distinct values, and columns that are not encoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dask_gpusort.chunk.dictionary import MOST_VALUES, dictionary_encode
 
 
 def column_of(seed, num_values, size, dtype):
-    """A column that has each of so many values at least once."""
+    """A column of `num_values` distinct values, each at least once."""
     rng = np.random.default_rng(seed)
     info = np.iinfo(dtype)
     values = np.unique(rng.integers(0, info.max, num_values, dtype=np.uint64, endpoint=True)).astype(dtype)
@@ -27,7 +27,7 @@ def column_of(seed, num_values, size, dtype):
     st.sampled_from(["u8", "u4", "u2", ">u8"]),
     st.integers(1, 3),
 )
-def test_ranks_are_those_among_the_distinct_values(seed, num_values, dtype, stride):
+def test_ranks_among_the_distinct_values(seed, num_values, dtype, stride):
     column = column_of(seed, num_values, 5000, dtype)[::stride]
     found = dictionary_encode(column)
     assert found.dtype == np.uint8
@@ -35,7 +35,7 @@ def test_ranks_are_those_among_the_distinct_values(seed, num_values, dtype, stri
 
 
 @pytest.mark.parametrize("extra", [0, 1, 300])
-def test_values_that_a_sample_misses_count_too(extra):
+def test_values_that_the_sample_misses(extra):
     column = np.zeros(1 << 16, "u8")
     # Every 65th key is sampled.
     column[1 : 1 + 2 * (MOST_VALUES - 1 + extra) : 2] = np.arange(MOST_VALUES - 1 + extra) << 40 | 7
@@ -48,15 +48,15 @@ def test_values_that_a_sample_misses_count_too(extra):
         np.testing.assert_array_equal(found, ranks)
 
 
-def test_many_values_are_left_alone(monkeypatch):
+def test_columns_of_many_values_are_not_encoded(monkeypatch):
     column = np.random.default_rng(1).integers(0, 1 << 62, 5000, dtype=np.uint64)
     assert dictionary_encode(column) is None
-    # Random keys cost a look at a sample alone.
+    # For random keys, a sample is enough to decide.
     monkeypatch.setattr(np, "sort", lambda array: pytest.fail("the column was sorted"))
     assert dictionary_encode(column) is None
 
 
-def test_values_that_no_multiplier_keeps_apart_are_left_alone(monkeypatch):
+def test_columns_without_a_perfect_hash_are_not_encoded(monkeypatch):
     column = column_of(1, 10, 5000, "u8")
     monkeypatch.setattr(dictionary, "_MULTIPLIERS", np.zeros(3, np.uint64))
     assert dictionary_encode(column) is None

@@ -1,4 +1,4 @@
-"""Keys of several columns: taken apart, sorted, compared and searched as NumPy would."""
+"""Keys of several columns: they are split, sorted, compared and searched with NumPy's results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dask_gpusort.order import Order
 
 @given(ours.arrays(), st.booleans())
 def test_columns_sort_every_dtype(array, descending):
-    # Those that have codes of their own are columns too: as fields of a record.
+    # Dtypes with codes occur as columns too, as fields of a record.
     columns = numpy_columns.columns_of(array, Order(array.dtype, descending))
     assert columns
     got = numpy_columns.argsort_columns(columns)
@@ -24,7 +24,7 @@ def test_columns_sort_every_dtype(array, descending):
 
 
 @given(st.data(), ours.arrays(dtypes=ours.RECORDS), st.booleans())
-def test_fields_that_decide_first(data, array, descending):
+def test_order_of_fields(data, array, descending):
     order = tuple(data.draw(st.lists(st.sampled_from(array.dtype.names), unique=True)))
     columns = numpy_columns.columns_of(array, Order(array.dtype, descending, fields=order))
     got = numpy_columns.argsort_columns(columns)
@@ -32,7 +32,7 @@ def test_fields_that_decide_first(data, array, descending):
 
 
 def classes(array, descending):
-    """Rank of each key among the distinct ones."""
+    """Rank of each key among the distinct keys."""
     ranks = np.empty(len(array), np.int64)
     columns = [values for values, _ in oracle._columns(array)]
     order = oracle.argsort(array, descending=descending)
@@ -83,25 +83,25 @@ def test_a_record_without_fields():
     np.testing.assert_array_equal(numpy_columns.argsort_columns(columns), np.arange(4))
 
 
-def test_later_columns_are_sorted_where_earlier_ones_tie_alone():
-    asked = []
+def test_later_columns_are_read_only_for_ties_in_earlier_ones():
+    sizes_read = []
 
     class Spy(numpy_columns.Column):
         def __getitem__(self, index):
-            asked.append(np.size(self.values[index]))
+            sizes_read.append(np.size(self.values[index]))
             return Spy(self.values[index], self.descending)
 
     first = numpy_columns.Column(np.array([3, 1, 2, 1, 0], "u1"))
     second = Spy(np.array([0, 9, 0, 5, 0], "u1"))
     np.testing.assert_array_equal(numpy_columns.argsort_columns([first, second]), [4, 3, 1, 2, 0])
-    assert max(asked) == 2
-    asked.clear()
+    assert max(sizes_read) == 2
+    sizes_read.clear()
     numpy_columns.argsort_columns([numpy_columns.Column(np.arange(5, dtype="u1")), second])
-    assert not asked
+    assert not sizes_read
 
 
 @pytest.mark.parametrize("elements", [[1, "a"], [2, 1, None], [1, 2.5, b"x", 3], [(1, 2), (1, "b")], [1, 1j, 2]])
-def test_elements_that_do_not_compare_are_named(elements):
+def test_message_names_incomparable_elements(elements):
     array = ours._objects(elements)
     for descending in (False, True):
         columns = numpy_columns.columns_of(array, Order(array.dtype, descending))

@@ -1,4 +1,4 @@
-"""Merges of sorted runs of codes, against NumPy."""
+"""Merges of sorted runs of codes, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_lists(draw):
 def test_runs_are_merged(drawn, piece):
     codes, offsets = drawn
     with pytest.MonkeyPatch.context() as patch:
-        # Small pieces, so that small runs are cut too.
+        # With small pieces, small runs are cut too.
         patch.setattr(numpy_merge, "_PIECE_KEYS", piece[0])
         patch.setattr(numpy_merge, "_SLICE_KEYS", piece[1])
         patch.setattr(numpy_presorted, "SMALL", 0)
@@ -61,6 +61,6 @@ def test_long_runs_are_merged(num_runs, dtype):
             raise AssertionError(f"input: {name}") from error
 
 
-def test_joining_nothing_says_what_to_pass():
+def test_merge_of_no_runs_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         join_runs([])

@@ -1,4 +1,4 @@
-"""Every step on one chunk against its definition, for each library of chunks."""
+"""Every step on one chunk, compared with its definition, for each library of chunks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets
 
-# The backend is the same for all examples.
+# All examples use the same backend.
 shared = settings(suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture])
 
-#: CuPy has neither times nor byte orders, nor what is compared.
+#: CuPy lacks times, byte orders and the dtypes that need comparisons.
 ON_DEVICE = [dtype for dtype in ours.CODED if dtype.kind not in "mM"]
 
 
 @pytest.fixture
 def draw_keys(backend):
-    """Draws an array that the backend holds, and its order."""
+    """A function that draws an array for the backend, and its order."""
 
     def draw(data, dtypes=ours.EVERY, sizes=None, **kwargs):
         allowed = ON_DEVICE if backend.name == "cupy" else dtypes
@@ -40,7 +40,7 @@ def local_sort(backend, array, order, values=(), positions=False):
 
 
 def keys_of(backend, run, order):
-    """The keys of a run as the user would see them."""
+    """The keys of a run in the user's dtype."""
     return backend.asnumpy(backend.ops.decode(run.keys.copy(), order))
 
 
@@ -72,7 +72,7 @@ def test_local_sort_with_values_and_positions(backend, draw_keys, data):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @given(data=st.data(), descending=st.booleans())
-def test_numpys_own_search_is_that_by_columns(side, data, descending):
+def test_search_by_columns_agrees_with_numpy(side, data, descending):
     dtype = data.draw(st.sampled_from(["c16", ">c16", "S1", "S5", "S17", "U1", "U4"]))
     array = oracle.sort(data.draw(ours.arrays(dtypes=[np.dtype(dtype)])), descending=descending)
     needles = data.draw(ours.arrays(dtypes=[np.dtype(dtype)]))
@@ -104,7 +104,7 @@ def test_words_are_sorted_and_merged_as_rows(num_words, seed, lengths):
     assert all(numpy_ops.first_descent(run.keys, order) is None for run in runs)
 
 
-def test_local_sort_leaves_the_chunk_alone(backend):
+def test_local_sort_does_not_change_the_chunk(backend):
     for dtype in ("i8", "f4", "u1"):
         array = ours.make(dtype, 500)
         block = backend.asarray(array.copy())
@@ -119,7 +119,7 @@ def test_values_of_another_length_are_refused(backend):
 
 @shared
 @given(data=st.data())
-def test_keys_in_transit_come_back(backend, draw_keys, data):
+def test_keys_in_transit_are_restored(backend, draw_keys, data):
     array, order = draw_keys(data)
     there = backend.ops.encode(backend.asarray(array), order)
     assert there.dtype == order.transit_dtype
@@ -127,7 +127,7 @@ def test_keys_in_transit_come_back(backend, draw_keys, data):
 
 
 def definition_of_counts(array, needle, order, side):
-    """Keys before, or not behind, one key: counted one by one."""
+    """Number of keys less than one key (left) or up to it (right)."""
     both = np.concatenate([array, needle], dtype=array.dtype)
     columns = oracle._columns(both)
     signed = [-values if order.descending and not fixed else values for values, fixed in columns]
@@ -144,7 +144,7 @@ def test_rank_summary_of_the_whole_chunk(backend, draw_keys, data, samples):
     assert isinstance(summary.keys, np.ndarray)
     assert summary.size == len(array)
     assert (summary.start.tolist(), summary.stop.tolist()) == ([0], [len(array)])
-    # Both ends are in the summary, or the bracket would stay open.
+    # The summary has both ends, because they bound the brackets.
     if len(array):
         assert summary.left[0] == 0
         assert summary.right[-1] == len(array)
@@ -154,14 +154,14 @@ def test_rank_summary_of_the_whole_chunk(backend, draw_keys, data, samples):
         needle = np.array([key], array.dtype) if array.dtype.names is None else np.array([tuple(key)], array.dtype)
         less, upto = (definition_of_counts(array, needle, order, side) for side in ("left", "right"))
         if order.coded and not order.stable:
-            # Keys that compare equal but differ in their bits, zeros or NaNs, may be in any order: by their codes.
+            # Zeros and NaNs compare equal but may differ in their codes. The summary counts codes.
             codes = backend.asnumpy(run.keys)
             assert less <= left < right <= upto
             assert set(np.flatnonzero(codes == summary.keys[index])) == set(range(left, right))
         else:
             assert (left, right) == (less, upto)
     if samples is None:
-        # Every distinct key is in the summary, so nothing is between them.
+        # The summary has every distinct key, so no key is between its entries.
         np.testing.assert_array_equal(summary.right[:-1], summary.left[1:])
 
 
@@ -184,7 +184,7 @@ def test_rank_summary_in_brackets(backend, draw_keys, data, samples):
     for number, (first, last) in enumerate(pairs):
         mine = entries.bracket == number
         assert mine.any()
-        # Each entry is one of the keys in the bracket, with its counts; the ends are among them.
+        # The entries are keys of the bracket with their counts. Both ends are entries.
         assert entries.left[mine][0] == whole.left[first]
         assert entries.right[mine][-1] == whole.right[last]
         assert set(zip(entries.left[mine], entries.right[mine], strict=True)) <= set(
@@ -220,7 +220,7 @@ def test_histogram(backend, draw_keys, data, radix_bits):
     digits = backend.ops.histogram(run.keys, order, radix_bits)
     codes = backend.asnumpy(run.keys).astype(object)
     if order.has_ties:
-        # Equal keys count as the least of them.
+        # Equal keys have the digit of the least of their codes.
         from dask_gpusort import keys
 
         codes = keys.tie_floor(backend.asnumpy(run.keys), array.dtype, descending=order.descending).astype(object)
@@ -258,8 +258,8 @@ def test_merge(backend, draw_keys, data, parts, with_values):
         oracle.assert_sorts(got, array, descending=order.descending)
 
 
-def test_merge_of_runs_that_lie_end_to_end(backend):
-    # As the exchange through files leaves them: views of one array, which may be written to.
+def test_merge_of_adjacent_runs(backend):
+    # The exchange through files gives such runs: writable views of one array.
     order = Order(np.dtype("i8"), stable=True)
     array, values = ours.make("i8", 300, "few"), np.arange(300)
     runs = [local_sort(backend, array[a : a + 100], order, [values[a : a + 100]]) for a in (0, 100, 200)]

@@ -1,4 +1,4 @@
-"""Radix sorts of codes on one chunk, against NumPy's own stable sorts."""
+"""Radix sorts of codes on one chunk, compared with NumPy's stable sorts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(codes):
 def test_sorts_agree_with_numpy(codes):
     check(codes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_presorted, "SMALL", 0)  # no way out for few keys
+        patch.setattr(numpy_presorted, "SMALL", 0)  # disables the path for few keys
         patch.setattr(numpy_presorted, "_SHORT_ROW", 0)
         check(codes)
 
@@ -54,7 +54,7 @@ def test_long_rows_agree_with_numpy(n, dtype):
 @pytest.mark.parametrize("shape", [(5_000, 13), (3, 20_000), (2, 300, 40)])
 def test_many_and_long_rows_with_tied_high_parts(shape):
     random = np.random.default_rng(3)
-    # The range leaves no bits beside the position, and high parts repeat.
+    # The range of the codes leaves no bits for the position, and high parts repeat.
     codes = random.integers(0, 4, shape, dtype=np.uint64) << np.uint64(62)
     codes += random.integers(0, 3, shape, dtype=np.uint64)
     check(codes)
@@ -69,6 +69,6 @@ def test_counting_sort_of_long_rows(monkeypatch):
         assert np.array_equal(codes, want)
 
 
-def test_an_axis_is_needed():
+def test_arrays_without_dimensions_are_refused():
     with pytest.raises(ValueError, match="reshape"):
         argsort(np.zeros((), np.uint32))

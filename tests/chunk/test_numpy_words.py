@@ -1,4 +1,4 @@
-"""Keys of several columns of codes: packed, sorted by digits, merged, compared and searched."""
+"""Keys of several columns of codes: packing, radix sorts, merges, comparisons and searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTHS = [1, 2, 8, 16, 31, 32, 33, 63, 64]
 
 @st.composite
 def columns(draw, sizes=SIZES):
-    """Columns of codes, their widths, and how many of their bits vary."""
+    """Columns of codes, their widths, and the number of bits that vary."""
     size = draw(sizes)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     bits = draw(st.lists(st.sampled_from(WIDTHS), min_size=1, max_size=5))
@@ -37,7 +37,7 @@ def lexsorted(found):
 
 
 def as_numbers(found, bits):
-    """Each key as one long Python integer."""
+    """Each key as one Python integer."""
     totals = [0] * len(found[0])
     for column, width in zip(found, bits, strict=True):
         totals = [total << width | value for total, value in zip(totals, column.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""Runs: cutting, joining, sizes and pickles, each against NumPy."""
+"""Runs: cutting, joining, sizes and pickles, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELSEWHERE = [np.dtype(object), np.dtypes.StringDType()]
 
 
 def array_of(dtype, n):
-    """n elements that differ, of any dtype."""
+    """n distinct elements of any dtype."""
     dtype = np.dtype(dtype)
     if dtype == RECORD:
         made = np.zeros(n, dtype)
@@ -44,7 +44,7 @@ def test_slices_are_views_and_keep_rows_together():
     assert_same(part, Run(np.arange(3, 7), (np.arange(6, 14).reshape(4, 2), np.arange(3, 7) * 0.5)))
 
 
-def test_index_that_is_no_slice_is_refused():
+def test_index_that_is_not_a_slice_is_refused():
     with pytest.raises(TypeError, match="by a slice"):
         Run(np.arange(3))[1]
 
@@ -101,7 +101,7 @@ def test_concat_without_copy_views_neighbours():
         lambda a: [a.view("i4")[0:2], a.view("i4")[2:4]],  # a base of another dtype
     ],
 )
-def test_concat_copies_what_does_not_lie_end_to_end(parts):
+def test_concat_copies_runs_that_are_not_adjacent(parts):
     runs = [Run(part) for part in parts(np.arange(10, dtype="i8"))]
     expected = np.concatenate([run.keys for run in runs])
     np.testing.assert_array_equal(Run.concat(runs, copy=None).keys, expected)
@@ -139,7 +139,7 @@ def test_size_is_exact_for_fixed_width(dtype):
 
 
 @pytest.mark.parametrize("dtype", ELSEWHERE, ids=str)
-def test_size_counts_what_lies_elsewhere(dtype):
+def test_size_includes_data_outside_the_array(dtype):
     run = Run(np.array(["x" * 10_000] * 50, dtype))
     assert 0.9 * 500_000 < sizeof(run) < 1.3 * 500_000
 

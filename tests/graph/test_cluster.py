@@ -1,4 +1,4 @@
-"""Clusters of GPUs: what is asked of dask-cuda, and the warm-up, on a machine that has neither GPU nor dask-cuda."""
+"""Clusters of GPUs: options passed to dask-cuda, and the warm-up. Neither a GPU nor dask-cuda is needed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """What `LocalCUDACluster` was asked for; installed as far as the package can see."""
+def cluster_options(monkeypatch):
+    """Options that a stand-in for `LocalCUDACluster` received."""
     found = []
 
     def made(**options):
@@ -34,36 +34,36 @@ def installed(monkeypatch, *names):
     monkeypatch.setattr(clusters, "find_spec", lambda name: SimpleNamespace() if name in names else None)
 
 
-def test_without_dask_cuda_the_remedy_is_named(monkeypatch):
+def test_message_without_dask_cuda_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     with pytest.raises(ImportError, match="pip install dask-cuda"):
         dask_gpusort.cluster()
 
 
-def test_ucx_and_a_pool_where_they_are_installed(monkeypatch, asked):
+def test_ucx_and_rmm_are_used_if_installed(monkeypatch, cluster_options):
     installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
     dask_gpusort.cluster(3)
-    assert asked[0]["protocol"] == "ucx"
-    assert asked[0]["n_workers"] == 3
-    assert asked[0]["rmm_pool_size"] == clusters.POOL_FRACTION
-    assert asked[0]["rmm_allocator_external_lib_list"] == ["cupy"]
-    assert asked[0]["device_memory_limit"] == clusters.SPILL_FRACTION
+    assert cluster_options[0]["protocol"] == "ucx"
+    assert cluster_options[0]["n_workers"] == 3
+    assert cluster_options[0]["rmm_pool_size"] == clusters.POOL_FRACTION
+    assert cluster_options[0]["rmm_allocator_external_lib_list"] == ["cupy"]
+    assert cluster_options[0]["device_memory_limit"] == clusters.SPILL_FRACTION
 
 
-def test_tcp_and_no_pool_where_they_are_not(monkeypatch, asked):
+def test_tcp_is_used_without_ucx_and_rmm(monkeypatch, cluster_options):
     installed(monkeypatch)
     dask_gpusort.cluster()
-    assert asked[0]["protocol"] == "tcp"
-    assert not any(name.startswith("rmm") for name in asked[0])
+    assert cluster_options[0]["protocol"] == "tcp"
+    assert not any(name.startswith("rmm") for name in cluster_options[0])
 
 
-def test_what_is_given_wins(monkeypatch, asked):
+def test_explicit_options_override_the_defaults(monkeypatch, cluster_options):
     installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
     dask_gpusort.cluster(protocol="tcp", pool=None, pre_import=["torch"], CUDA_VISIBLE_DEVICES="0,1")
-    assert asked[0]["protocol"] == "tcp"
-    assert asked[0]["pre_import"] == ["torch"]
-    assert asked[0]["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert "rmm_pool_size" not in asked[0]
+    assert cluster_options[0]["protocol"] == "tcp"
+    assert cluster_options[0]["pre_import"] == ["torch"]
+    assert cluster_options[0]["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert "rmm_pool_size" not in cluster_options[0]
 
 
 def test_messages_are_sent_at_once():
@@ -72,7 +72,7 @@ def test_messages_are_sent_at_once():
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster:
         clusters.install_plugins(cluster)
-        # Also to workers that come later.
+        # Workers that join later must get the interval too.
         cluster.scale(2)
         cluster.sync(cluster._correct_state)
         with distributed.Client(cluster, set_as_default=False) as client:
@@ -83,8 +83,8 @@ def test_messages_are_sent_at_once():
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_groups_stay_where_they_are_finished(workers):
-    # Four chunks of each group, as many as distributed takes for root tasks.
+def test_finished_groups_are_not_transferred(workers):
+    # With this many chunks of a group, distributed takes them for root tasks.
     array = np.random.default_rng(0).permutation(64_000)
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     moved = []
@@ -109,11 +109,11 @@ def test_groups_stay_where_they_are_finished(workers):
     assert not moved
 
 
-def test_warm_up_leaves_nothing_behind(cluster_client, monkeypatch):
+def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
     monkeypatch.setattr(clusters, "MESSAGE_BYTES", 8000)
     monkeypatch.setattr(clusters, "_library", lambda: "numpy")
     assert dask_gpusort.warm_up(cluster_client, dtypes=["u4", "?", np.float64]) > 0
-    # They are let go on the client's own thread.
+    # The client releases them on another thread.
     deadline = time.monotonic() + 10
     while cluster_client.futures and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The device exchange, with NumPy chunks: bounds of the cuts, its tasks, bundles, and how runs travel."""
+"""The device exchange, with NumPy chunks: bounds of the cuts, tasks, bundles, and serialization of runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sorted_blocks(array, sizes, order):
 
 
 @given(st.data(), ours.arrays(sizes=st.integers(1, 150)), st.integers(1, 40), st.booleans())
-def test_cuts_lie_between_their_bounds(data, array, samples, descending):
+def test_cuts_are_within_their_bounds(data, array, samples, descending):
     (sizes,) = data.draw(ours.chunkings(array.shape))
     order = Order(array.dtype, descending, True)
     runs = sorted_blocks(array, sizes, order)
@@ -60,7 +60,7 @@ def test_cuts_lie_between_their_bounds(data, array, samples, descending):
 
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
 @pytest.mark.parametrize("chunks", [2, 5, 16])
-def test_little_is_unresolved_whatever_the_distribution(distribution, chunks):
+def test_few_keys_are_unresolved_for_every_distribution(distribution, chunks):
     array = ours.make("u4", 40_000, distribution, seed=chunks)
     order, samples = Order(array.dtype), 500
     sizes = [len(part) for part in np.array_split(array, chunks)]
@@ -69,12 +69,12 @@ def test_little_is_unresolved_whatever_the_distribution(distribution, chunks):
     ]
     ranks = np.arange(1, 4) * len(array) // 4
     bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order))
-    # Twice a sample's distance in every chunk, for each boundary.
+    # For each boundary, a chunk has at most two sample distances of unresolved keys.
     assert (bounds.last - bounds.first).sum() <= len(ranks) * 2 * (len(array) / samples + chunks)
 
 
-def test_two_heavy_keys_side_by_side_leave_little_unresolved():
-    # The boundary is a few keys from where one key ends and the next begins; not every chunk has both.
+def test_few_keys_are_unresolved_between_two_frequent_keys():
+    # The boundary is a few keys away from the change between the two keys. Not every chunk has both keys.
     order = Order(np.dtype("u4"))
     blocks = [np.repeat(np.array(keys, "u4"), 5_000) for keys in ((1, 2), (1, 1), (2, 2), (1, 2))]
     blocks.append(np.concatenate([np.zeros(9_990, "u4"), np.full(10, 2, "u4")]))
@@ -85,7 +85,7 @@ def test_two_heavy_keys_side_by_side_leave_little_unresolved():
         assert (bounds.last - bounds.first).sum() <= 5 * 3 * 500
 
 
-def test_a_fingerprint_is_of_the_content():
+def test_fingerprint_depends_on_the_content_alone():
     order = Order(np.dtype("i8"))
 
     def summary(keys):
@@ -106,7 +106,7 @@ def own_tasks(darr):
 
 @pytest.mark.parametrize(("chunks", "tasks"), [(1, 11), (4, 28), (16, 44), (64, 92)])
 def test_tasks_on_four_gpus(chunks, tasks):
-    # What the module says.
+    # The docstring of the module states these numbers.
     plan = make_plan(
         Order(np.dtype("u4")),
         InputChunks((GIB // 4 // chunks,) * chunks),
@@ -140,7 +140,7 @@ def test_bundles_of_unknown_sizes_are_single_chunks():
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
-def test_runs_are_of_chunks_that_may_be_joined(sizes, interchangeable, data):
+def test_runs_join_only_chunks_that_may_be_joined(sizes, interchangeable, data):
     holders = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
     bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(3, 32 * 8 * 200, True))
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +165,7 @@ def test_runs_are_of_chunks_that_may_be_joined(sizes, interchangeable, data):
         (Order(np.dtype("f4")), 0, True, ((0,), (1,), (2,), (3,))),
     ],
 )
-def test_chunks_that_go_round_the_workers_are_joined_where_nobody_can_tell(order, companion_bytes, presorted, runs):
+def test_alternating_chunks_are_joined_if_the_result_is_the_same(order, companion_bytes, presorted, runs):
     options = {"method": "auto", "exchange": "device", "groups": None, "workers": Workers(2, GIB, True)}
     given = InputChunks((10,) * 4, companion_bytes, tuple("abab"), presorted)
     assert make_plan(order, given, (10,) * 4, **options).runs == runs
@@ -187,7 +187,7 @@ def test_samples_are_bounded(chunks):
 
 
 @pytest.mark.parametrize(("chunks", "groups"), [(2, 4), (4, 4), (6, 6), (8, 8), (64, 8)])
-def test_chunks_are_only_cut_for_gpus_that_have_none(chunks, groups):
+def test_chunks_are_only_cut_for_gpus_without_a_chunk(chunks, groups):
     sizes = (4 * GIB // chunks,) * chunks
     options = {"method": "auto", "exchange": "device", "groups": None}
     plan = make_plan(
@@ -207,7 +207,7 @@ def test_groups_of_large_data_fit_a_device():
         workers=Workers(4, 140 * GIB, devices=True),
         groups=None,
     )
-    # 72 GiB on each of four devices: three groups beside the keys still fit.
+    # Each of four devices holds 72 GiB of keys. Four groups must fit as well.
     assert plan.group_bytes * 4 + 72 * GIB <= 140 * GIB
 
 
@@ -230,7 +230,7 @@ def test_any_chunking_gives_the_same_bits(data):
             check_sizes(found)
 
 
-def test_placed_chunks_are_sorted_where_they_are(on_cluster):
+def test_chunks_are_sorted_on_the_workers_that_hold_them(on_cluster):
     distributed = pytest.importorskip("distributed")
     array = ours.make("f4", 6_000, "special")
     addresses = list(on_cluster.scheduler_info(n_workers=-1)["workers"])
@@ -254,7 +254,7 @@ def test_placed_chunks_are_sorted_where_they_are(on_cluster):
 
 
 @pytest.mark.parametrize("chunks", [6, 16])
-def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
+def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
     array = ours.make("f4", 6_000, "special")
     x = da.from_array(array, chunks=6_000 // chunks)
     with groups(3):
@@ -271,9 +271,9 @@ def test_large_data_are_cut_up_before_a_group_is_finished(monkeypatch, chunks):
     oracle.assert_same_bits(found.compute(), oracle.sort(array))
 
 
-def test_data_are_large_that_a_gpu_does_not_hold_twice():
+def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
     sizes = (1 << 28,) * 16
-    # Of 16 GiB on each; in too little memory fragments leave no memory.
+    # Each GPU gets 16 GiB. With 40 GiB, freed chunks leave fragments too small for a group.
     for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
         options = {"method": "auto", "exchange": "device", "groups": None}
         plan = make_plan(Order(np.dtype("u8")), InputChunks(sizes), sizes, workers=Workers(2, memory, True), **options)
@@ -295,7 +295,7 @@ def small_plan(array, sizes, count=3):
     return make_plan(Order(array.dtype), InputChunks(sizes), sizes, **options)
 
 
-def test_shards_have_memory_of_their_own():
+def test_shards_share_no_memory_with_runs():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
@@ -307,7 +307,7 @@ def test_shards_have_memory_of_their_own():
             assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
         copies = [shard.keys.copy() for shard in mine]
         device_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
-        # Distributed may have the shard for another task that is computed again.
+        # Distributed may pass the shard to a task that is computed again.
         assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
     assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
 
@@ -325,7 +325,7 @@ def test_a_chunk_that_changed_is_refused():
         device_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
 
 
-def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
+def test_message_names_the_chunk_with_a_wrong_size():
     array = ours.make("i8", 300)
     plan = small_plan(array, (100, 100, 100))
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
@@ -334,7 +334,7 @@ def test_a_chunk_of_a_run_that_is_not_as_long_as_was_said_is_named():
         device_exchange.bounds_of(cut_info, plan)
 
 
-def test_the_scan_is_done_once_a_process_and_again_for_other_summaries():
+def test_the_scan_is_cached_for_the_same_summaries():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
@@ -345,12 +345,12 @@ def test_the_scan_is_done_once_a_process_and_again_for_other_summaries():
     assert (device_exchange.bounds_of(others, plan).first == first.first).all()
 
 
-# Travelling.
+# Serialization.
 
 
 @pytest.fixture
-def pretended_device(monkeypatch):
-    """NumPy arrays that the wire takes for CuPy's."""
+def fake_device(monkeypatch):
+    """The serialization treats NumPy arrays as CuPy arrays."""
     buffers = SimpleNamespace(
         as_buffer=lambda array: np.ascontiguousarray(array).reshape(-1).view("u1"),
         as_host_buffer=lambda array: memoryview(np.ascontiguousarray(array).reshape(-1).view("u1")),
@@ -367,21 +367,21 @@ def made_run(size=5):
 
 @pytest.mark.parametrize("family", ["cuda", "dask"])
 @pytest.mark.parametrize("size", [0, 5])
-def test_runs_on_a_device_travel_as_frames(pretended_device, family, size):
+def test_runs_on_a_device_are_serialized_as_frames(fake_device, family, size):
     protocol = pytest.importorskip("distributed.protocol")
     msgpack = pytest.importorskip("msgpack")
     serialization.register()
     header, frames = protocol.serialize(made_run(size), serializers=(family,), on_error="raise")
     assert header["serializer"] == family
     assert len(frames) == (3 if size else 0)
-    # As the comms do: tuples for lists, and frames that are buffers.
+    # The comms turn lists into tuples.
     header = msgpack.loads(msgpack.dumps(header), use_list=False)
     back = protocol.deserialize(header, frames)
     for one, other in zip(back.arrays, made_run(size).arrays, strict=True):
         oracle.assert_same_bits(one, other)
 
 
-def test_bundles_on_a_device_travel_as_frames(pretended_device):
+def test_bundles_on_a_device_are_serialized_as_frames(fake_device):
     protocol = pytest.importorskip("distributed.protocol")
     array, sizes = ours.make("i8", 300), (100, 150, 50)
     for bundle in made_bundles(array, sizes, small_plan(array, sizes)):
@@ -407,7 +407,7 @@ def test_runs_on_the_host_are_pickled_without_a_copy():
     oracle.assert_same_bits(protocol.deserialize(header, frames).keys, run.keys)
 
 
-def test_dask_cuda_learns_which_classes_to_spill(monkeypatch):
+def test_classes_to_spill_are_registered_with_dask_cuda(monkeypatch):
     registered = {}
     dispatch = SimpleNamespace(register=lambda cls: lambda function: registered.update({cls: function}))
     monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace())
@@ -430,11 +430,11 @@ def test_sizes_of_bundles_are_known():
 @pytest.mark.parametrize(
     "made_of", [lambda x: x[x > 2], lambda x: x[x > 2] * 2, lambda x: x.reshape(2, -1)[x.reshape(2, -1) > 2]]
 )
-def test_a_mask_hides_the_library_of_chunks_and_their_graph_tells_it(made_of):
+def test_chunk_library_of_masked_arrays_comes_from_the_graph(made_of):
     source = da.from_array(np.arange(12.0), chunks=3)
     found = made_of(source)
     assert chunk_library(found) == "numpy"
-    for layer in found.dask.layers.values():  # as it is where the source's chunks are CuPy's
+    for layer in found.dask.layers.values():  # annotations of CuPy chunks
         about = layer.collection_annotations
         if not np.isnan(about["shape"]).any():
             about["chunk_type"] = "cupy.ndarray"
@@ -444,13 +444,13 @@ def test_a_mask_hides_the_library_of_chunks_and_their_graph_tells_it(made_of):
 
 @pytest.mark.parametrize("own", [None, 48 * GIB])
 @pytest.mark.parametrize("reported", [0, 64 * GIB])
-def test_gpus_are_what_the_workers_report(monkeypatch, reported, own):
+def test_workers_and_memory_come_from_the_scheduler(monkeypatch, reported, own):
     monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
     worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
     info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
     client = SimpleNamespace(scheduler_info=lambda n_workers: info, asynchronous=False)
     found = workers_in_use("distributed", client, "cupy")
     assert found == Workers(threads=2, memory=reported or own, devices=True)
-    # Without NVML nothing is reported.
+    # Without NVML, workers report no memory.
     info["workers"] = {"one": {"nthreads": 1, "memory_limit": GIB}}
     assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=own, devices=True)

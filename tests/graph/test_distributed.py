@@ -1,4 +1,4 @@
-"""On a cluster: both exchanges, the same bits as anywhere else, and workers that are killed."""
+"""Sorts on a cluster: every exchange, the same bits as on threads, and workers that are killed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ distributed = pytest.importorskip("distributed")
 EXCHANGES = ("p2p", "tasks", "device")
 ON_CLUSTER = ("auto", *EXCHANGES, "gather")
 
-#: NumPy's own pickle forgets the byte order of dates, in which the input travels.
+#: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
 TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
 
-#: A graph takes some tenths of a second on a cluster: fewer examples, as the chunks' own work is tested elsewhere.
+#: Few examples, because a graph takes some tenths of a second on a cluster. Other files test the work on chunks.
 few = settings(
     max_examples=8, suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
 )
@@ -41,7 +41,7 @@ def client(on_cluster):
     return on_cluster
 
 
-def test_p2p_is_chosen_and_fits(client):
+def test_auto_chooses_p2p(client):
     assert p2p.unavailable() is None
     x = da.zeros(100, chunks=10)
     used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device")}}
@@ -49,11 +49,11 @@ def test_p2p_is_chosen_and_fits(client):
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
 
 
-def test_an_asynchronous_client_is_given_what_was_built():
+def test_an_asynchronous_client_computes_the_graph():
     array = ours.make("i8", 600, "few")
     x = da.from_array(array, chunks=50)
 
-    async def sorted_by_it():
+    async def compute_sorted():
         settings_of_cluster = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
         async with (
             distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
@@ -62,17 +62,17 @@ def test_an_asynchronous_client_is_given_what_was_built():
             assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
-    found, positions = asyncio.run(sorted_by_it())
+    found, positions = asyncio.run(compute_sorted())
     oracle.assert_same_bits(found, np.sort(array))
     np.testing.assert_array_equal(positions, np.argsort(array, kind="stable"))
 
 
-def test_no_client_where_one_is_asked_for():
+def test_message_without_a_client():
     with dask.config.set(scheduler="distributed"), pytest.raises(RuntimeError, match="no Client"):
         dask_gpusort.sort(da.zeros(100, chunks=10))
 
 
-def test_without_the_engine_tasks_are_used_and_p2p_is_refused(client):
+def test_without_p2p_the_exchange_by_tasks_is_used(client):
     x = da.from_array(ours.make("i8", 200), chunks=20)
     with mock.patch.object(p2p, "_mismatch", "another version"):
         assert "tasks" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
@@ -81,7 +81,7 @@ def test_without_the_engine_tasks_are_used_and_p2p_is_refused(client):
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
 
 
-# The cluster is the same for all examples.
+# All examples use the same cluster.
 @few
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @given(data=st.data())
@@ -118,7 +118,7 @@ def test_values(client, exchange, data):
     ("dtype", "exchange"), grid([dtype for dtype in ours.EVERY if dtype not in ours.SWAPPED], ON_CLUSTER)
 )
 def test_the_same_bits_as_on_threads(client, dtype, exchange):
-    # Not stable, where the order of equal keys is nobody's but must not depend on who sorts.
+    # The sort is not stable. The order of equal keys is arbitrary, but must not depend on the scheduler.
     array = ours.make(dtype, 400, "special")
     with groups(5):
         with dask.config.set(scheduler="threads"):
@@ -153,7 +153,7 @@ def test_several_keys(client, exchange, data):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_an_order_of_the_users(client, exchange):
+def test_less_on_a_cluster(client, exchange):
     array = ours.make("i4", 3000)
     by = array[np.argsort(array % 100, kind="stable")]
     with groups(5):
@@ -189,7 +189,7 @@ def test_persist_and_parts(client, exchange):
     distributed.wait(kept)
     oracle.assert_same_bits(kept.compute(), wanted)
     oracle.assert_same_bits(kept[100:200].compute(), wanted[100:200])
-    # Again after it was forgotten, under the same names.
+    # The keys are computed again after they were released.
     del kept
     oracle.assert_same_bits(found.compute(), wanted)
 
@@ -216,7 +216,7 @@ def test_a_sort_of_a_sort(client, exchange):
 
 @pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_the_graph_travels_unfused_and_fused(client, exchange, fuse):
+def test_graphs_with_and_without_fusion(client, exchange, fuse):
     array = ours.make("i8", 500)
     with dask.config.set({"optimization.fuse.active": fuse}), groups(3):
         found = dask_gpusort.sort(da.from_array(array, chunks=60) + 1, exchange=exchange) - 1
@@ -224,7 +224,7 @@ def test_the_graph_travels_unfused_and_fused(client, exchange, fuse):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_errors_of_the_data_come_to_the_user(client, exchange):
+def test_errors_of_tasks_reach_the_user(client, exchange):
     short = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
     mixed = da.from_array(ours._objects([3, 1, "x", 2]), chunks=2, name=False)
     with groups(2):
@@ -236,25 +236,25 @@ def test_errors_of_the_data_come_to_the_user(client, exchange):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("make", [lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("u4")])
-def test_chunks_that_are_not_what_the_meta_says(client, exchange, make):
+def test_chunks_that_contradict_the_meta(client, exchange, make):
     x = da.arange(12, chunks=3).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
     with groups(2), pytest.raises(TypeError, match="where its array says"):
         dask_gpusort.sort(x, exchange=exchange).compute()
 
 
-def test_a_client_that_is_not_the_default_is_used_if_it_computes(cluster_client):
-    # Built without it: the exchange of threads, which a cluster can run all the same.
+def test_a_client_that_is_not_the_default(cluster_client):
+    # The graph is built for threads, because no client is the default. A cluster can run it too.
     array = ours.make("i8", 500)
     with groups(3):
         found = dask_gpusort.sort(da.from_array(array, chunks=60))
     oracle.assert_same_bits(cluster_client.compute(found, sync=True), np.sort(array))
 
 
-# Workers that are lost.
+# Lost workers.
 
 
 class KillAt(distributed.WorkerPlugin):
-    """Kills the worker's process, by SIGKILL and once in all, as soon as it has finished a task of some name."""
+    """Kill one worker's process, once in all, as soon as it has finished `after` tasks with a prefix."""
 
     name = "kill-at"
 
@@ -280,7 +280,7 @@ class KillAt(distributed.WorkerPlugin):
 
 @pytest.fixture(scope="module")
 def processes():
-    """A cluster of two processes that are started again when they die."""
+    """A cluster of two processes that restart after they are killed."""
     config = {
         "distributed.scheduler.allowed-failures": 10,
         "distributed.comm.retry.count": 0,
@@ -314,7 +314,7 @@ STAGES = {
 
 KILLED = [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
 KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")]
-#: Of each exchange: while chunks move, and around what is peculiar to it. The default run takes these.
+#: Cases of the default run: for each exchange, while chunks are exchanged and around its particular stages.
 KILLED_FIRST = [
     ("p2p", "sort-scatter", "radix"),
     ("p2p", "shuffle-barrier", "radix"),
@@ -331,7 +331,7 @@ KILLED_FIRST = [
     [pytest.param(*case, marks=() if case in KILLED_FIRST else pytest.mark.thorough) for case in KILLED],
 )
 def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
-    # Of the device exchange: as for more runs, and for more data.
+    # The device exchange uses separate scans, as for many runs, and cuts first where the case needs it.
     monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
     monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: stage == "sort-freed")
     client = processes
@@ -361,7 +361,7 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
     client.wait_for_workers(2, timeout=60)
 
     def block(block_id):
-        # Shorter each time: what was counted is not what comes again.
+        # The chunk is shorter each time, so it does not fit the earlier counts.
         number = block_id[0]
         times = len(list(tmp_path.glob(f"block-{number}-*")))
         (tmp_path / f"block-{number}-{times}").touch()
@@ -378,11 +378,11 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
             try:
                 got = client.compute(found, retries=1).result(timeout=120)
             except (RuntimeError, ValueError) as error:
-                # Found in the exchange; or by the sizes, where what was counted is lost too.
+                # The exchange finds the change, or the check of sizes if the counts were lost too.
                 assert re.search("(?i)persist", str(error)), error
                 refused += 1
             else:
-                # The worker that died had a piece to move, but none of the chunks.
+                # The killed worker held shards but none of the chunks.
                 assert not list(tmp_path.glob("block-*-1")), "a chunk that changed was not noticed"
                 np.testing.assert_array_equal(got, np.sort(np.tile(np.arange(1000), 8)))
             finally:

@@ -1,4 +1,4 @@
-"""Graphs: nothing is computed while they are built, they are small, and every stage does what it says."""
+"""Graphs: building them computes nothing, they are small, and every stage gives the right result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 
 EXCHANGES = ("gather", "tasks", "device")
-#: Those that get exact cuts; for the other see `test_device_exchange`.
+#: Exchanges with exact cuts. `test_device_exchange` tests the other one.
 CUT_EXACTLY = ("gather", "tasks")
 
 
@@ -39,14 +39,14 @@ def tasks_of(darr):
 
 
 def own_tasks(darr):
-    """Tasks of the sort, without those that make the input."""
+    """Tasks of the sort without the tasks of its input."""
     return [
         key for key in tasks_of(darr) if str(key[0] if isinstance(key, tuple) else key).startswith(("sort", "argsort"))
     ]
 
 
-def touched(darr):
-    """Fails as soon as a chunk is computed."""
+def with_failing_chunks(darr):
+    """The array, with chunks that raise an error when they are computed."""
 
     def fail(block):
         if block.size:
@@ -78,7 +78,7 @@ BUILD = {
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_building_computes_nothing(build, exchange, raise_if_computes):
     with raise_if_computes(), dask.config.set({"gpusort.exchange": exchange}), groups(4):
-        built = build(touched(da.ones(100, chunks=9)))
+        built = build(with_failing_chunks(da.ones(100, chunks=9)))
         for darr in built:
             tasks_of(darr)
     with pytest.raises(AssertionError, match="a chunk was computed"):
@@ -87,10 +87,10 @@ def test_building_computes_nothing(build, exchange, raise_if_computes):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("count", [None, 128])
-def test_a_thousand_chunks_are_a_small_graph_built_quickly(exchange, count):
+def test_the_graph_of_a_thousand_chunks_is_small_and_quick_to_build(exchange, count):
     x = da.zeros(1024 * 50_000, chunks=50_000, dtype="i8")
     fastest = np.inf
-    # The best of three, as the machine may have other work.
+    # The fastest of three attempts counts, because the machine may be busy.
     for attempt in range(3):
         start = time.perf_counter()
         with groups(count):
@@ -103,13 +103,13 @@ def test_a_thousand_chunks_are_a_small_graph_built_quickly(exchange, count):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("find", [dask_gpusort.sort, dask_gpusort.argsort])
-def test_tasks_grow_with_the_chunks_and_not_with_their_square(exchange, find):
+def test_the_number_of_tasks_is_linear_in_the_chunks(exchange, find):
     counts = {}
     for chunks in (1000, 10_000):
         with groups(64):
             counts[chunks] = len(own_tasks(find(da.zeros(chunks * 10, chunks=10), exchange=exchange)))
     assert counts[10_000] <= 10.5 * counts[1000]
-    # A task or two a stage for each chunk; with exchange by tasks, one shard a bundle of 16 chunks and group.
+    # Each stage has one or two tasks a chunk. The exchange by tasks adds a shard for each group and 16 chunks.
     assert counts[10_000] <= (6 if exchange == "gather" else 6 + 64 / 16 + 1) * 10_000
 
 
@@ -128,8 +128,8 @@ def test_the_plan_counts_the_tasks(exchange, method, data):
 
 @pytest.mark.parametrize("exchange", CUT_EXACTLY)
 @pytest.mark.parametrize("dtype", ["i8", "u1", "S5"])
-def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, monkeypatch):
-    # A table so small that a tree of several levels must keep few of the entries.
+def test_counting_tasks_read_at_most_the_planned_bytes(exchange, dtype, monkeypatch):
+    # With so small a table, a tree of several levels keeps few entries.
     monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
     chunks, size = 1100, 40
     array = ours.make(dtype, chunks * size)
@@ -145,13 +145,13 @@ def test_no_task_of_the_counting_reads_more_than_the_plan_says(exchange, dtype, 
         if key[0] != "sort-count-token":
             read[key] = sum(table_bytes(values[name]) for name in task.dependencies)
     assert 0 < max(read.values()) <= plan.table_bytes
-    # Far less than the summaries of all chunks, which one task would have to read otherwise.
+    # Without the tree, one task would read the summaries of all chunks.
     table_total = sum(table_bytes(value) for key, value in values.items() if key[:2] == ("sort-count-token", 0))
     assert max(read.values()) < table_total / 4
 
 
 def table_bytes(value):
-    """Bytes of all arrays in what a task of the counting gives."""
+    """Bytes of all arrays in the result of a counting task."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, list):
@@ -170,7 +170,7 @@ def test_rounds_do_not_grow_with_the_chunks(method):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_dependencies_of_a_task_stay_small(exchange):
-    # A task that waits for every whole chunk would hold the whole array on one worker.
+    # A task that depends on all sorted chunks would collect the array on one worker.
     with groups(16):
         found = dask_gpusort.sort(da.zeros(400 * 10, chunks=10), exchange=exchange)
     if exchange == "tasks":
@@ -180,20 +180,20 @@ def test_dependencies_of_a_task_stay_small(exchange):
             assert len(runs) <= 16, key
 
 
-def test_graphs_are_lazy_and_small_until_asked_for():
+def test_graphs_are_lazy_and_small_until_materialised():
     with groups(64):
         found = dask_gpusort.sort(da.zeros(5000 * 10, chunks=10, dtype="i8"), exchange="tasks")
     layers = found.__dask_graph__().layers
     sorting = {name: layer for name, layer in layers.items() if name.startswith("sort")}
     assert sorting
     assert not any(layer.is_materialized() for layer in sorting.values())
-    # The plan lists the chunk sizes; nothing else grows with the chunks.
+    # The plan holds the chunk sizes. Nothing else grows with the number of chunks.
     assert all(len(cloudpickle.dumps(layer)) < 40 * 5000 for layer in sorting.values())
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
 @pytest.mark.parametrize("materialised", [False, True])
-def test_graphs_travel(dumps, materialised):
+def test_graphs_can_be_pickled(dumps, materialised):
     array = ours.make("f8", 300, "special")
     x = da.from_array(array, chunks=40)
     with groups(4):
@@ -216,7 +216,7 @@ def test_with_and_without_fusion(fuse, exchange):
         oracle.assert_same_bits(computed(found), np.sort(array))
 
 
-def test_optimised_and_pickled_as_a_cluster_gets_it():
+def test_graphs_are_optimised_and_pickled_as_for_a_cluster():
     array = ours.make("i8", 300)
     with dask.config.set({"optimization.fuse.active": False}), groups(4):
         found = dask_gpusort.sort(da.from_array(array, chunks=40))
@@ -225,7 +225,7 @@ def test_optimised_and_pickled_as_a_cluster_gets_it():
     oracle.assert_same_bits(np.concatenate(got), np.sort(array))
 
 
-def test_keys_have_names_that_a_dashboard_groups():
+def test_names_of_keys_can_be_grouped_by_a_dashboard():
     with groups(4):
         names = {
             dask.utils.key_split(key) for key in own_tasks(dask_gpusort.sort(da.zeros(90, chunks=9), exchange="tasks"))
@@ -239,11 +239,11 @@ def test_two_outputs_share_their_stages():
     with groups(3):
         first, second = dask_gpusort.sort_by_key(x, x)
     shared = set(own_tasks(first)) & set(own_tasks(second))
-    # Only the chunks of the outputs are their own.
+    # Only the output chunks have separate tasks.
     assert len(own_tasks(first)) - len(shared) == first.npartitions
 
 
-def test_a_part_needs_only_its_group():
+def test_an_output_chunk_needs_only_its_group():
     with groups(10):
         found = dask_gpusort.sort(da.zeros(1000, chunks=10), exchange="tasks")
     part = found.blocks[0]
@@ -267,7 +267,7 @@ def plan_of(array, chunks, exchange="gather", method="auto", out=None, count=3, 
 
 
 def sorted_runs(array, chunks, order):
-    """Chunks that have been sorted, as the tasks of the first stage leave them."""
+    """Sorted chunks by name, like the results of the first stage."""
     blocks = [array[start:stop] for start, stop in pairwise(np.cumsum([0, *chunks]))]
     return {
         ("run", number): numpy_ops.local_sort(block, (), order, positions=False) for number, block in enumerate(blocks)
@@ -275,7 +275,7 @@ def sorted_runs(array, chunks, order):
 
 
 def found_cuts(plan, runs):
-    """Boundaries and cuts, as the graph finds them, by chunk."""
+    """Boundaries and the cuts of each chunk that the graph finds."""
     tasks, found = cut_stage.find_cuts("token", plan, list(runs))
     boundaries, *cuts = dask.get({**tasks, **runs}, [found.boundaries, *found.cuts])
     first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
@@ -283,7 +283,7 @@ def found_cuts(plan, runs):
 
 
 @given(st.data(), ours.arrays(sizes=st.integers(1, 80)), st.integers(1, 6), st.booleans())
-def test_cuts_are_where_they_belong_in_every_dtype(data, array, count, descending):
+def test_cuts_are_correct_for_every_dtype(data, array, count, descending):
     (chunks,) = data.draw(ours.chunkings(array.shape))
     method = data.draw(ours.options(array.dtype))["method"]
     stable = data.draw(st.booleans())
@@ -300,7 +300,7 @@ def test_cuts_are_where_they_belong_in_every_dtype(data, array, count, descendin
     assert (first.sum(axis=0) <= boundaries.ranks).all()
     assert (boundaries.ranks <= last.sum(axis=0)).all()
     if stable:
-        # What comes before a boundary is exactly what a stable sort puts there.
+        # The cuts of a stable sort are within the bounds.
         owner = np.repeat(np.arange(len(chunks)), chunks)[oracle.argsort(array, descending=descending)]
         for boundary, rank in enumerate(ranks):
             cut = np.bincount(owner[:rank], minlength=len(chunks))
@@ -313,7 +313,7 @@ def test_cuts_are_where_they_belong_in_every_dtype(data, array, count, descendin
     ours.arrays(sizes=st.integers(1, 80), dtypes=["i8", "f4", "S5", "c16"]),
     st.sampled_from(CUT_EXACTLY),
 )
-def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
+def test_groups_hold_their_ranks_for_every_exchange(data, array, exchange):
     (chunks,) = data.draw(ours.chunkings(array.shape))
     (out,) = data.draw(ours.chunkings(array.shape))
     method = data.draw(ours.options(array.dtype))["method"]
@@ -330,7 +330,7 @@ def test_groups_hold_their_ranks_whatever_the_exchange(data, array, exchange):
 
 @pytest.mark.parametrize("exchange", CUT_EXACTLY)
 @pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
-def test_a_tree_of_several_levels_cuts_no_worse(exchange, distribution):
+def test_a_tree_of_several_levels_gives_exact_cuts(exchange, distribution):
     array = ours.make("i8", 40 * 40, distribution)
     x = da.from_array(array, chunks=40)
     with groups(9, (3, 1 << 15)):
@@ -359,7 +359,7 @@ def test_a_group_of_the_wrong_length_is_refused():
     tasks, found = cut_stage.find_cuts("token", plan, ["run"])
     boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries, found.cuts[0]])
     assert cut_run(Run(array), 0, cuts, boundaries, order).bounds(1) == (2, 4)
-    # Another length; or as long, but the cut is not where the boundary's key would be.
+    # The run has another length, or the same length and other keys around the cut.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
             cut_run(Run(np.array(changed, "u8")), 0, cuts, boundaries, order)

@@ -1,4 +1,4 @@
-"""An array larger than the memory of all workers together: sorted to Zarr, then verified without Dask."""
+"""An array larger than the memory of all workers is sorted to Zarr and then verified without Dask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ zarr = pytest.importorskip("zarr")
 
 MIB = 1 << 20
 
-#: A worker needs some 150 MiB for Python, NumPy and Dask alone; below this it would be paused for them.
+#: Python, NumPy and Dask alone need some 150 MiB, so a worker with a lower limit would be paused.
 WORKER_MEMORY = 400 * MIB
 WORKERS = 2
 CHUNK_KEYS = MIB
@@ -23,7 +23,7 @@ NUM_CHUNKS = 104
 
 
 def chunk_of_keys(block_id=None):
-    """A quarter of the keys are drawn from few: cuts must then fall between equal keys."""
+    """Random keys. A quarter of them have few distinct values, so cuts must separate equal keys."""
     rng = np.random.default_rng(block_id)
     keys = rng.integers(-(2**62), 2**62, CHUNK_KEYS)
     keys[::4] = rng.integers(0, 3, len(keys[::4]))
@@ -31,7 +31,7 @@ def chunk_of_keys(block_id=None):
 
 
 def peak_memory():
-    """The most that this process has ever had in memory, in bytes."""
+    """Peak memory of this process, in bytes."""
     with open("/proc/self/status") as status:
         (line,) = [line for line in status if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
@@ -39,7 +39,7 @@ def peak_memory():
 
 @pytest.fixture
 def client(tmp_path):
-    # Spilled chunks and the exchange's files go to a disk of the test's own.
+    # Spilled chunks and the files of the exchange go to the test's temporary directory.
     config = {"temporary-directory": str(tmp_path), "distributed.comm.timeouts.connect": "60s"}
     with (
         dask.config.set(config),
@@ -61,7 +61,7 @@ def test_sorted_to_zarr(client, tmp_path, exchange):
     first_workers = set(client.scheduler_info(n_workers=-1)["workers"])
     found.to_zarr(path)
     peaks = client.run(peak_memory)
-    # None was killed for its memory and started again, and none came near its limit.
+    # No worker was restarted for its memory, and none came near its limit.
     assert set(peaks) == first_workers
     assert max(peaks.values()) < WORKER_MEMORY
 

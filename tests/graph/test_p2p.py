@@ -34,13 +34,13 @@ CHUNKS, KEYS, GROUPS = 6, 400, 5
 
 
 def cut_at(run, offsets, start=0):
-    """A run that is cut exactly."""
+    """A run with exact cuts."""
     offsets = np.array(offsets)
     return CutRun(run, start, offsets, offsets)
 
 
 def files_of(runs, offsets):
-    """Records of all groups as the workers would write them, the last chunk first."""
+    """Records of all groups as the workers would write them, with the last chunk first."""
     files: dict[int, bytes] = {}
     for chunk in reversed(range(len(runs))):
         packer = RunPacker(chunk, cut_at(runs[chunk], offsets[chunk], 100 * chunk))
@@ -87,7 +87,7 @@ def test_records_come_back_in_chunk_order(make):
                 np.testing.assert_array_equal(left, right)
 
 
-def test_chunks_of_other_string_widths_fit_together():
+def test_chunks_with_different_string_widths_are_joined():
     runs = [Run(np.array(["b", "c"])), Run(np.array(["a", "long one"]))]
     offsets = np.array([[0, 1, 2], [0, 1, 2]])
     records = [RunPacker(chunk, cut_at(run, offsets[chunk])).batch(range(2)) for chunk, run in enumerate(runs)]
@@ -105,7 +105,7 @@ def test_pieces_of_a_group_join_without_a_copy_and_are_writable():
 
 
 def group_zero(chunks, offsets=OFFSETS):
-    """The file of group 0 if these chunks have sent to it."""
+    """The file of group 0 with the records of these chunks."""
     runs = runs_of(lambda i: Run(i, (i.astype(str).astype(object),)))
     batches = [RunPacker(chunk, cut_at(runs[chunk], offsets[chunk])).batch(range(1)) for chunk in chunks]
     return b"".join(batch.records for batch in batches if batch)
@@ -130,13 +130,13 @@ def test_pieces_that_do_not_fit_the_cuts_are_refused(chunks, offsets, message, f
         assert "persist" in str(caught.value)
 
 
-def test_a_group_that_no_record_came_for_is_refused_even_if_it_has_no_keys():
-    # The first chunk sends one to every group: the dtypes are not known without it.
+def test_an_empty_group_without_records_is_refused():
+    # The first chunk sends a record to every group, because the group needs its dtypes.
     with pytest.raises(RuntimeError, match="got 0 keys of 0 chunks"):
         read_group(None, 0, 0)
 
 
-def test_file_that_ends_anywhere_too_early_is_refused():
+def test_a_truncated_file_is_refused():
     whole = group_zero([0, 2])
     assert len(read_group(io.BytesIO(whole), 0, keys_of(OFFSETS, 0))) == 2
     for end in range(len(whole)):
@@ -144,7 +144,7 @@ def test_file_that_ends_anywhere_too_early_is_refused():
             read_group(io.BytesIO(whole[:end]), 0, keys_of(OFFSETS, 0))
 
 
-def test_ranges_of_neighbours():
+def test_consecutive_numbers_form_ranges():
     assert p2p_engine.neighbours([4, 0, 1, 5, 9]) == [range(2), range(4, 6), range(9, 10)]
     assert p2p_engine.neighbours([]) == []
 
@@ -159,26 +159,26 @@ def test_groups_are_spread_evenly_and_contiguously(groups, workers):
     assert max(shares) - min(shares) <= 1
 
 
-def test_a_batch_has_bare_ints_only():
-    # The engine measures shards by memoryview, bare ints aside: NumPy's would count as buffers.
+def test_integers_in_a_batch_are_python_ints():
+    # The engine takes the size of everything but Python ints from a memoryview. NumPy integers are buffers too.
     batch = RunPacker(3, cut_at(Run(np.arange(4)), [0, 1, 2, 4])).batch(range(1, 3))
     assert [type(part) for part in batch] == [int, bytes, bytes]
     assert RunPacker(3, cut_at(Run(np.arange(4)), [0, 4, 4])).batch(range(1, 2)) is None
 
 
-def test_keys_unresolved_are_in_the_records_of_both_groups():
+def test_unresolved_keys_are_in_the_records_of_both_groups():
     cut = CutRun(Run(np.arange(5)), 7, np.array([0, 2, 5]), np.array([0, 3, 5]))
     batch = RunPacker(0, cut).batch(range(2))
     pieces = [read_group(io.BytesIO(bytes(record)), group, 3)[0] for group, record in split_batch(batch)]
     assert [(start, run.keys.tolist()) for start, run in pieces] == [(7, [0, 1, 2]), (7, [2, 3, 4])]
 
 
-def test_engine_fits():
+def test_the_engine_is_compatible():
     assert p2p.unavailable() is None
     assert p2p_engine.mismatch() is None
 
 
-def test_engine_that_lacks_something_is_reported(monkeypatch):
+def test_an_incompatible_engine_is_reported(monkeypatch):
     monkeypatch.setattr(p2p_engine.ShuffleRun, "_write_to_disk", lambda self, shards: None)
     assert p2p_engine.mismatch() == "ShuffleRun._write_to_disk of distributed has no parameter ['data']"
     monkeypatch.delattr(p2p_engine.ShuffleRun, "_write_to_disk")
@@ -188,7 +188,7 @@ def test_engine_that_lacks_something_is_reported(monkeypatch):
     assert "unknown here: ['new']" in p2p_engine.mismatch()
 
 
-def test_distributed_without_the_engine_is_reported_and_not_raised():
+def test_import_succeeds_if_distributed_lacks_the_engine():
     code = (
         "import sys; sys.modules['distributed.shuffle._core'] = None\n"
         "from dask_gpusort.graph import p2p\n"
@@ -217,7 +217,7 @@ def test_graph_grows_with_chunks_plus_groups():
 
 
 def draw(chunk, keys):
-    """Source: the same random keys each time, and their positions in the input."""
+    """Source task: the same random keys each time, and their positions in the input."""
     drawn = np.random.default_rng(chunk).integers(0, 50, keys, dtype=np.uint64)
     order = np.argsort(drawn, kind="stable")
     return Run(drawn[order], (chunk * 1_000_000 + order,))
@@ -227,7 +227,7 @@ ORDER = Order(np.dtype("u8"), stable=True)
 
 
 def joined(pieces, kept):
-    """Finish: a stable sort of the pieces."""
+    """Final task of a group: a stable sort of the pieces."""
     run = Run.concat([run for _, run in pieces], copy=None)
     order = np.argsort(run.keys, kind="stable")[kept]
     return Run(run.keys[order], (run.values[0][order],))
@@ -237,20 +237,20 @@ def fail(pieces, kept):
     raise ZeroDivisionError("of the finish")
 
 
-#: What `fail_once` was called for. It is seen by workers that live in this process.
+#: First positions of the groups that `fail_once` was called for. Workers in this process share the list.
 TRIES: list[int] = []
 
 
 def fail_once(pieces, kept):
     TRIES.append(int(pieces[0][1].values[0][0]) if len(pieces[0][1]) else -1)
     if TRIES.count(TRIES[-1]) == 1:
-        pieces[0][1].keys[:] = 0  # pieces may be written to: the next try reads them anew
+        pieces[0][1].keys[:] = 0  # pieces are writable, and the next try reads them again
         raise OSError("once")
     return joined(pieces, kept)
 
 
 def plan_of(sizes, groups):
-    """One output chunk a group, the second one empty."""
+    """A plan with one output chunk for each group. The second output chunk is empty."""
     share, rest = divmod(sum(sizes), groups)
     out = [share] * (groups - 1) + [share + rest]
     if groups > 2:
@@ -261,7 +261,7 @@ def plan_of(sizes, groups):
 
 
 def sort_graph(token, finish=joined, groups=GROUPS, keys=KEYS):
-    """A small sort: draw, count, cut, exchange."""
+    """Graph of a small sort: draw, count, cut and exchange."""
     plan = plan_of((keys,) * CHUNKS, groups)
     runs = [("sort-local-" + token, chunk) for chunk in range(CHUNKS)]
     graph = {run: Task(run, draw, chunk, keys) for chunk, run in enumerate(runs)}
@@ -280,7 +280,7 @@ def assert_sorted(merged, keys=KEYS):
 
 @pytest.mark.parametrize("groups", [1, 2, 13, 70])
 def test_exchange_sorts_stably_and_leaves_no_files(cluster_client, groups):
-    graph, outputs = sort_graph(f"stable-{groups}", groups=groups)  # of 13 and 70 one has no keys at all
+    graph, outputs = sort_graph(f"stable-{groups}", groups=groups)  # one group has no keys
     assert_sorted(cluster_client.get(graph, outputs))
 
     def folders(dask_worker):
@@ -299,13 +299,13 @@ def test_two_exchanges_at_once(cluster_client):
     assert_sorted(merged[1])
 
 
-def test_error_of_the_finish_comes_through_as_it_is(cluster_client):
+def test_errors_of_the_final_task_are_not_changed(cluster_client):
     graph, outputs = sort_graph("fail", finish=fail)
     with pytest.raises(ZeroDivisionError, match="of the finish"):
         cluster_client.get(graph, outputs)
 
 
-def test_group_can_be_read_again(cluster_client):
+def test_a_group_can_be_read_again(cluster_client):
     TRIES.clear()
     graph, outputs = sort_graph("again", finish=fail_once)
     assert_sorted(cluster_client.get(graph, outputs, retries=1))
@@ -313,7 +313,7 @@ def test_group_can_be_read_again(cluster_client):
     assert all(TRIES.count(one) == 2 for one in TRIES)
 
 
-def test_lost_shard_raises_and_names_the_group(cluster_client, monkeypatch):
+def test_message_for_a_lost_shard_names_the_group(cluster_client, monkeypatch):
     def forget_chunk_two(batch):
         for group, record in split_batch(batch):
             if bytes(record[:8]) != (2).to_bytes(8, sys.byteorder):
@@ -325,7 +325,7 @@ def test_lost_shard_raises_and_names_the_group(cluster_client, monkeypatch):
         cluster_client.get(graph, outputs)
 
 
-def test_message_that_comes_twice_counts_once(cluster_client, monkeypatch):
+def test_duplicate_messages_count_once(cluster_client, monkeypatch):
     receive = p2p_engine.SortRun._receive
 
     async def receive_twice(self, data):
@@ -337,13 +337,13 @@ def test_message_that_comes_twice_counts_once(cluster_client, monkeypatch):
     assert_sorted(cluster_client.get(graph, outputs))
 
 
-def test_records_are_written_while_others_come(cluster_client, monkeypatch):
+def test_records_are_written_while_others_arrive(cluster_client, monkeypatch):
     monkeypatch.setattr(p2p_engine, "PENDING_BYTES", 1)
     graph, outputs = sort_graph("pending")
     assert_sorted(cluster_client.get(graph, outputs))
 
 
-def test_no_flush_passes_a_write_that_is_under_way(monkeypatch):
+def test_a_flush_waits_for_a_write_in_progress(monkeypatch):
     log = []
 
     async def write(self, data):
@@ -365,7 +365,7 @@ def test_no_flush_passes_a_write_that_is_under_way(monkeypatch):
     assert log == ["write", {(1,): b"abc"}, "flush", "flush"]
 
 
-def test_disk_that_fails_is_reported(cluster_client, monkeypatch):
+def test_a_full_disk_is_reported(cluster_client, monkeypatch):
     def full(self, frames, id):
         raise OSError(28, "No space left on device")
 
@@ -375,7 +375,7 @@ def test_disk_that_fails_is_reported(cluster_client, monkeypatch):
         cluster_client.get(graph, outputs)
 
 
-def test_chunk_that_no_longer_fits_its_cuts_is_refused():
+def test_a_chunk_that_no_longer_fits_its_cuts_is_refused():
     graph, _ = sort_graph("refused")
     (boundaries,) = (key for key in graph if key[:2] == ("sort-scan-refused", 1))
     boundaries, cuts = dask.get(graph, [boundaries, ("sort-cut-refused", 0, 0)])
@@ -383,7 +383,7 @@ def test_chunk_that_no_longer_fits_its_cuts_is_refused():
         p2p.scatter_run("none", 1, draw(1, KEYS)[1:], cuts, boundaries, ORDER)
 
 
-def test_arrays_of_a_device_are_refused():
+def test_device_arrays_are_refused():
     class OnDevice:
         ndim, shape = 1, (3,)
 
@@ -395,7 +395,7 @@ def test_arrays_of_a_device_are_refused():
 
 
 class KillAt(distributed.SchedulerPlugin):
-    """Kill a worker's process the moment that the n-th task of a prefix comes to a state."""
+    """Kill a worker's process when the n-th task with a prefix reaches a state."""
 
     name = "kill-at"
 
@@ -422,7 +422,7 @@ class KillAt(distributed.SchedulerPlugin):
 
 @pytest.fixture
 def processes():
-    """A cluster of two processes, new for each test: one killed too soon after its start is not started again."""
+    """A new cluster of two processes for each test. A worker killed soon after its start would not restart."""
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0, silence_logs=50
@@ -434,7 +434,7 @@ def processes():
 
 def test_exchange_between_processes(processes):
     client = processes[1]
-    graph, outputs = sort_graph("large", keys=60_000)  # batches of 480 kB travel as frames, small ones in one pickle
+    graph, outputs = sort_graph("large", keys=60_000)  # batches of 480 kB are sent as frames, not in one pickle
     assert_sorted(client.get(graph, outputs), keys=60_000)
 
 
@@ -450,7 +450,7 @@ def test_exchange_between_processes(processes):
         ("sort-merge-", "memory", GROUPS, "other"),
     ],
 )
-def test_killed_worker_ends_in_the_right_answer(processes, prefix, state, nth, victim):
+def test_the_result_is_correct_after_a_killed_worker(processes, prefix, state, nth, victim):
     cluster, client = processes
     pids = client.run(os.getpid)
     plugin = KillAt(cluster.scheduler, pids, prefix, state, nth, victim)
@@ -461,5 +461,5 @@ def test_killed_worker_ends_in_the_right_answer(processes, prefix, state, nth, v
     finally:
         cluster.scheduler.remove_plugin(name=plugin.name)
     assert plugin.killed in pids
-    assert plugin.scatters > CHUNKS  # it did start again
+    assert plugin.scatters > CHUNKS  # the exchange started again
     assert_sorted(merged, keys=20_000)

@@ -1,4 +1,4 @@
-"""Codes of keys: one to one, and in NumPy 2.5's order, for every dtype and direction."""
+"""Codes of keys are unique and have NumPy 2.5's order, for every dtype and direction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ directions = st.booleans()
 
 
 def keys_of_bits(raw, dtype):
-    """Keys of `dtype`, native bits `raw` (uint64), truncated."""
+    """Keys of `dtype` whose bits are the low bits of `raw` (uint64)."""
     if dtype.kind == "b":
         return (raw & np.uint64(1)).astype(bool)
     code = code_dtype(dtype)
@@ -30,7 +30,7 @@ def keys_of_bits(raw, dtype):
 
 
 def special_bits(dtype):
-    """Bit patterns at which an order-preserving map goes wrong if it does."""
+    """Bit patterns at which a wrong order-preserving map would fail."""
     part = np.dtype("f4") if dtype.kind == "c" else dtype
     bits = part.itemsize * 8
     edges = {0, 1, 2, (1 << bits) - 1, (1 << bits) - 2, 1 << (bits - 1), (1 << (bits - 1)) + 1, (1 << (bits - 1)) - 1}
@@ -46,7 +46,7 @@ def special_bits(dtype):
 
 @st.composite
 def key_arrays(draw, max_size=80):
-    """(keys, descending): any dtype, bits drawn from special ones, small numbers and all."""
+    """(keys, descending): any dtype; bits of special keys, small numbers or any keys."""
     dtype = draw(dtypes)
     element = st.one_of(
         st.sampled_from(special_bits(dtype)),
@@ -63,7 +63,7 @@ def bits_of(keys):
 
 
 def less(a, b, descending):
-    """Whether NumPy 2.5 sorts key a before key b; written from its rule, not from the codes."""
+    """Whether NumPy 2.5 sorts key a before key b. It follows NumPy's rule and does not use codes."""
     if isinstance(a, np.complexfloating):
         classes = [(np.isnan(x.real), np.isnan(x.imag)) for x in (a, b)]
         if classes[0] != classes[1]:
@@ -131,7 +131,7 @@ def test_round_trip_keeps_every_bit(drawn):
 
 @given(key_arrays(), directions)
 @settings(deadline=None)
-def test_tie_ends_are_those_of_numpys_equality(drawn, from_above):
+def test_tie_ends_agree_with_numpy_equality(drawn, from_above):
     keys, descending = drawn
     codes = encode(keys, descending=descending)
     floor = tie_floor(codes, keys.dtype, descending=descending)
@@ -145,7 +145,7 @@ def test_tie_ends_are_those_of_numpys_equality(drawn, from_above):
     for ends in (floor, ceiling):
         assert np.array_equal(tie_floor(ends, keys.dtype), floor)
         assert np.array_equal(tie_ceiling(ends, keys.dtype), ceiling)
-    # An end belongs to its class, and one step further does not.
+    # An end ties with its key. The next code beyond it does not.
     ends, step = (ceiling, 1) if from_above else (floor, -1)
     scalars = decode(ends.copy(), keys.dtype, descending=descending).astype(keys.dtype.newbyteorder("="))
     limit = np.iinfo(codes.dtype).max if from_above else 0
@@ -165,7 +165,7 @@ def test_every_key_of_a_narrow_dtype(dtype, descending):
     codes = encode(keys, descending=descending)
     assert np.array_equal(np.sort(codes), np.arange(count))
     ordered = decode(np.arange(count).astype(codes.dtype), dtype, descending=descending).astype(dtype.newbyteorder("="))
-    # Neighbours rise, or tie; NaNs come last.
+    # Each key is at least its predecessor, and NaNs are last.
     earlier, later = (ordered[1:], ordered[:-1]) if descending else (ordered[:-1], ordered[1:])
     numbers = count - int(np.isnan(ordered).sum()) if dtype.kind == "f" else count
     assert (earlier <= later)[: numbers - 1].all()
@@ -197,14 +197,14 @@ def test_any_shape_strides_and_number_of_blocks(dtype, descending):
 def test_known_codes_of_float32():
     values = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, -np.nan], np.float32)
     count = 2**32 - 2 * (2**23 - 1)
-    quiet = 2**22 - 1  # index of the default NaN among the positive ones
+    quiet = 2**22 - 1  # index of the default NaN among the positive NaNs
     want = [0, count // 2 - 1, count // 2, count - 1, count + quiet, 2**32 - 1 - quiet]
     assert encode(values).tolist() == want
     assert encode(values, descending=True).tolist() == [count - 1 - c for c in want[:4]] + want[4:]
 
 
 @pytest.mark.parametrize("dtype", UNCODED, ids=str)
-def test_other_dtypes_are_refused_by_name(dtype):
+def test_message_names_dtypes_without_codes(dtype):
     dtype = np.dtype(dtype)
     assert code_dtype(dtype) is None
     for call in (

@@ -1,4 +1,4 @@
-"""Sorting networks sort, whatever the number of keys."""
+"""Sorting networks sort any number of keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NETWORKS = [network.odd_even_merge_layers, network.odd_even_transposition_layers
 
 
 def zeros_and_ones(n):
-    """Every input of n zeros and ones, a column each."""
+    """Every input of n zeros and ones, one input a column."""
     return (np.arange(1 << n)[None, :] >> np.arange(n)[:, None]) & 1
 
 
@@ -33,7 +33,7 @@ def test_networks_sort_more_keys(layers, n):
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 64, 100])
 @pytest.mark.parametrize("layers", NETWORKS)
-def test_comparators_of_a_layer_are_apart(layers, n):
+def test_comparators_of_a_layer_are_disjoint(layers, n):
     for low, high in layers(n):
         positions = np.concatenate([low, high])
         assert len(np.unique(positions)) == len(positions)
@@ -48,7 +48,7 @@ def test_odd_even_merge_has_batchers_number_of_comparators(n, comparators):
 
 
 @pytest.mark.parametrize("n", [3, 5, 16])
-def test_a_missing_layer_is_found(n):
+def test_a_network_without_a_layer_fails(n):
     for layers in NETWORKS:
         every = list(layers(n))
         keys = zeros_and_ones(n)

@@ -1,4 +1,4 @@
-"""The column-major table against its definitions, by brute force."""
+"""The column-major table, compared with its definitions by brute force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dask_gpusort.table.scan import scan_table, share_out
 ORDER = Order(np.dtype("u2"))
 KEY_ORDER = numpy_ops.key_order(ORDER)
 
-#: Sorted chunks of small unsigned keys: ties within and between them, empty ones too.
+#: Sorted chunks of small unsigned keys, with ties within and between chunks. Some chunks are empty.
 chunks = st.lists(st.lists(st.integers(0, 30), max_size=20).map(sorted), min_size=1, max_size=6)
 
 
@@ -37,7 +37,7 @@ def summaries_of(runs, brackets, samples):
 
 
 def all_ranks(runs):
-    """Every rank at which the sorted whole can be cut, both ends among them."""
+    """Every rank at which the sorted keys can be cut, including both ends."""
     return np.arange(sum(map(len, runs)) + 1)
 
 
@@ -48,7 +48,7 @@ def test_exclusive_scan():
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_scan_table_counts_what_is_before_in_column_major_order(radix, blocks, seed):
+def test_scan_table_is_exclusive_and_column_major(radix, blocks, seed):
     counts = np.random.default_rng(seed).integers(0, 4, (radix, blocks))
     found = scan_table(counts)
     for digit in range(radix):
@@ -78,12 +78,11 @@ digits_of_chunks = st.lists(
 
 
 @given(digits_of_chunks, st.integers(1, 6))
-def test_digit_table_counts_as_if_each_key_were_counted_again(chunks, radix_bits):
-    # A coarser digit keeps the leading bits, so the first code of a finer one gives the position of its keys.
+def test_digit_table_equals_a_new_count_by_coarser_digits(chunks, radix_bits):
+    # A coarser digit is the leading bits of a finer one, so the first code of the finer digit determines it.
     histograms = [None if chunk is None else table.Digits(chunk[0], chunk[1], np.array(chunk[2])) for chunk in chunks]
     shift, first, counts = digit_table(histograms, radix_bits)
     assert counts.shape[1] == len(chunks)
-    # The grid's ends need not be aligned, so it can have one row more than it has digits.
     assert counts.shape[0] <= max(1 << radix_bits, 1)
     for column, digits in enumerate(histograms):
         wanted = np.zeros(counts.shape[0], np.int64)
@@ -110,7 +109,7 @@ def size_of(runs):
 
 
 def added_up(summaries, fan_in, add):
-    """What the last task of a tree reads, if each task of it adds up some summaries."""
+    """Summaries that the last task of a tree reads. Each task adds up at most `fan_in` of them."""
     while len(summaries) > fan_in:
         summaries = [add(summaries[first : first + fan_in]) for first in range(0, len(summaries), fan_in)]
     return summaries
@@ -134,7 +133,7 @@ def next_brackets(runs, brackets, samples, fan_in=1 << 30, kept=1 << 30):
 
 
 def check_brackets(brackets, whole):
-    """They hold the keys at the boundaries, are disjoint, ascend, and are all needed."""
+    """Check that brackets contain the keys at the boundaries, are disjoint, ascend, and are all needed."""
     inside = (brackets.ranks > 0) & (brackets.ranks < len(whole))
     np.testing.assert_array_equal(brackets.bracket >= 0, inside)
     for rank, bracket in zip(brackets.ranks[inside], brackets.bracket[inside], strict=True):
@@ -144,7 +143,7 @@ def check_brackets(brackets, whole):
     assert set(brackets.bracket[inside]) == set(range(len(brackets.low)))
 
 
-#: How many summaries are added up, and how many entries are kept of them.
+#: Number of summaries that are added up, and number of entries that the sum keeps.
 trees = st.sampled_from([(1 << 30, 1 << 30), (2, 3), (3, 8), (2, 1)])
 
 
@@ -153,7 +152,7 @@ def test_brackets_always_contain_the_key_at_the_boundary(lists, samples, rounds,
     runs = runs_of(lists)
     whole = np.sort(np.concatenate([run.keys for run in runs]))
     ranks = all_ranks(runs)
-    # Few entries at once, so that the code for many entries runs too.
+    # A small limit, so that the code for many entries runs too.
     with mock.patch.object(bracket_steps, "NARROWED_ENTRIES", narrowed):
         brackets = first_brackets(runs, ranks, samples, *tree)
         check_brackets(brackets, whole)
@@ -168,14 +167,14 @@ def test_brackets_always_contain_the_key_at_the_boundary(lists, samples, rounds,
 
 
 @given(chunks)
-def test_complete_summaries_leave_one_key(lists):
+def test_brackets_of_complete_summaries_have_one_key(lists):
     runs = runs_of(lists)
     brackets = first_brackets(runs, all_ranks(runs), None)
     np.testing.assert_array_equal(brackets.low, brackets.high)
 
 
 @given(chunks, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), min_size=1))
-def test_brackets_that_overlap_become_one(lists, ends):
+def test_overlapping_brackets_are_joined(lists, ends):
     runs = runs_of([[0, 30], *lists])
     low = np.array(sorted(start for start, _ in ends), "u2")
     high = np.maximum.accumulate(low + np.array([length for _, length in ends], "u2"))
@@ -211,7 +210,7 @@ def test_restricted_entries_still_bound_the_counts(lists, samples, stride):
 
 
 def bounds_of(entries, bracket, key):
-    """The two step functions at any key: keys up to it at least, and keys less than it at most."""
+    """Two bounds for any key: the least number of keys up to it, and the largest number of keys less than it."""
     mine = entries.bracket == bracket
     keys, left, right = entries.keys[mine], entries.left[mine], entries.right[mine]
     upto = np.append(entries.start[bracket], right)[np.searchsorted(keys, key, "right")]
@@ -243,7 +242,7 @@ def test_sums_of_complete_summaries_are_exact(lists):
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.integers(1, 3))
-def test_a_sum_keeps_few_entries_and_loses_no_more_than_their_distance(kept, seed, num_brackets):
+def test_a_sum_keeps_few_entries_and_bounds_the_error_by_their_distance(kept, seed, num_brackets):
     rng = np.random.default_rng(seed)
     runs = runs_of([np.sort(rng.integers(0, 1000, rng.integers(1, 300))) for _ in range(5)])
     whole = add_summaries(summaries_of(runs, None, None), KEY_ORDER)
@@ -272,7 +271,7 @@ def test_a_sum_of_histograms_counts_all_keys(chunks, radix_bits, ends):
 
 
 def cuts_by_definition(runs, ranks):
-    """Stable: the first ``rank`` of (key, chunk, position), counted by chunk."""
+    """Cuts of a stable sort: the first ``rank`` triples (key, chunk, position), counted by chunk."""
     pairs = sorted(
         (int(key), chunk, position) for chunk, run in enumerate(runs) for position, key in enumerate(run.keys)
     )
@@ -306,10 +305,10 @@ def joined_cuts(cuts):
 
 
 @given(chunks, st.integers(1, 8), st.integers(1, 3), st.sampled_from((1 << 16, 4)), trees, st.data())
-def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, rounds, narrowed, tree, data):
+def test_groups_are_exact_for_all_keys_and_ties(lists, samples, rounds, narrowed, tree, data):
     runs = runs_of(lists)
     sizes = np.array([len(run) for run in runs])
-    # Ranks in order, as groups are; equal ranks make empty groups.
+    # The ranks ascend, like groups. Equal ranks make empty groups.
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, int(sizes.sum())), max_size=8))), np.int64)
     with mock.patch.object(bracket_steps, "NARROWED_ENTRIES", narrowed):
         brackets = first_brackets(runs, ranks, samples, *tree)
@@ -318,7 +317,7 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
     boundaries, cuts = cut_all(runs, brackets, tree[0])
     first, last = joined_cuts(cuts)
     wanted = np.array([[0] * len(runs), *cuts_by_definition(runs, ranks), sizes.tolist()]).T
-    # Each boundary's cut is between its bounds; the bounds of ties are equal.
+    # Each cut is within its bounds. The bounds of resolved boundaries are equal.
     assert (first <= wanted).all()
     assert (wanted <= last).all()
     is_open = np.zeros(len(ranks) + 2, bool)
@@ -328,7 +327,7 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
     np.testing.assert_array_equal(last.sum(axis=0), boundaries.last)
     np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *sizes]))
     assert [number for some in cuts for number in some.starts[:-1]] == boundaries.starts[:-1].tolist()
-    # What a group keeps of the keys that it receives is what a stable sort puts there.
+    # The keys that a group keeps are those of a stable sort.
     triples = [[(int(key), chunk, position) for position, key in enumerate(run.keys)] for chunk, run in enumerate(runs)]
     whole = sorted(triple for chunk in triples for triple in chunk)
     ends = [0, *ranks, len(whole)]
@@ -338,16 +337,16 @@ def test_groups_are_exact_for_every_distribution_and_all_ties(lists, samples, ro
         assert sorted(received)[boundaries.kept(group)] == whole[ends[group] : ends[group + 1]]
 
 
-@pytest.mark.parametrize("distribution", ["uniform", "equal", "few", "one far away", "heavy ends"])
-def test_few_keys_are_unresolved_whatever_the_distribution(distribution):
+@pytest.mark.parametrize("distribution", ["uniform", "equal", "few", "outlier", "frequent ends"])
+def test_few_keys_are_unresolved_for_every_distribution(distribution):
     rng = np.random.default_rng(5)
     samples, groups, chunks, size = 200, 8, 64, 500
     keys = {
         "uniform": lambda: rng.integers(0, 60_000, size),
         "equal": lambda: np.full(size, 7),
         "few": lambda: rng.integers(0, 3, size),
-        "one far away": lambda: np.append(rng.integers(0, 900, size - 1), 65_535),
-        "heavy ends": lambda: rng.choice([0, *range(100, 200), 65_535], size, p=[0.4, *[0.002] * 100, 0.4]),
+        "outlier": lambda: np.append(rng.integers(0, 900, size - 1), 65_535),
+        "frequent ends": lambda: rng.choice([0, *range(100, 200), 65_535], size, p=[0.4, *[0.002] * 100, 0.4]),
     }[distribution]
     runs = runs_of([np.sort(keys()) for _ in range(chunks)])
     ranks = np.arange(1, groups) * (chunks * size // groups)
@@ -371,8 +370,8 @@ def test_ties_are_shared_out_in_chunk_order(seed, parts, boundaries):
 
 
 @pytest.mark.parametrize(("end", "change"), [(0, 3), (1, 3), (3, -4)])
-def test_counts_that_contradict_each_other_are_refused(end, change):
-    # As a comparison that is no order gives them: without the check, keys would be lost.
+def test_contradictory_counts_are_refused(end, change):
+    # A comparison that is not an order gives such counts. Without the check, keys would be lost.
     runs = runs_of([[1, 2, 3, 4], [1, 2, 3, 4], [2, 2, 3, 9]])
     brackets = first_brackets(runs, np.array([4, 8]), 4)
     counts = count(runs, brackets)
@@ -390,7 +389,7 @@ def test_counts_that_contradict_each_other_are_refused(end, change):
 
 
 @given(chunks.filter(any), st.data())
-def test_a_chunk_that_changed_fits_its_cuts_only_if_they_still_cut_it_there(lists, data):
+def test_a_changed_chunk_fits_only_if_its_cuts_stay_valid(lists, data):
     runs = runs_of(lists)
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, size_of(runs)), max_size=5))), np.int64)
     brackets = first_brackets(runs, ranks, 3)
@@ -405,15 +404,15 @@ def test_a_chunk_that_changed_fits_its_cuts_only_if_they_still_cut_it_there(list
         for boundary in np.flatnonzero(brackets.bracket >= 0):
             before, behind = cuts.first[number, boundary + 1], cuts.last[number, boundary + 1]
             low, high = (end[brackets.bracket[boundary]] for end in (brackets.low, brackets.high))
-            # What the group before takes may come before the boundary, what the next one takes may come behind it.
+            # No key before the cut may exceed the bracket, and no key after it may be less than the bracket.
             assert (other.keys[:before] <= high).all()
             assert (other.keys[behind:] >= low).all()
     elif len(other) == len(runs[number]):
         assert (other.keys != runs[number].keys).any()
 
 
-def test_the_table_never_grows_as_chunks_times_chunks():
-    # 2,000 chunks and 16 groups: what a task holds is some chunks x groups.
+def test_the_size_of_the_table_is_not_quadratic_in_the_chunks():
+    # A task holds the cuts of some of the 2,000 chunks for all 16 groups.
     runs = [Run(np.sort(np.random.default_rng(number).integers(0, 60000, 5)).astype("u2")) for number in range(2000)]
     ranks = np.arange(1, 16) * 625
     boundaries, cuts = cut_all(runs, first_brackets(runs, ranks, 3, 32, 64), 32)

@@ -1,4 +1,4 @@
-"""What a plan costs: counted by hand, by building the graph, and in seconds that follow from the rates."""
+"""The cost model of plans: counts by hand, counts from the built graph, and seconds from the rates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_counts_of_an_exchange(exchange, crossings, messages):
     assert cost.pieces == 40 * 8
     assert cost.exchanged_bytes == (40 * 1_000 * 12 if messages else 0)
     assert cost.rounds == 1 + made.rounds
-    # Two tasks add up the summaries of 32 and of 8 chunks, and one adds up both sums.
+    # Two tasks add up the summaries of 32 and 8 chunks. One task adds up both sums.
     entries = 40 * (made.samples + 3 * 8) + 2 * (made.kept_samples + 3 * 8)
     assert cost.counted_bytes == made.rounds * entries * (8 + ENTRY_BYTES)
 
@@ -58,7 +58,7 @@ def test_counts_between_devices():
 
 @pytest.mark.parametrize("exchange", ["gather", "p2p", "tasks", "device"])
 @pytest.mark.parametrize("chunks", [1, 7, 64, 1_000])
-def test_tasks_are_those_of_the_graph(exchange, chunks):
+def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
     if exchange == "p2p":
         pytest.importorskip("distributed")
     made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
@@ -66,7 +66,7 @@ def test_tasks_are_those_of_the_graph(exchange, chunks):
     assert cost_of(made).tasks == len({**recipe.stages(), **recipe.output("sorted", 0, 0)})
 
 
-def test_seconds_follow_from_the_rates():
+def test_seconds_are_computed_from_the_rates():
     made = plan(40, 1_000, "p2p", groups=8)
     cost = cost_of(made)
     assert predict(made, RATES) == {

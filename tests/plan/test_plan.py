@@ -1,4 +1,4 @@
-"""Plans: made from shapes and dtypes alone, bounded whatever the number of chunks, and readable."""
+"""Plans: made from shapes and dtypes alone, bounded for any number of chunks, and explained in text."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def plan(sizes, chunks=None, dtype="i8", companion_bytes=0, **options):
 
 
 @pytest.mark.parametrize("dtype", [*ours.CODED, *ours.SWAPPED], ids=str)
-def test_radix_where_a_key_is_an_integer_in_disguise(dtype):
+def test_radix_for_dtypes_with_codes(dtype):
     assert plan((10, 10), dtype=dtype).path == "radix"
     assert plan((10, 10), dtype=dtype, method="merge").path == "merge"
     assert plan((10, 10), dtype=dtype, method="merge").radix_bits == 0
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ours.COMPARED if dtype.kind != "T"], ids=str)
-def test_merge_for_the_rest(dtype):
+def test_merge_for_dtypes_without_codes(dtype):
     assert plan((10, 10), dtype=dtype).path == "merge"
     with pytest.raises(TypeError, match="radix.*use method="):
         plan((10, 10), dtype=dtype, method="radix")
@@ -62,11 +62,11 @@ def test_groups_cover_the_output_once_and_in_order(chunks, wanted):
 
 
 @given(sizes.filter(any), st.integers(1, 40))
-def test_groups_are_about_equal(chunks, wanted):
+def test_groups_have_similar_sizes(chunks, wanted):
     groups = lay_out_groups(chunks, wanted)
     target = max(sum(chunks) / wanted, 1)
     held = [sum(chunks[first:last]) / parts for first, last, _, parts in groups]
-    # A chunk stays whole unless it is half as large again as a group should be.
+    # A chunk is divided only if it has more than 1.5 times the size wanted for a group.
     assert max(held) <= 1.5 * target + 1
     assert len(groups) <= 3 * wanted + 1
 
@@ -82,14 +82,14 @@ def test_groups_of_unknown_sizes():
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "S20"])
 @pytest.mark.parametrize("exchange", ["gather", "tasks", "p2p"])
 @pytest.mark.parametrize("size", [100, 50_000, 1_000_000])
-def test_what_one_task_receives_is_bounded(chunks, dtype, exchange, size):
+def test_input_of_one_task_is_bounded(chunks, dtype, exchange, size):
     made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
-    # Two entries for each group and level of the tree, of 32 parts, are needed however many groups there are.
+    # Each group needs two entries for each of 32 parts and each level of the tree.
     assert made.table_bytes <= max(64 * MIB, 44_000 * len(made.groups))
     assert len(made.groups) > 2000 or made.table_bytes <= 64 * MIB
     assert 0 <= made.rounds <= 2
     assert made.unresolved <= 1 / 3
-    # Never chunks x chunks.
+    # The number of groups does not grow with that of the chunks, only with the size of the data.
     assert len(made.groups) <= max(2048, chunks * size * made.row_bytes // (400 * MIB))
 
 
@@ -102,11 +102,11 @@ def test_the_tree_adds_up_every_chunk_once(chunks):
         assert all(last - first <= counting.FAN_IN for first, last in ranges)
         count = len(ranges)
     assert count == 1
-    # Each task that counts several chunks belongs to one of the first level.
+    # The chunks of one counting task belong to one task of the first level.
     assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in plan((1,) * chunks).bundles)
 
 
-def test_more_samples_leave_less_unresolved_and_more_levels_more():
+def test_unresolved_share_falls_with_samples_and_rises_with_levels():
     assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 50, 1000, 1)
     assert counting.unresolved_share(8, 100, 1000, 1) < counting.unresolved_share(8, 100, 1000, 2)
     assert counting.choose_rounds(0.3) == 1
@@ -123,7 +123,7 @@ def test_groups_fit_into_memory(chunks, size, exchange, threads):
     assert len(made.groups) >= 1
 
 
-def test_groups_asked_for_are_given():
+def test_requested_number_of_groups():
     assert len(plan((100,) * 64, groups=16).groups) == 16
     assert len(plan((100,), groups=5).groups) == 5
     assert len(plan((100,) * 64, groups=1).groups) == 1
@@ -135,7 +135,7 @@ def test_small_arrays_are_one_group_and_need_no_rounds():
     assert made.rounds == 0
 
 
-def test_digits_are_no_more_than_samples():
+def test_there_are_at_most_as_many_digits_as_samples():
     for dtype, size in (("u1", 10_000), ("f2", 10_000), ("f2", 10_000_000), ("i8", 10_000)):
         made = plan((size,) * 50, dtype=dtype, groups=8)
         assert 1 <= made.radix_bits <= 8 * np.dtype(dtype).itemsize
@@ -151,7 +151,7 @@ def test_unknown_sizes():
     assert "unknown" in describe(made)
 
 
-def test_a_plan_is_frozen_equal_to_its_like_and_travels():
+def test_plans_are_frozen_hashable_and_picklable():
     made = plan((10, 20), groups=2)
     assert made == plan((10, 20), groups=2) == pickle.loads(pickle.dumps(made))
     assert hash(made) == hash(plan((10, 20), groups=2))
@@ -159,7 +159,7 @@ def test_a_plan_is_frozen_equal_to_its_like_and_travels():
         made.path = "merge"
 
 
-def test_companions_count():
+def test_companions_add_to_the_row_size():
     assert plan((10,), companion_bytes=8).row_bytes == 16
     x = da.zeros(1 << 22, chunks=1 << 16, dtype="i4")
     rows = da.zeros((1 << 22, 16), chunks=(1 << 16, 16), dtype="i8")
@@ -170,7 +170,7 @@ def test_companions_count():
     assert rows.dtype.itemsize * 16 == 128
 
 
-def test_explain_says_everything():
+def test_explain_describes_the_plan():
     x = da.zeros(10**7, chunks=10**5, dtype="f4")
     text = dask_gpusort.explain(x, descending=True, stable=True)
     lines = {line.split()[0]: line for line in text.splitlines()}
@@ -184,10 +184,10 @@ def test_explain_says_everything():
     assert "1,000 out" in dask_gpusort.explain(x, chunks=10**4)
 
 
-def test_explain_says_what_it_costs():
+def test_explain_states_the_cost():
     x = da.zeros(1 << 20, chunks=1 << 16, dtype="i8")
     (line,) = [line for line in dask_gpusort.explain(x, exchange="tasks").splitlines() if line.startswith("cost ")]
-    # 8 MiB, six times; one bundle of 16 chunks and two groups of 4 MiB.
+    # 8 MiB are read or written six times. There are one bundle of 16 chunks and two groups of 4 MiB.
     assert "48.00 MiB read and written, 2 messages, " in line
 
 
@@ -219,19 +219,19 @@ def test_exchange_for_a_scheduler(asked, kind, library, used):
     assert choose_exchange(asked, kind, library) == used
 
 
-def test_p2p_moves_numpy_chunks_alone():
+def test_p2p_is_for_numpy_chunks_only():
     with pytest.raises(ValueError, match="NumPy"):
         choose_exchange("p2p", "distributed", "cupy")
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
-def test_the_scheduler_in_use_decides(scheduler):
+def test_exchange_depends_on_the_scheduler_in_use(scheduler):
     with dask.config.set(scheduler=scheduler):
         text = dask_gpusort.explain(da.zeros(100, chunks=10))
     assert ("tasks" if scheduler == "processes" else "gather") in text.split("exchange")[1].splitlines()[0]
 
 
-def test_threads_asked_for_make_groups():
+def test_more_threads_make_more_groups():
     x = da.zeros(1 << 24, chunks=1 << 18)
     counts = []
     for threads in (1, 4):

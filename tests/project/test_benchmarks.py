@@ -1,4 +1,4 @@
-"""Each benchmark runs once, at a small size; its results are verified, and none of them is timed here."""
+"""Each benchmark runs once at a small size. The tests verify results, not times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytest.importorskip("psutil")
 ROOT = Path(__file__).parents[2]
 SUITES = ("keys", "pairs", "rows", "merge", "exchange", "api")
 KINDS = ("time_", "peakmem_", "track_")
-#: First parameter of every suite, its size, unless the suite says otherwise.
+#: The size, which is the first parameter of a suite, unless the suite has the attribute `small`.
 SMALL = 4_096
 
 Run = Callable[..., str]
@@ -43,13 +43,13 @@ def load(name: str) -> Any:
 
 
 def run(name: str, *options: str, code: int = 0) -> str:
-    """What a command prints; it runs in this process, as importing Dask takes longer than most commands."""
+    """Output of a command. It runs in this process, because the import of Dask takes longer than most commands."""
     load("harness")
     output, before, found = io.StringIO(), sys.argv, 0
     sys.argv = [name, *options]
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # the module may have been imported before
+            warnings.simplefilter("ignore", RuntimeWarning)  # the module may be imported already
             runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
     except SystemExit as exit:
         print(exit.code if isinstance(exit.code, str) else "", file=output)
@@ -62,7 +62,7 @@ def run(name: str, *options: str, code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of everything that a CPU measures, at small sizes."""
+    """Results of all CPU benchmarks, at small sizes."""
     for module in ("pandas", "zarr"):
         pytest.importorskip(module)
     directory = tmp_path_factory.mktemp("results")
@@ -100,7 +100,7 @@ def test_baselines_sort_the_same_keys(measured: Path) -> None:
     assert all(point.median > 0 and 0 <= point.others <= 1 for line in lines.values() for point in line)
 
 
-def test_the_cost_model_is_compared_with_what_was_measured(measured: Path) -> None:
+def test_cost_model_is_compared_with_measurements(measured: Path) -> None:
     found, wall = (record(measured / f"{name}_cpu.json") for name in ("cost", "scaling"))
     for position in ("threads", "two workers"):
         lines = found.lines(f"cost {position}")
@@ -112,7 +112,7 @@ def test_the_cost_model_is_compared_with_what_was_measured(measured: Path) -> No
             assert error == pytest.approx(point.median / lines["measured"][number].median - 1)
 
 
-def test_graphs_of_the_projection_have_the_tasks_of_the_plan(measured: Path, tmp_path: Path) -> None:
+def test_projected_graphs_have_the_planned_number_of_tasks(measured: Path, tmp_path: Path) -> None:
     (tmp_path / "gpu_table.json").write_text((ROOT / "benchmarks" / "results" / "gpu_table.json").read_text())
     (tmp_path / "cost_cpu.json").write_text((measured / "cost_cpu.json").read_text())
     run("model.projection", "--chunks", "20", "--results", str(tmp_path), "--output", str(tmp_path))
@@ -122,7 +122,7 @@ def test_graphs_of_the_projection_have_the_tasks_of_the_plan(measured: Path, tmp
     assert found["settings"]["assumed"]
 
 
-def test_a_section_replaces_its_points_of_the_same_machine(measured: Path, tmp_path: Path) -> None:
+def test_a_section_replaces_its_points_only_on_the_same_machine(measured: Path, tmp_path: Path) -> None:
     before = record(measured / "scaling_cpu.json")
     before.write(path := tmp_path / "scaling_cpu.json")
     assert record(path) == before
@@ -144,7 +144,7 @@ def test_quick_results_do_not_replace_stored_ones() -> None:
     assert "elsewhere" in run("cpu.scaling", "--quick", code=2)
 
 
-def test_no_section_of_that_name() -> None:
+def test_unknown_section() -> None:
     pytest.importorskip("pandas")
     assert "choose from" in run("cpu.core", "unheard-of", code=2)
 
@@ -153,7 +153,7 @@ MACHINE = {"cpu": "EPYC", "cores": 2, "memory_bytes": 1 << 34}
 
 
 @pytest.mark.parametrize("change", [{"cpu": "Xeon"}, {"cores": 4}, {"device": "NVIDIA H200"}])
-def test_machines_are_not_mixed(change: dict[str, Any]) -> None:
+def test_results_of_different_machines_are_not_mixed(change: dict[str, Any]) -> None:
     machine = load("harness.machine")
     machine.check_one_machine(MACHINE, dict(MACHINE))
     with pytest.raises(machine.DifferentMachinesError, match="no ratio of two machines"):
@@ -162,7 +162,7 @@ def test_machines_are_not_mixed(change: dict[str, Any]) -> None:
         machine.check_one_machine({"python": "3.11"}, {"python": "3.11"})
 
 
-def test_a_record_is_kept(tmp_path: Path) -> None:
+def test_records_can_be_written_and_read(tmp_path: Path) -> None:
     records = load("harness.records")
     points = [records.Point("f", "ours", 10, [3.0, 1.0, 2.0], others=0.1), records.Point("f", "ours", 5, [1.0])]
     rows = [records.Row("work", 2.0, baselines={"one": 3.0, "two": 1.0}), records.Row("failed", None, verified=False)]
@@ -184,7 +184,7 @@ def suites() -> Iterator[Any]:
 
 
 def some_of(params: tuple[list[Any], ...]) -> Iterator[tuple[Any, ...]]:
-    """Combinations in which each value of each parameter occurs, with each backend."""
+    """Combinations that cover each value of each parameter, for each value of the last parameter (the backend)."""
     *others, last = params
     for value in last:
         for number in range(max(map(len, others), default=1)):
@@ -200,7 +200,7 @@ def test_suite(suite: Any) -> None:
     for others in some_of(suite.params[1:]):
         benchmark = suite()
         if _impossible(dict(zip(suite.param_names[1:], others, strict=True))):
-            # asv then leaves it out.
+            # asv skips a benchmark whose setup raises this error.
             with pytest.raises(NotImplementedError, match="CuPy"):
                 benchmark.setup(size, *others)
             continue
@@ -214,12 +214,12 @@ def test_suite(suite: Any) -> None:
 
 
 def _impossible(parameters: dict[str, Any]) -> bool:
-    """Whether a benchmark needs a device that does not exist, or keys that it does not have."""
+    """Whether a benchmark needs CuPy without a GPU, or a dtype that CuPy lacks."""
     on_device = parameters.get("backend") == "cupy"
     return on_device and (not load("asv.clock").has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
 
 
-def test_every_subject_is_measured_on_both_sides() -> None:
+def test_every_subject_is_measured_with_numpy_and_cupy() -> None:
     measured = {suite.values[0] for suite in suites()}
     by_subject = {name: [suite for suite in measured if suite.__module__.endswith(name)] for name in SUITES}
     for name in ("keys", "pairs", "rows", "merge", "exchange"):
@@ -230,7 +230,7 @@ def test_every_subject_is_measured_on_both_sides() -> None:
     assert {path.stem for path in (ROOT / "benchmarks" / "asv").glob("*.py")} - others == set(SUITES)
 
 
-def test_rates_are_of_the_time_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_computed_from_the_measured_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, base = load("asv.clock"), load("asv.base")
     ticks = itertools.count(step=2)
     monkeypatch.setattr(clock, "seconds", lambda: float(next(ticks)))
@@ -249,9 +249,9 @@ def test_rates_are_of_the_time_measured(monkeypatch: pytest.MonkeyPatch) -> None
     assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
 
 
-def test_asv_takes_the_suites() -> None:
+def test_asv_accepts_the_suites() -> None:
     pytest.importorskip("asv")
-    # asv drops PYTHONPATH.
+    # asv removes PYTHONPATH from the environment.
     done = subprocess.run(
         [sys.executable, "-m", "asv", "check", "--environment", f"existing:{sys.executable}"],
         cwd=ROOT,
@@ -264,7 +264,7 @@ def test_asv_takes_the_suites() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_wrong_indices_are_seen() -> None:
+def test_wrong_indices_are_detected() -> None:
     check = load("harness.verify").check_indices
     keys = [np.array([1, 0, 1, 0]), np.array([0, 1, 0, 0])]
     check(keys, np.array([3, 1, 0, 2]))
@@ -282,7 +282,7 @@ def test_wrong_indices_are_seen() -> None:
         (lambda keys: keys[1:], "does not hold"),
     ],
 )
-def test_a_wrong_result_is_seen(spoil: Any, message: str) -> None:
+def test_a_wrong_result_is_detected(spoil: Any, message: str) -> None:
     verify = load("harness.verify")
     keys = np.sort(load("asv.data").dask_keys("uniform", 1_000, 4).compute())
 
@@ -299,7 +299,7 @@ def doubling(number: int) -> Iterator[Any]:
     yield lambda: np.full(1_000_000, number) * 2, lambda found: int(found[0])
 
 
-def test_jobs_run_in_processes_of_their_own() -> None:
+def test_jobs_run_in_separate_processes() -> None:
     jobs = load("harness.jobs")
     found = jobs.in_turns(jobs.Effort(repeat=1), {"a": (doubling, 1), "b": (doubling, 2)})
     assert [sample.found for sample in found["a"]] == [2]
@@ -308,7 +308,7 @@ def test_jobs_run_in_processes_of_their_own() -> None:
     assert jobs.times_faster(found["a"], found["b"]) > 0
 
 
-def test_entropy_is_that_of_the_keys() -> None:
+def test_entropy_agrees_with_the_keys() -> None:
     scaling, data = load("cpu.scaling"), load("asv.data")
     assert scaling.entropy_bits(1, 32) == 32
     for words in (2, 3):
@@ -327,7 +327,7 @@ def test_several_gpus_without_a_gpu(tmp_path: Path) -> None:
     found = record(tmp_path / "multi_gpu.json")
     assert found.machine["commit"] == "three"
     assert {"cpu", "cores", "memory_bytes", "versions"} <= found.machine.keys()
-    # Rows of an earlier call keep their commit.
+    # Rows of earlier calls keep their commits.
     commits = {(row.work, row.details["gpus"]): row.details["commit"] for row in found.rows}
     assert commits == {("u32-28", 1): "three", ("large-u64", 2): "two+"} | {(name, 2): "one" for name in works[:4]}
     assert all(row.verified and row.samples["ours"] and not row.details["error"] for row in found.rows)
@@ -339,7 +339,7 @@ def test_several_gpus_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("world", "sorts"), [(1, 1), (2, 2)])
-def test_the_nccl_baseline_exchanges_where_there_is_another_gpu(
+def test_the_nccl_baseline_exchanges_only_between_several_gpus(
     monkeypatch: pytest.MonkeyPatch, world: int, sorts: int
 ) -> None:
     done = []
@@ -369,7 +369,7 @@ def test_a_long_run_reports_its_progress(monkeypatch: pytest.MonkeyPatch, capsys
     assert "0 paused" in capsys.readouterr().out
 
 
-def test_a_wrong_result_of_several_gpus_is_seen() -> None:
+def test_a_wrong_result_of_several_gpus_is_detected() -> None:
     data = load("gpu.multi.data")
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
     values = np.arange(1_000, dtype="u4")
@@ -378,5 +378,5 @@ def test_a_wrong_result_of_several_gpus_is_seen() -> None:
     assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
     assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
     assert not data.chunk_facts(keys[::-1], None)["ordered"]
-    # Stable: equal keys keep the order of their values.
+    # The sort is stable, so equal keys keep the order of their values.
     assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]

@@ -1,4 +1,4 @@
-"""Each example runs, as a user would run it, at a small size."""
+"""Each example runs at a small size, as a user would run it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def larger() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 
 
-def test_every_example_is_run_here() -> None:
+def test_every_example_has_a_test() -> None:
     text = Path(__file__).read_text()
     assert all(f'"{path.name}"' in text for path in EXAMPLES.glob("*.py"))
 
@@ -86,7 +86,7 @@ def test_larger_than_memory(tmp_path: Path) -> None:
     assert list(arrays.iterdir()) == []
 
 
-def test_larger_than_memory_sees_a_wrong_result(larger: ModuleType, tmp_path: Path) -> None:
+def test_larger_than_memory_detects_a_wrong_result(larger: ModuleType, tmp_path: Path) -> None:
     source, target = tmp_path / "input.zarr", tmp_path / "sorted.zarr"
     larger.write_input(source, 10_000, 1_000)
     keys = np.sort(zarr.open_array(source, mode="r")[:])
@@ -105,7 +105,7 @@ def test_larger_than_memory_sees_a_wrong_result(larger: ModuleType, tmp_path: Pa
     doubled = keys.copy()
     doubled[4] = doubled[5]
     assert any("does not contain the keys" in text for text in wrong(doubled))
-    # Two errors that cancel in the sum, in order still.
+    # The keys are still in order, and two errors cancel in the sum.
     spread = keys.copy()
     spread[0] -= 1
     spread[-1] += 1
@@ -114,7 +114,7 @@ def test_larger_than_memory_sees_a_wrong_result(larger: ModuleType, tmp_path: Pa
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_larger_than_memory_tells_by_its_exit_code(
+def test_larger_than_memory_exit_code(
     larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool
 ) -> None:
     def sort_or_copy(source: Path, target: Path, cluster: Any) -> tuple[list[int], int]:
@@ -134,7 +134,9 @@ def nullcontext_of(**options: Any) -> Any:
     return nullcontext()
 
 
-def test_larger_than_memory_asks_for_disk(larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_larger_than_memory_checks_the_disk_space(
+    larger: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda directory: SimpleNamespace(free=1_000_000))
     larger.check_disk(tmp_path, 100_000)
     with pytest.raises(SystemExit, match="choose another --directory or a smaller --size"):
@@ -158,7 +160,7 @@ def test_multi_gpu_without_a_gpu() -> None:
     assert "exchange and merge" in output
 
 
-def test_multi_gpu_sees_a_wrong_result(gpus: ModuleType) -> None:
+def test_multi_gpu_detects_a_wrong_result(gpus: ModuleType) -> None:
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
     before = [gpus.facts(keys[::-1])]
 

@@ -1,4 +1,4 @@
-"""Measurements on a GPU with a stand-in for CuPy, and figures: results are verified, figures show what is stored."""
+"""GPU measurements with a stand-in for CuPy, and figures: results are verified and figures show the stored data."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def figures() -> dict[str, Any]:
 
 
 def drawn(figure: Any, results: Path) -> Any:
-    """A figure as matplotlib's object."""
+    """A figure as a matplotlib object."""
     module, function = figure.draw.split(".")
     return getattr(load(f"figures.{module}"), function)(figure.record(results))
 
 
-def test_stored_figures_are_drawn_again_as_they_are(tmp_path: Path) -> None:
+def test_drawing_a_figure_is_deterministic(tmp_path: Path) -> None:
     results = ROOT / "benchmarks" / "results"
     for name in ("gpus",):
         figures()[name].save(results, tmp_path / f"{name}.svg")
@@ -65,7 +65,7 @@ def test_a_figure_names_its_source() -> None:
 
 
 class FakeCupy:
-    """As much of CuPy as the benchmarks of one GPU use, on NumPy arrays; its events count milliseconds."""
+    """The part of CuPy that the benchmarks of one GPU use, on NumPy arrays. Its events count milliseconds."""
 
     def __init__(self) -> None:
         ticks = itertools.count(1)
@@ -89,7 +89,7 @@ class FakeCupy:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The measuring of one GPU, on the stand-in."""
+    """The module `harness.device`, with the stand-in for CuPy."""
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
     for name in ("baselines.cub", "harness.device", "gpu.algorithms", "gpu.table", "gpu.comparison"):
         monkeypatch.delitem(sys.modules, f"benchmarks.{name}", raising=False)
@@ -102,7 +102,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The points of the figures of one GPU at small sizes, on NumPy's sort."""
+    """The module `gpu.algorithms` at small sizes, with NumPy's sort."""
     script = load("gpu.algorithms")
     monkeypatch.setattr(script.launching, "kernel", lambda source, name, *_: lambda *_, **__: None)
 
@@ -124,7 +124,7 @@ def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return script
 
 
-def test_what_a_gpu_measures_is_drawn(algorithms: Any, tmp_path: Path) -> None:
+def test_measurements_of_a_gpu_are_drawn(algorithms: Any, tmp_path: Path) -> None:
     cub = SimpleNamespace(keys=lambda keys: 2.0)
     found = load("harness.records").Record({"device": "a GPU"}, {})
     for section in algorithms.SECTIONS.values():
@@ -134,7 +134,7 @@ def test_what_a_gpu_measures_is_drawn(algorithms: Any, tmp_path: Path) -> None:
     assert lines.keys() == {"auto", "lsd", "cupy.sort", "CUB"} | papers
     assert [point.x for point in lines["auto"]] == [16, 64]
     assert {point.figure for point in found.points} >= {f"phases {name}" for name in ("auto", "merge", "split")}
-    # Launches of one kernel are added up, whatever its template arguments.
+    # Launches of a kernel are added up over its template arguments.
     assert found.lines("phases auto").keys() == {"count_digits", "block_sort"}
     assert found.lines("phases auto")["block_sort"][0].median == pytest.approx(2e-3)
     found.write(tmp_path / algorithms.FILE)
@@ -148,7 +148,7 @@ def test_what_a_gpu_measures_is_drawn(algorithms: Any, tmp_path: Path) -> None:
     assert "gpu_phases.svg" in text
 
 
-def test_a_wrong_result_of_a_gpu_is_seen(algorithms: Any) -> None:
+def test_a_wrong_result_of_a_gpu_is_detected(algorithms: Any) -> None:
     keys = np.array([3, 1, 2], np.uint32)
     algorithms.checked("ours", keys, np.array([1, 2, 3], np.uint32))
     for wrong in ([1, 2, 2], [3, 2, 1], [2, 2, 2]):
@@ -156,7 +156,7 @@ def test_a_wrong_result_of_a_gpu_is_seen(algorithms: Any) -> None:
             algorithms.checked("ours", keys, np.array(wrong, np.uint32))
 
 
-def test_slow_algorithms_end_early(algorithms: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_algorithms_skip_larger_sizes(algorithms: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
     found = list(algorithms.algorithm_points(SimpleNamespace(keys=lambda keys: 2.0)))
     assert {point.x for point in found if point.series != "CUB"} == {16}
@@ -173,7 +173,7 @@ def test_sorts_take_turns_on_a_busy_gpu(device: Any, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_a_table_is_kept_even_if_it_is_wrong(
+def test_a_table_with_wrong_results_is_written_too(
     device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verified: bool
 ) -> None:
     monkeypatch.setattr(device, "Cub", lambda library: "CUB")
@@ -217,7 +217,7 @@ def into(out: Any, found: np.ndarray) -> Any:
 
 
 class NumpyKernels:
-    """As much of `dask_gpusort.kernels` as the tables of one GPU use, in NumPy."""
+    """The part of `dask_gpusort.kernels` that the tables of one GPU use, in NumPy."""
 
     encode = staticmethod(lambda keys: keys if keys.dtype.kind == "u" else keys.real.astype("u8"))
     sort_keys = sort_wide = sort_rows = staticmethod(lambda keys, out=None: into(out, np.sort(keys)))
@@ -245,8 +245,8 @@ def whole_numbers(dtype: Any, n: int, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("script", ["table", "comparison"])
-def test_a_table_of_a_gpu_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """The sections run on NumPy, so a row's numbers mean nothing here; its name, baseline and verification do."""
+def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """The sections run with NumPy. The test compares names, baselines and verification of the rows, not times."""
     module, kernels = load(f"gpu.{script}"), device.kernels
     for name in ("encode", "sort_keys", "argsort", "sort_pairs", "sort_rows", "sort_wide", "lexsort", "merge_runs"):
         monkeypatch.setattr(kernels, name, getattr(NumpyKernels, name))
@@ -264,7 +264,7 @@ def test_a_table_of_a_gpu_has_the_stored_rows(device: Any, monkeypatch: pytest.M
     stored = record(ROOT / "benchmarks" / "results" / f"gpu_{script}.json").rows
     known = {(row.work, *row.baselines, row.wanted) for row in stored}
     found = {(row.work, *row.baselines, row.wanted) for row in table.rows}
-    sizes = {row for row in found if row[0].startswith("rows ")}  # named by their size
+    sizes = {row for row in found if row[0].startswith("rows ")}  # rows named after their size
     assert found - sizes <= known
     assert all(row.verified for row in table.rows), [row.work for row in table.rows if not row.verified]
     assert len(table.rows) == len(stored) - (2 * 7 if script == "table" else 0)
@@ -275,7 +275,7 @@ ON_DEVICE = ("dask_gpusort, kernels", "dask_gpusort, CuPy chunks", "cupy.sort", 
 
 @pytest.fixture
 def libraries(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The libraries on a machine with a GPU, where all of them are NumPy's sort."""
+    """The libraries as on a machine with a GPU. All of them call NumPy's sort."""
     module, command = load("baselines.libraries"), importlib.import_module("benchmarks.baselines.__main__")
     tensor = SimpleNamespace(
         from_dlpack=lambda keys: keys, sort=lambda keys: SimpleNamespace(values=np.sort(keys), indices=None)
@@ -305,7 +305,7 @@ def command(libraries: Any) -> Any:
     return importlib.import_module("benchmarks.baselines.__main__")
 
 
-def test_where_there_is_a_gpu_a_turn_is_all_sizes(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_on_a_gpu_measures_all_sizes(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tuple(command.usual()) == ("numpy.sort", *ON_DEVICE)
     turns = []
     plain = command.turn
@@ -315,13 +315,13 @@ def test_where_there_is_a_gpu_a_turn_is_all_sizes(command: Any, monkeypatch: pyt
     assert turns == 3 * [(command.LIBRARIES[name].job, [100, 1_000]) for name in command.usual()]
     assert {(point.series, point.x) for point in found} == set(itertools.product(command.usual(), (100, 1_000)))
     assert all(len(point.samples) == 3 for point in found)
-    # An event of the stand-in comes a millisecond after the one before; CUB times itself.
+    # The stand-in's events are a millisecond apart. CUB measures its own time.
     on_device = [point for point in found if point.series in ON_DEVICE[:-1]]
     assert all(point.samples == pytest.approx([1e-3] * 3) for point in on_device)
     assert {tuple(point.samples) for point in found if point.series == "CUB"} == {(2e-3,) * 3}
 
 
-def test_a_run_where_there_is_a_gpu_is_kept(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_on_a_gpu_is_written(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     options = ["--quick", "--output", str(tmp_path), "--commit", "abc", "--libraries", *command.usual()]
     monkeypatch.setattr(sys, "argv", ["baselines", *options])
     command.main()
@@ -330,7 +330,7 @@ def test_a_run_where_there_is_a_gpu_is_kept(command: Any, monkeypatch: pytest.Mo
     assert found.machine["commit"] == "abc"
 
 
-def test_libraries_of_the_host_sort_fewer_keys(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_libraries_sort_fewer_keys(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.sizes_of("CUB", None, quick=False)[-1] == 10**9
     assert command.sizes_of("numpy.sort", None, quick=False)[-1] == 10**7
     assert command.sizes_of("numpy.sort", [1 << 30, 5], quick=False) == [5, 1 << 30]
@@ -339,7 +339,7 @@ def test_libraries_of_the_host_sort_fewer_keys(command: Any, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
-def test_a_wrong_result_of_a_library_on_a_gpu_is_seen(
+def test_a_wrong_result_of_a_library_on_a_gpu_is_detected(
     libraries: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     seconds_here = load("harness.jobs").seconds_here
@@ -358,7 +358,7 @@ def test_a_wrong_result_of_a_library_on_a_gpu_is_seen(
 
 
 @pytest.mark.parametrize("spoil", [lambda found: found[::-1], lambda found: found + 1, lambda found: found[1:]])
-def test_a_wrong_result_of_a_library_is_seen(spoil: Any) -> None:
+def test_a_wrong_result_of_a_library_is_detected(spoil: Any) -> None:
     for dtype in ("i8", "u4"):
         keys = np.random.default_rng(0).integers(0, 1 << 31, 100).astype(dtype)
         check = load("baselines.libraries").checked(keys)
@@ -368,7 +368,7 @@ def test_a_wrong_result_of_a_library_is_seen(spoil: Any) -> None:
 
 
 class OnDevice(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array that, like CuPy's, does not become NumPy's implicitly."""
+    """An array that, like those of CuPy, is not converted to NumPy implicitly."""
 
     def __init__(self, host: Any) -> None:
         self.host, self.dtype, self.itemsize = np.asarray(host), host.dtype, host.itemsize
@@ -408,7 +408,7 @@ class OnDevice(np.lib.mixins.NDArrayOperatorsMixin):
         return lambda *args: OnDevice(getattr(self.host, name)(*args))
 
 
-def test_keys_on_a_device_are_made_and_verified_there(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_keys_are_made_and_verified_on_the_device(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "PIECE_KEYS", 300)
     module = SimpleNamespace(
         arange=lambda *args, **options: OnDevice(np.arange(*args, **options)),
@@ -423,16 +423,16 @@ def test_keys_on_a_device_are_made_and_verified_there(libraries: Any, monkeypatc
             check(wrong)
 
 
-def test_keys_are_the_same_on_every_device(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CACHED_KEYS", "PIECE_KEYS"):
         monkeypatch.setattr(libraries, name, 300 if name == "PIECE_KEYS" else 64)
     here, there = libraries.make_keys(1_000), libraries.make_keys(1_000, FakeCupy())
     np.testing.assert_array_equal(here, there)
-    # The first numbers of splitmix64 from state 0, halved.
+    # The first numbers of splitmix64 from state 0, shifted right by one bit.
     assert (here[:2] == [0xE220A8397B1DCDAF >> 1, 0x6E789E6AA1B965F4 >> 1]).all()
 
 
-def test_a_library_that_has_to_be_built_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_building_a_library_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     libraries = load("baselines.libraries")
     monkeypatch.setattr(libraries, "devices", lambda: ("NVIDIA H200",))
     monkeypatch.setattr(libraries.shutil, "which", lambda name: None)
@@ -442,7 +442,7 @@ def test_a_library_that_has_to_be_built_needs_a_compiler(monkeypatch: pytest.Mon
     assert library.missing() == ""
 
 
-def test_libraries_on_a_gpu_are_drawn(tmp_path: Path) -> None:
+def test_gpu_libraries_are_drawn(tmp_path: Path) -> None:
     records = load("harness.records")
     seconds = {name: 1e-9 * number for number, name in enumerate(("numpy.sort", *ON_DEVICE), 1)}
     points = [
@@ -454,21 +454,21 @@ def test_libraries_on_a_gpu_are_drawn(tmp_path: Path) -> None:
     records.Record({"device": "NVIDIA H200"}, {}, points).write(tmp_path / "baselines_gpu.json")
     lines, bars = drawn(figures()["gpu_baselines"], tmp_path).axes
     assert [len(line.get_xdata()) for line in lines.lines] == [3] * 5 + [2]
-    # The fastest is at the top; NumPy has not sorted so many.
+    # The fastest is at the top. NumPy has no point at the largest size.
     shown = [text.get_text().strip() for text in bars.get_yticklabels()]
     assert shown[::-1] == ["ours: kernels alone", "ours: Dask, CuPy chunks", "cupy.sort", "torch.sort", "CUB"]
     assert [bar.get_width() for bar in bars.patches][::-1] == pytest.approx([1 / n for n in range(2, 7)])
 
 
 def rows_of_gpus(work: str, numbers: tuple[int, ...], baseline: float | None) -> list[Any]:
-    """Rows of `gpu.multi`: each GPU sorts a billion keys a second, and the baseline in some seconds."""
+    """Rows of `gpu.multi`. Each GPU sorts a billion keys a second; the baseline takes `baseline` seconds."""
     baselines = {"PyTorch + NCCL": baseline} if baseline else {}
     row = partial(load("harness.records").Row, work, 2**30 / 1e9, "s", baselines=baselines)
     return [row(keys=n << 30, samples={"ours": [2**30 / 1e9]}, details={"gpus": n}) for n in numbers]
 
 
 @pytest.mark.parametrize("numbers", [(2,), (1, 2), (1, 2, 4)])
-def test_gpus_are_drawn_where_there_are_several_numbers_of_them(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+def test_gpus_are_drawn_for_several_numbers_of_gpus(tmp_path: Path, numbers: tuple[int, ...]) -> None:
     records, figure = load("harness.records"), figures()["gpus"]
     failed = records.Row("u64-29", None, "s", verified=False, details={"gpus": 8})
     rows = [
@@ -481,7 +481,7 @@ def test_gpus_are_drawn_where_there_are_several_numbers_of_them(tmp_path: Path, 
     if len(numbers) == 1:
         assert figure.record(tmp_path) is None
         return
-    # A panel for each work that was measured on several numbers; the baseline where there is one.
+    # Each work measured on several numbers of GPUs has a panel, with the baseline if there is one.
     panels = drawn(figure, tmp_path).axes
     assert [axes.get_title("left") for axes in panels] == ["uint32, $2^{30}$", "argsort, $2^{28}$"]
     ours, baseline = panels[0].lines

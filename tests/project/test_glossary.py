@@ -1,4 +1,4 @@
-"""The words of the project are those of docs/glossary.md."""
+"""Names and text use the terms of docs/glossary.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENTS = sorted(
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
     if path != GLOSSARY
 )
-#: Names of other projects, and terms that contain a word of the glossary in another sense.
+#: Terms that contain a refused word in another sense.
 OTHER_TERMS = (("in", "place"), ("four", "way"), ("k", "ways"))
 
 CXX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -35,18 +35,18 @@ STRING_TOKENS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_M
 
 
 class Refused(NamedTuple):
-    """A word, or several in a row, that the glossary replaces by a term."""
+    """A word, or a phrase, that the glossary replaces with a term."""
 
     term: str
     words: tuple[str, ...]
-    everywhere: bool  # in text too; otherwise only in names
-    folders: tuple[str, ...]  # none: all
+    everywhere: bool  # in text and names; otherwise only in names
+    folders: tuple[str, ...]  # empty: all folders
 
     def concerns(self, path: Path) -> bool:
         return not self.folders or any(path.is_relative_to(folder) for folder in self.folders)
 
     def pattern(self, inflected: bool) -> re.Pattern[str]:
-        """Finds the words in a row among others that blanks separate."""
+        """Pattern of the phrase in words separated by blanks."""
         words = " ".join(inflections(word) if inflected else word for word in self.words)
         return re.compile(rf"(?<!\S){words}(?!\S)")
 
@@ -73,7 +73,7 @@ REFUSED = list(refused_words())
 
 
 def words_of_name(name: str) -> str:
-    """Words of a name in snake_case or CamelCase, less the terms that are fine."""
+    """Words of a name in snake_case or CamelCase, without `OTHER_TERMS`."""
     name = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
     text = "_" + "_".join(word.lower() for word in name.split("_") if word) + "_"
     for term in OTHER_TERMS:
@@ -82,7 +82,7 @@ def words_of_name(name: str) -> str:
 
 
 def names_in_python(source: str) -> set[str]:
-    """Names that a module defines; those of other projects are only used there."""
+    """Names that a module defines. Names that it only uses may belong to other projects."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -100,7 +100,7 @@ def names_in_python(source: str) -> set[str]:
 
 
 def text_in_python(source: str) -> str:
-    """Comments, docstrings, and strings that are sentences."""
+    """Comments, and strings with blanks, such as docstrings and messages."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return "\n".join(token.string for token in tokens if token.type in STRING_TOKENS and " " in token.string)
 
@@ -124,7 +124,7 @@ def text_in(path: Path) -> str:
 
 
 def replacements(refused: list[Refused]) -> list[str]:
-    """Each refused word with the terms that the glossary has for it."""
+    """A message for each refused word that gives the terms of the glossary."""
     terms: dict[str, list[str]] = {}
     for word in refused:
         terms.setdefault(" ".join(word.words), []).append(word.term)
@@ -132,12 +132,12 @@ def replacements(refused: list[Refused]) -> list[str]:
 
 
 def wrong_names(path: Path, names: set[str]) -> list[str]:
-    """What to change in names of a file, or in its own."""
+    """What to change in the names of a file."""
     refused = [(word, word.pattern(inflected=word.everywhere)) for word in REFUSED if word.concerns(path)]
     found = []
     for name in sorted(names):
         words = words_of_name(name)
-        # The name of a test is a sentence: ordinary words are fine in it.
+        # The name of a test is a sentence, so it follows the rules for text.
         sentence = words.startswith("test ")
         wrong = [word for word, pattern in refused if (word.everywhere or not sentence) and pattern.search(words)]
         found += [f"{name}: {text}" for text in replacements(wrong)]
@@ -145,7 +145,7 @@ def wrong_names(path: Path, names: set[str]) -> list[str]:
 
 
 def wrong_words(path: Path) -> list[str]:
-    """What to change in the text of a file; a phrase is found across the ends of lines, too."""
+    """What to change in the text of a file. A phrase may continue on the next line."""
     words = (re.sub(r"\W|_", "", word.lower()) for word in re.split(r"[\s/\-]+", text_in(path)))
     text = " ".join(word for word in words if word)
     refused = [word for word in REFUSED if word.everywhere and word.concerns(path)]
@@ -153,22 +153,22 @@ def wrong_words(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", CODE, ids=str)
-def test_names_are_those_of_the_glossary(path: Path) -> None:
+def test_names_use_the_terms_of_the_glossary(path: Path) -> None:
     assert wrong_names(path, names_in(path)) == []
 
 
-def test_names_of_files_are_those_of_the_glossary() -> None:
+def test_names_of_files_use_the_terms_of_the_glossary() -> None:
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
     found = {str(path): wrong_names(path, {path.stem}) for path in files if "__pycache__" not in path.parts}
     assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize("path", [*CODE, *DOCUMENTS], ids=str)
-def test_text_uses_the_words_of_the_glossary(path: Path) -> None:
+def test_text_uses_the_terms_of_the_glossary(path: Path) -> None:
     assert wrong_words(path) == []
 
 
-def test_names_in_the_glossary_are_names_in_the_code() -> None:
+def test_names_in_the_glossary_occur_in_the_code() -> None:
     quoted = {name for *cells, _ in glossary_rows() for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
     text = "\n".join((ROOT / path).read_text() for path in CODE)
     files = {path.name for path in CODE}
@@ -176,7 +176,7 @@ def test_names_in_the_glossary_are_names_in_the_code() -> None:
     assert names == set()
 
 
-def test_a_row_of_the_glossary_has_four_cells_and_a_term_one_row() -> None:
+def test_rows_of_the_glossary_have_four_cells_and_different_terms() -> None:
     rows = glossary_rows()
     assert rows
     assert all(len(row) == 4 for row in rows)
@@ -202,7 +202,7 @@ def test_names_are_split_into_words(name: str, words: str) -> None:
     assert words_of_name(name) == words
 
 
-def test_a_refused_word_is_found_in_any_form() -> None:
+def test_inflected_forms_of_a_refused_word_are_found() -> None:
     word = Refused("term", ("seal", "bite"), True, ("tests",))
     assert word.pattern(inflected=True).search("a sealed biting")
     assert not word.pattern(inflected=False).search("a sealed biting")

@@ -1,4 +1,4 @@
-"""Imports go one way, and what is not needed is not imported."""
+"""Imports follow the order of the folders, and optional packages are not imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dask_gpusort.kernels.launch import loader
 
 ROOT = Path(dask_gpusort.__file__).parent
 
-#: Folders from the entrance inwards: each imports only from folders behind it.
+#: Folders from the public functions inwards. Each imports only from folders after it.
 FOLDERS = [
     "__init__",
     "register",
@@ -47,7 +47,7 @@ KERNEL_FOLDERS = [
     "primitives",
     "launch",
 ]
-#: These import nothing of ours but themselves.
+#: Folders and modules that import nothing else from the package.
 LEAVES = {"keys", "table", "network", "config"}
 
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
@@ -60,7 +60,7 @@ def folder_of(path):
 
 
 def imports_of(path):
-    """Absolute dotted names of everything a file imports, wherever in it."""
+    """Absolute dotted names of all imports in a file, including those inside functions."""
     package = ["dask_gpusort", *path.parts[:-1]]
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Import):
@@ -84,25 +84,25 @@ def theirs(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_go_inwards(path):
+def test_imports_follow_the_order_of_folders(path):
     folder = folder_of(path)
     if folder in LEAVES:
         assert ours(path) <= {folder}
         return
-    assert folder in FOLDERS, f"{path} is in a folder that nobody has planned"
+    assert folder in FOLDERS, f"{path} is in a folder that FOLDERS lacks"
     inner = set(FOLDERS[FOLDERS.index(folder) + 1 :]) | LEAVES
     assert ours(path) <= inner | {folder}
 
 
 def kernel_folder(path):
-    """Folder of `kernels` that a file below it is in; of the files beside the folders, none."""
+    """Folder of a file below `kernels`, or an empty string for the files directly in `kernels`."""
     return path.parts[1] if len(path.parts) > 2 else ""
 
 
 def kernel_folders_used(path):
     """Folders of `kernels` that a Python or CUDA file imports, includes or launches from."""
     text = (ROOT / path).read_text()
-    # Tables of sizes may read a constant of the kernels that they are for.
+    # Tables of sizes may read constants of the kernels that use them.
     used = set(re.findall(r'(?<!cxx_constant\()"([a-z_]+)/[a-z_]+\.cuh?"', text))
     if path.suffix == ".py":
         parts = [name.split(".") for name in imports_of(path)]
@@ -111,12 +111,12 @@ def kernel_folders_used(path):
 
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=str)
-def test_kernels_import_and_include_inwards(path):
+def test_kernel_imports_and_includes_follow_the_order_of_folders(path):
     inner = KERNEL_FOLDERS[KERNEL_FOLDERS.index(kernel_folder(path)) :]
     assert kernel_folders_used(path) <= set(inner)
 
 
-def test_every_cuda_file_is_found_by_its_folder():
+def test_included_cuda_files_exist():
     for path in KERNEL_FILES:
         for included in re.findall(r'#include "([^"]+)"', (ROOT / path).read_text()):
             assert (ROOT / "kernels" / included).is_file(), f"{path} includes {included}"
@@ -139,7 +139,7 @@ def test_a_changed_source_in_any_folder_changes_the_digest(tmp_path, monkeypatch
     assert digest() not in seen
 
 
-def test_the_package_carries_every_cuda_file():
+def test_the_package_data_contain_every_cuda_file():
     patterns = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     carried = {path for pattern in patterns["dask_gpusort"] for path in ROOT.glob(pattern)}
     assert {ROOT / path for path in KERNEL_FILES if path.suffix != ".py"} <= carried
@@ -148,19 +148,19 @@ def test_the_package_carries_every_cuda_file():
 @pytest.mark.parametrize(
     "path", [path for path in FILES if folder_of(path) in {"chunk", "kernels", "order", *LEAVES}], ids=str
 )
-def test_inner_folders_do_not_know_dask(path):
+def test_inner_folders_do_not_import_dask(path):
     known = {"dask"} if folder_of(path) == "config" else set()
     assert theirs(path) & {"dask", "distributed"} <= known
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_distributed_is_known_to_the_engine_and_the_plugins_alone(path):
+def test_only_the_p2p_engine_and_the_plugins_import_distributed(path):
     if not path.name.startswith(("p2p", "scheduler_plugins")):
         assert "distributed" not in theirs(path)
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_cupy_is_known_to_its_own_files_alone(path):
+def test_only_the_cupy_files_import_cupy(path):
     if folder_of(path) != "kernels" and not path.name.startswith("cupy"):
         assert "cupy" not in theirs(path)
 
@@ -188,7 +188,7 @@ assert not loaded & {refused}, loaded & {refused}
 
 
 def run_python(code):
-    # The package under test may not be installed.
+    # The package under test need not be installed.
     path = [str(ROOT.parent), *filter(None, sys.path)]
     result = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"],
@@ -202,11 +202,11 @@ def run_python(code):
 @pytest.mark.parametrize(
     "refused", [("cupy", "cupy_backends"), ("distributed",), ("cupy", "distributed", "zarr", "pandas")], ids=" ".join
 )
-def test_threads_need_neither_cupy_nor_distributed(refused):
+def test_sorts_on_threads_need_no_optional_package(refused):
     run_python(_WITHOUT.format(refused=set(refused)))
 
 
-def test_importing_is_cheap():
+def test_import_loads_no_optional_package():
     run_python(
         "import dask.array\nbefore = set(sys.modules)\nimport dask_gpusort\n"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"

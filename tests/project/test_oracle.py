@@ -1,4 +1,4 @@
-"""The oracle against NumPy, wherever NumPy can do the same sort."""
+"""The oracle, compared with NumPy where NumPy has the same sort."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from numpy.lib import NumpyVersion
 from support import oracle
 from support import strategies as ours
 
-SORTS_DOWNWARDS = NumpyVersion(np.__version__) >= "2.5.0"
-#: NumPy 2.5 has no descending sort of these.
-ONLY_UPWARDS = "VOT"
+SORTS_DESCENDING = NumpyVersion(np.__version__) >= "2.5.0"
+#: Dtypes for which NumPy 2.5 has no descending sort.
+ONLY_ASCENDING = "VOT"
 
 
 @given(ours.arrays())
-def test_ascending_is_numpys_stable_sort(array):
+def test_ascending_agrees_with_numpy(array):
     oracle.assert_same_bits(oracle.sort(array), np.sort(array, kind="stable"))
     np.testing.assert_array_equal(oracle.argsort(array), np.argsort(array, kind="stable"))
 
 
 @given(ours.arrays(dtypes=ours.RECORDS))
-def test_order_of_fields_is_numpys(array):
+def test_order_of_fields_agrees_with_numpy(array):
     for name in array.dtype.names:
         np.testing.assert_array_equal(oracle.argsort(array, order=name), np.argsort(array, kind="stable", order=name))
 
 
-@pytest.mark.skipif(not SORTS_DOWNWARDS, reason="NumPy sorts downwards from 2.5 on")
-@given(ours.arrays(dtypes=[dtype for dtype in ours.EVERY if dtype.kind not in ONLY_UPWARDS]))
-def test_descending_is_numpys_stable_sort(array):
+@pytest.mark.skipif(not SORTS_DESCENDING, reason="np.sort(descending=) is new in NumPy 2.5")
+@given(ours.arrays(dtypes=[dtype for dtype in ours.EVERY if dtype.kind not in ONLY_ASCENDING]))
+def test_descending_agrees_with_numpy(array):
     np.testing.assert_array_equal(
         oracle.argsort(array, descending=True), np.argsort(array, stable=True, descending=True)
     )
@@ -41,7 +41,7 @@ def test_any_axis(array):
         oracle.assert_same_bits(oracle.sort(array, axis), np.sort(array, axis, kind="stable"))
 
 
-def test_the_checksum_ignores_order_and_notices_changes():
+def test_the_checksum_ignores_order_and_detects_changes():
     keys = ours.make("i8", 1000)
     assert oracle.checksum([keys]) == oracle.checksum([keys[500:], keys[:500]])
     for position in (0, 999):
@@ -52,7 +52,7 @@ def test_the_checksum_ignores_order_and_notices_changes():
         oracle.assert_ascends([np.array([1, 2]), np.array([1, 5])])
 
 
-def test_bits_tell_apart_what_is_equal():
+def test_equal_keys_with_different_bits_are_distinguished():
     for pair in ([0.0, -0.0], [np.nan, -np.nan]):
         first, second = oracle.bits(np.array(pair))
         assert first != second

@@ -1,4 +1,4 @@
-"""Tables and figures in documents show what is stored: `python -m benchmarks.documents --check`."""
+"""Tables and figures in documents show the stored results: `python -m benchmarks.documents --check`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from test_benchmarks import ROOT, load, run
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def test_nothing_is_stale() -> None:
+def test_documents_are_current() -> None:
     run("documents", "--check")
 
 
-def test_what_is_stale_is_named(tmp_path: Path) -> None:
+def test_stale_documents_are_named(tmp_path: Path) -> None:
     for path in RESULTS.glob("*.*"):
         shutil.copy(path, tmp_path)
     command = load("documents.__main__")
@@ -41,7 +41,7 @@ def test_an_unknown_table_is_named(tmp_path: Path) -> None:
         blocks.filled("<!-- table: unheard.of -->\n<!-- end of table -->", RESULTS, tmp_path / "page.md")
 
 
-def test_every_table_has_its_markers() -> None:
+def test_every_table_has_two_markers() -> None:
     for path in load("documents.__main__").documents():
         text = path.read_text()
         markers = len(re.findall(r"^<!-- (?:table: .*|end of table) -->$", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Functions stay short and take few parameters; a constant of the kernels is written once."""
+"""Limits on lines and parameters of functions, and no constants of the kernels repeated in Python."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ROOT = Path(dask_gpusort.__file__).parent
 PYTHON = sorted(ROOT.rglob("*.py"))
 CUDA = sorted(ROOT.rglob("*.cu*"))
 
-#: Lines of a function without its docstring, and parameters.
+#: Limits for a function: lines without its docstring, and parameters.
 PYTHON_LINES, PYTHON_PARAMETERS = 60, 8
-#: Lines of a kernel or a device function, signature included, and parameters of a device function. A kernel's
-#: parameters are its launch interface, whose arrays come one by one.
+#: Limits for kernels and device functions: lines with the signature, and parameters. A kernel may have more
+#: parameters, because they are its launch interface.
 CUDA_LINES, DEVICE_PARAMETERS = 40, 8
 
-#: A function's name and its parameters' opening bracket, in code without comments and attributes.
+#: Name of a function and opening bracket of its parameters, in code without comments and attributes.
 _FUNCTION = re.compile(r"(?:__global__|__device__)[^;{}()]*?\b(\w+)\(")
 
 
 def python_functions(path):
-    """Name, lines without the docstring, and parameters of every function of a file."""
+    """Name, number of lines without the docstring, and number of parameters of every function of a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node, clean=False)
@@ -35,7 +35,7 @@ def python_functions(path):
 
 
 def closing(text, start, pair):
-    """Index behind the bracket that closes the one at `start`."""
+    """Index after the bracket that closes the one at `start`."""
     depth = 0
     for index in range(start, len(text)):
         depth += (text[index] == pair[0]) - (text[index] == pair[1])
@@ -45,7 +45,7 @@ def closing(text, start, pair):
 
 
 def split_parameters(parameters):
-    """Number of parameters: commas inside brackets do not count."""
+    """Number of parameters. Commas inside brackets do not count."""
     depth, count = 0, bool(parameters.strip())
     for character in parameters:
         depth += (character in "<([") - (character in ">)]")
@@ -54,7 +54,7 @@ def split_parameters(parameters):
 
 
 def cuda_functions(path):
-    """Name, lines and parameters of every kernel and device function of a file; of kernels, no parameters."""
+    """Name, lines and parameters of every kernel and device function of a file. Kernels have 0 parameters here."""
     text = re.sub(r"//[^\n]*", "", path.read_text())
     text = re.sub(r"__launch_bounds__\([^()]*\)|__align__\(\d+\)", "", text)
     for found in _FUNCTION.finditer(text):
@@ -70,13 +70,13 @@ def cuda_functions(path):
 def test_python_functions_are_short(path):
     parameters = 99 if path.name == "api.py" else PYTHON_PARAMETERS  # public signatures are NumPy's
     large = [found for found in python_functions(path) if found[1] > PYTHON_LINES or found[2] > parameters]
-    assert not large, "cut these functions, or give them one object in place of parameters (name, lines, parameters)"
+    assert not large, "split these functions, or pass one object for several parameters (name, lines, parameters)"
 
 
 @pytest.mark.parametrize("path", CUDA, ids=lambda path: str(path.relative_to(ROOT)))
 def test_device_functions_are_short(path):
     large = [found for found in cuda_functions(path) if found[1] > CUDA_LINES or found[2] > DEVICE_PARAMETERS]
-    assert not large, "cut these functions, or make parameters members of an agent (name, lines, parameters)"
+    assert not large, "split these functions, or make parameters members of an agent (name, lines, parameters)"
 
 
 def test_functions_of_both_languages_are_found(tmp_path):
@@ -93,7 +93,7 @@ def test_functions_of_both_languages_are_found(tmp_path):
 
 
 def test_python_repeats_no_constant_of_the_kernels():
-    """C++ names its constants ``kName``: Python reads them by `cxx_constant`."""
+    """C++ constants are named ``kName``. Python reads them with `cxx_constant`."""
     for path in PYTHON:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             repeated = re.search(r"= .*#.*\bk[A-Z]\w+|= .*#.*\bsizeof\(", line)
