@@ -336,9 +336,8 @@ def test_uniform_rows(cp: Any, monkeypatch: Any, dtype: str) -> None:
     monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
     keys = np.random.default_rng(1).random((9, 100_003)).astype(dtype)
     check_rows(cp, keys)
-    check_rows(
-        cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype)
-    )  # all keys together are uniform, but no row is
+    # All keys together are uniform, but no row is.
+    check_rows(cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype))
     check_rows(cp, (keys * np.linspace(0.5, 1.5, 9)[:, None]).astype(dtype))
     keys[4] = 0.25
     check_rows(cp, keys)
