@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from dask_gpusort.chunk import numpy_ops
 
-# Two clusters and a loaded machine make single examples slow now and then, which is no failure. The same examples on
-# every run: a red build is then about the change that is built.
+# A busy machine can make a single example slow, so there is no deadline. The "ci" profile draws the same examples on
+# every run, so that a failure comes from the change under test.
 _COMMON: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @dataclass(frozen=True)
 class Backend:
-    """One library of chunks: its arrays, the package's steps on them, and the ways there and back."""
+    """An array library: the chunk operations for it, and conversions from and to NumPy."""
 
     name: str
     ops: ModuleType
@@ -38,7 +38,7 @@ class Backend:
 
 
 def _num_devices() -> int:
-    """CUDA devices that CuPy sees; none where there is no CuPy."""
+    """Number of CUDA devices that CuPy sees; 0 without CuPy."""
     try:
         import cupy
     except ImportError:
@@ -69,16 +69,16 @@ def _cupy_backend() -> Backend:
 
 @pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """The steps of `chunk` for each library of arrays."""
+    """The chunk operations of each array library."""
     return _cupy_backend() if request.param == "cupy" else Backend("numpy", numpy_ops, np.asarray, np.asarray)
 
 
 @contextmanager
 def no_computation() -> Iterator[None]:
-    """A context in which whatever computes a Dask collection fails."""
+    """A context in which computing any Dask collection fails."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("something was computed while a graph was built")
+        raise AssertionError("a Dask collection was computed while a graph was built")
 
     with dask.config.set(scheduler=refuse):
         yield
@@ -91,7 +91,7 @@ def raise_if_computes() -> Callable[[], Any]:
 
 @pytest.fixture(scope="session")
 def cluster_client() -> Iterator[Any]:
-    """A client of a cluster inside this process: two workers of two threads. Nobody's default."""
+    """A client of a cluster in this process: two workers with two threads each. It is not the default client."""
     distributed = pytest.importorskip("distributed")
     settings_of_tests = {"distributed.worker.memory.terminate": False, "distributed.comm.timeouts.connect": "60s"}
     with (
@@ -106,6 +106,6 @@ def cluster_client() -> Iterator[Any]:
 
 @pytest.fixture
 def on_cluster(cluster_client: Any) -> Iterator[Any]:
-    """Everything in the test runs on the cluster, as with a client that is the default."""
+    """Run everything in the test on the cluster, as if its client were the default."""
     with cluster_client.as_current(), dask.config.set(scheduler="distributed"):
         yield cluster_client

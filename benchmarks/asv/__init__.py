@@ -1,4 +1,4 @@
-"""The suites that asv measures at each commit, one file a subject.
+"""The suites that asv measures at each commit, one file for each subject.
 
-asv imports every file here, from this directory: nothing imports from another folder of the benchmarks.
+asv imports every file from this directory, so no file imports from another folder of the benchmarks.
 """

@@ -1,4 +1,4 @@
-"""Building the graph, before anything runs."""
+"""Construction of the graph, before anything is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base classes of the suites. Their names start with an underscore, or asv would take them for benchmarks."""
+"""Base classes of the suites. asv ignores them because their names start with an underscore."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .data import dask_keys, held
 
 
 class _Sorting:
-    """A benchmark of `work`: its first parameter is the number of keys, its last one the backend."""
+    """A benchmark of `work`. Its first parameter is the number of keys, and its last one is the backend."""
 
     timer = staticmethod(seconds)
     param_names: tuple[str, ...] = ("n", "dtype", "chunks", "backend")
-    #: Of the keys, where it is no parameter.
+    #: Dtype of the keys, unless it is a parameter.
     dtype = "i8"
-    #: What `work` calls.
+    #: The function that `work` calls.
     function: Callable[..., Any] = staticmethod(dask_gpusort.sort)
-    #: The computed input, whose dtype is that of the keys.
+    #: The computed input. Its dtype is that of the keys.
     x: Any
 
     def setup(self, *parameters: Any) -> None:
@@ -40,14 +40,14 @@ class _Sorting:
 
 
 class _WithMemory:
-    """Also the most memory that the process holds."""
+    """Also measures the peak memory of the process."""
 
     def peakmem_work(self, *parameters: Any) -> None:
         self.work(*parameters)  # type: ignore[attr-defined]
 
 
 class _WithBandwidth:
-    """Also the bandwidth of one read and one write of every key, as a share of that of a copy."""
+    """Also measures the bandwidth of one read and one write of every key, as a share of the copy bandwidth."""
 
     def track_share_of_copy(self, *parameters: Any) -> float:
         least = 2 * parameters[0] * self.x.dtype.itemsize  # type: ignore[attr-defined]

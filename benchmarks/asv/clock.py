@@ -1,4 +1,4 @@
-"""Time and rates: CUDA events where there is a device, the wall clock where there is none."""
+"""Time and rates, by CUDA events if there is a device and by the wall clock otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Runs of which a rate is the median.
+#: Number of runs; a rate is their median.
 REPEATS = 3
 #: Bytes of the array that is copied to measure the bandwidth, larger than the caches.
 COPY_BYTES = 1 << 28
@@ -26,7 +26,7 @@ def has_device() -> bool:
 
 
 class DeviceClock:
-    """Seconds since its creation, by CUDA events on the default stream."""
+    """Measures seconds since its creation by CUDA events on the default stream."""
 
     def __init__(self) -> None:
         self._seconds, self._last = 0.0, self._event()
@@ -36,14 +36,14 @@ class DeviceClock:
 
         event = cupy.cuda.Event()
         event.record()
-        event.synchronize()  # launched work is part of the time
+        event.synchronize()  # include the work that was launched
         return event
 
     def __call__(self) -> float:
         import cupy
 
         now = self._event()
-        # Summed from event to event: over a long time the 32-bit milliseconds of the device are coarse.
+        # The device reports milliseconds as a 32-bit float, too coarse for a long time: sum from event to event.
         self._seconds += cupy.cuda.get_elapsed_time(self._last, now) / 1e3
         self._last = now
         return self._seconds
@@ -56,12 +56,12 @@ def clock() -> Callable[[], float]:
 
 
 def seconds() -> float:
-    """The time, as asv measures it."""
+    """The time in seconds, as asv calls its timer."""
     return clock()()
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
-    """Median time of some runs after one that is not counted."""
+    """Median seconds of several runs, after one warm-up."""
     work()
     samples = []
     for _ in range(REPEATS):
@@ -73,7 +73,7 @@ def seconds_of(work: Callable[[], Any]) -> float:
 
 @functools.cache
 def copy_bandwidth(backend: str) -> float:
-    """Bytes a second of a copy, reads and writes counted."""
+    """Bandwidth of a copy in bytes per second; reads and writes both count."""
     module: Any = __import__(backend)
     source = module.ones(COPY_BYTES // 8)
     target = module.empty_like(source)

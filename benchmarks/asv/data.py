@@ -10,7 +10,7 @@ import numpy as np
 
 from .clock import has_device
 
-#: Exponent of the Zipf distribution: the most frequent key makes up a good third.
+#: Exponent of the Zipf distribution. More than a third of the keys equal the most frequent one.
 ZIPF = 1.5
 
 BACKENDS = ["numpy", "cupy"]
@@ -18,7 +18,7 @@ DISTRIBUTIONS = ("uniform", "zipf", "mostly equal", "equal", "sorted", "reversed
 
 
 def make_chunk(number: int, n: int, total: int, distribution: str, dtype: str) -> np.ndarray:
-    """Keys of one chunk, which starts at key ``number * n`` of `total`.
+    """Keys of one chunk. It starts at key ``number * n`` of `total` keys.
 
     In "mostly equal", 90 % of the keys are equal. The dtype is complex, ``S<length>``, or a target for integers.
     """
@@ -47,7 +47,7 @@ def _cast(keys: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def and_of(words: int, n: int, dtype: str) -> np.ndarray:
-    """Keys of low entropy: random words and-ed together (Thearling and Smith, 1992); each bit is set in 2**-words."""
+    """Keys of low entropy (Thearling and Smith, 1992): and-ed random words; a bit is set with probability 2**-words."""
     rng, dtype_ = np.random.default_rng(2), np.dtype(dtype)
     keys = np.full(n, np.iinfo(dtype_).max, dtype_)
     for _ in range(words):
@@ -56,7 +56,7 @@ def and_of(words: int, n: int, dtype: str) -> np.ndarray:
 
 
 def module_of(backend: str) -> Any:
-    """NumPy or CuPy; `NotImplementedError` for CuPy without a GPU, so that asv leaves the benchmark out."""
+    """NumPy or CuPy. Without a GPU, CuPy raises `NotImplementedError`, so asv skips the benchmark."""
     if backend == "numpy":
         return np
     if not has_device():
@@ -67,7 +67,7 @@ def module_of(backend: str) -> Any:
 
 
 def dask_keys(distribution: str, n: int, chunks: int, dtype: str = "i8", backend: str = "numpy") -> da.Array:
-    """Keys in equal chunks, each made when it is needed; `NotImplementedError` if the backend has no such dtype."""
+    """Keys in equal chunks, made lazily. Raises `NotImplementedError` if the backend lacks the dtype."""
     module = module_of(backend)
     if module is not np and np.dtype(dtype).kind not in "biufc":
         raise NotImplementedError(f"CuPy has no {dtype}")
@@ -84,6 +84,6 @@ def _chunk_of(number: np.ndarray, *args: Any) -> np.ndarray:
 
 
 def held(*arrays: Any) -> Any:
-    """Arrays, computed on the threads of this process and held in chunks."""
+    """Compute arrays on the threads of this process and keep their chunks in memory."""
     found = dask.persist(*arrays, scheduler="threads")
     return found[0] if len(arrays) == 1 else found

@@ -1,4 +1,4 @@
-"""The exchange of keys between chunks: many chunks, few keys in each."""
+"""The exchange of keys between many small chunks."""
 
 from __future__ import annotations
 

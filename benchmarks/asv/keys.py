@@ -1,4 +1,4 @@
-"""Sorts of keys alone."""
+"""Sorts of keys without values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Options(_Sorting):
 
 
 class Codes:
-    """Codes of NumPy keys; on a device the kernels encode as they read."""
+    """Encoding of NumPy keys. On a device, the kernels encode keys when they read them."""
 
     timer = staticmethod(seconds)
     params = ([N], ["i8", "f4", "f8", "M8[ns]", "c8"])

@@ -1,4 +1,4 @@
-"""Merging sorted runs, which finishes a group."""
+"""Merging of sorted runs, the last step for an exchange group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Merge:
     timer = staticmethod(seconds)
     params = ([N], ["i4", "i8"], [2, 4, 16, 64, 1024], BACKENDS)
     param_names = ("n", "dtype", "runs", "backend")
-    #: One run for each set-up: a merge may write to its runs.
+    #: asv calls a benchmark once for each set-up, because a merge may write to its runs.
     number = 1
 
     def setup(self, n: int, dtype: str, runs: int, backend: str) -> None:

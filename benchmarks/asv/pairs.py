@@ -1,4 +1,4 @@
-"""Sorts that carry something along with the keys: argsort, sort_by_key, lexsort."""
+"""Sorts of keys with positions or values: argsort, sort_by_key, lexsort."""
 
 from __future__ import annotations
 

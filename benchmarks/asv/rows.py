@@ -14,7 +14,7 @@ CHUNKS = 16
 
 
 class Rows(_Sorting):
-    #: Elements in a row, and chunks that a row spans.
+    #: Elements of a row, and number of chunks that a row spans.
     params = ([N], ["f4", "i8"], [(1 << 6, 1), (1 << 10, 1), (1 << 10, 4)], [-1, 0], ["sort", "argsort"], BACKENDS)
     param_names = ("n", "dtype", "row", "axis", "function", "backend")
     small = 1 << 14

@@ -1,8 +1,8 @@
-"""What our sorts are compared with: libraries of the host and of a GPU, CUB, PyTorch with NCCL.
+"""Libraries with which our sorts are compared: on a host, on one GPU, and on several GPUs.
 
 ::
 
-    __main__     python -m benchmarks.baselines: the same keys, sorted by every library
+    __main__     python -m benchmarks.baselines: every library sorts the same keys
     libraries    the libraries as jobs
     cub          CUB's sorts, called through ctypes (cub_baseline.cu)
     nccl         a sort on many GPUs with PyTorch and NCCL

@@ -1,14 +1,14 @@
-"""The same int64 keys, sorted by every library that one could use instead.
+"""Measures the sort of the same int64 keys by every library that could replace ours.
 
     python -m benchmarks.baselines [--libraries ...] [--keys 10000 ...] [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/baselines_cpu.json, or baselines_gpu.json where there is a GPU. One array in memory goes in and one comes
-out; in one series the result is consumed chunk by chunk. Libraries take turns, in separate processes; each sort
-follows one that is not timed, and every result is verified. Libraries that are missing are left out and named.
+Writes results/baselines_cpu.json, or baselines_gpu.json if there is a GPU. The input is one array in memory, and so is
+the output; one series consumes its result chunk by chunk instead. Libraries take turns in separate processes. Each
+timed sort follows a warm-up, and every result is verified. Missing libraries are skipped and named.
 
-Where there is a GPU, the libraries that sort on it are measured against `numpy.sort`. A process needs seconds until it
-can use the GPU, so a turn is all sizes of a library. Keys are made and verified on the device, and a time is the median
-of some runs between CUDA events.
+With a GPU, the libraries that sort on it are compared with `numpy.sort`. A process needs seconds before it can use the
+GPU, so one turn measures all sizes of a library. Keys are made and verified on the device, and a time is the median of
+several runs between CUDA events.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, turn
 
 FIGURE = "baselines"
 KEYS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
-#: Most keys for a library of the host, unless sizes are given: ten times as many take half a minute.
+#: Most keys for a library on the host, unless sizes are given. Ten times as many keys take half a minute.
 HOST_KEYS = 100_000_000
-#: The same where there is a GPU, which sorts a hundred times as many in less time.
+#: The same if there is a GPU, which sorts a hundred times as many keys in less time.
 HOST_KEYS_WITH_GPU = 10_000_000
 
 
@@ -38,9 +38,9 @@ def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
 
 
 def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:
-    """Measure the sizes of each library, in turns.
+    """Measure the sizes of each library in turns.
 
-    Where there is a GPU a turn is all sizes, and busy rounds are not repeated: most times are those of the GPU.
+    With a GPU, one turn measures all sizes. Busy rounds are not repeated, because most of the work is on the GPU.
     """
     every = sorted(set().union(*sizes.values()))
     for together in [every] if devices() else [[n] for n in every]:
@@ -54,7 +54,7 @@ def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:
 
 
 def usual() -> list[str]:
-    """Libraries measured by default: where there is a GPU, those that sort on it, and NumPy."""
+    """Libraries measured by default. With a GPU these are NumPy and the libraries that sort on it."""
     return [name for name in LIBRARIES if not devices() or LIBRARIES[name].device or name == "numpy.sort"]
 
 
@@ -74,7 +74,7 @@ def main() -> None:
     for library in filter(None, (LIBRARIES[name].built for name in names)):
         from .cub import Cub
 
-        Cub(library)  # so that no turn waits for the compiler
+        Cub(library)  # compile before the first turn
     record.add(points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}))
     if options.output:
         record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")

@@ -16,7 +16,7 @@ REPEATS = 7
 
 
 class Cub:
-    """CUB's sorts, from a shared library that nvcc builds from cub_baseline.cu if it does not exist."""
+    """CUB's sorts, in a shared library. nvcc builds it from cub_baseline.cu if it does not exist."""
 
     def __init__(self, library: Path = LIBRARY):
         if not library.exists():
@@ -26,7 +26,7 @@ class Cub:
         self.library = ctypes.CDLL(str(library.resolve()))
 
     def call(self, name: str, *arrays: Any) -> float:
-        """Median milliseconds of some runs after one that is not counted."""
+        """Median milliseconds of several runs, after one warm-up."""
         function = getattr(self.library, name)
         function.restype = ctypes.c_float
         function.argtypes = [ctypes.c_void_p] * len(arrays) + [ctypes.c_int64]

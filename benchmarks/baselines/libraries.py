@@ -1,4 +1,4 @@
-"""Every library that could sort the same int64 keys, as jobs (`harness.jobs`): on the host and on a GPU."""
+"""Jobs (`harness.jobs`) that sort the same int64 keys with each library, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..harness.jobs import Job, seconds_here
 from ..harness.machine import devices
 from ..harness.verify import Part, check_parts, checksums, parts_of, summarize
 
-#: Keys in a Dask chunk; fewer where there are fewer keys.
+#: Most keys in a Dask chunk.
 CHUNK_KEYS = 1 << 20
-#: The same on a GPU, which needs longer for a chunk of 512 MiB than a task needs to start.
+#: The same on a GPU. A chunk of 512 MiB takes longer to sort than a task takes to start.
 DEVICE_CHUNK_KEYS = 1 << 26
-#: Keys checked at a time, and made at a time on a GPU: little memory compared with all keys.
+#: Keys checked at a time, and made at a time on a GPU. They take little memory compared with all keys.
 PIECE_KEYS = 1 << 22
-#: Keys made at a time on a CPU, within its cache.
+#: Keys made at a time on a CPU. They fit its cache.
 CACHED_KEYS = 1 << 16
 OURS = "dask_gpusort"
 OURS_IN_CHUNKS = f"{OURS}, chunk by chunk"
@@ -38,7 +38,7 @@ Sorting = Iterator[tuple[Callable[[], Any], Callable[[Any], Any]]]
 
 
 def make_keys(n: int, module: Any = np) -> Any:
-    """Uniform non-negative int64, the same on every device: the numbers of splitmix64, halved."""
+    """Uniform non-negative int64, the same on every device: the numbers of SplitMix64, halved."""
     keys = module.empty(n, np.int64)
     step = CACHED_KEYS if module is np else PIECE_KEYS
     for first in range(0, n, step):
@@ -51,7 +51,7 @@ def make_keys(n: int, module: Any = np) -> Any:
 
 
 def checked(keys: Any) -> Callable[[Any], None]:
-    """A check that raises unless an array is these keys, sorted. Both stay on their device."""
+    """A check that raises unless an array holds these keys in order. Both arrays stay on their device."""
     wanted = checksums(parts(keys))
     return lambda found: check_parts(parts(found), wanted) and None
 
@@ -69,7 +69,7 @@ def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:
 
 @contextmanager
 def on_host(prepare: Callable[[Any], Callable[[], Any]], n: int) -> Sorting:
-    """A sort of a NumPy array, which `prepare` makes of the keys."""
+    """A job that sorts on the host. `prepare` makes its input from the keys."""
     keys = make_keys(n)
     yield prepare(keys), checked(keys)
 
@@ -108,7 +108,7 @@ def our_sort(keys: Any) -> Any:
 
 @contextmanager
 def by_ours_in_chunks(n: int) -> Sorting:
-    """Ours, the result consumed chunk by chunk, as arrays larger than memory are."""
+    """Our sort. The result is consumed chunk by chunk, as for arrays larger than memory."""
     keys = make_keys(n)
     x = chunked(keys)
     wanted = checksums(parts(keys))
@@ -117,7 +117,7 @@ def by_ours_in_chunks(n: int) -> Sorting:
 
 @contextmanager
 def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
-    """A sort of a CuPy array: median of some runs between CUDA events, on a busy GPU."""
+    """A job that sorts on a busy GPU. Its time is the median of several runs between CUDA events."""
     import cupy
 
     from ..harness.device import timed
@@ -127,7 +127,7 @@ def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
     result: list[Any] = []
 
     def run() -> None:
-        result.clear()  # so that the next result takes its memory
+        result.clear()  # free its memory for the next result
         result.append(sort(keys))
 
     def check_timed(seconds: float) -> float:
@@ -144,7 +144,7 @@ def by_cupy(n: int) -> Any:
 
 
 def by_torch(n: int) -> Any:
-    """PyTorch, which always carries positions along."""
+    """PyTorch. Its sort always computes positions too."""
     import cupy
     import torch
 
@@ -153,7 +153,7 @@ def by_torch(n: int) -> Any:
 
 @contextmanager
 def by_cub(n: int) -> Sorting:
-    """CUB's radix sort with preallocated scratch memory: the median of its own runs."""
+    """CUB's radix sort with preallocated scratch memory. The library times its runs itself."""
     import cupy
 
     from ..harness.device import keep_busy
@@ -188,13 +188,13 @@ def by_ours_on_device(n: int) -> Any:
 
 @contextmanager
 def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
-    """A turn of one library: seconds of each size. Not in `__main__`, which fresh processes do not import."""
+    """One turn of a library: seconds for each size. Fresh processes cannot import it from `__main__`."""
     yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library: its job for a number of keys, the modules it needs, whether it sorts on a GPU, what nvcc builds."""
+    """A library: its job for a number of keys, the modules it needs, whether it uses a GPU, and what nvcc builds."""
 
     job: Job
     needs: tuple[str, ...] = ()

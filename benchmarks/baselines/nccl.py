@@ -1,10 +1,11 @@
-"""A sort on the GPUs of one host as one would write it with PyTorch and NCCL: the baseline of `gpu.multi`.
+"""A sort on the GPUs of one host with PyTorch and NCCL: the baseline of `gpu.multi`.
 
     python benchmarks/baselines/nccl.py '[["int32", 28, false]]' --gpus 4 --out baseline.json
 
-One process a GPU: `torch.sort`, splitters from regular samples, one all-to-all with unequal sizes, `torch.sort` again.
-On one GPU that is one `torch.sort`. Keys are signed, as PyTorch sorts no unsigned ones; the work is the same. Pairs are
-sorted stably, their values gathered. The cuts are approximate, and so are the sizes that each GPU ends with.
+Each GPU has one process: `torch.sort`, splitters from regular samples, one all-to-all with unequal sizes, and
+`torch.sort` again. One GPU needs only one `torch.sort`. Keys are signed, because PyTorch cannot sort unsigned ones; the
+work is the same. Pairs are sorted stably, and their values are gathered. The cuts are approximate, so the GPUs end with
+different numbers of keys.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def order(keys: Any, values: Any | None) -> tuple[Any, Any | None]:
 
 
 def send_counts(keys: Any, world: int) -> Any:
-    """How many of the sorted keys go to each process, by splitters common to all."""
+    """How many of the sorted keys go to each process, by splitters that all processes share."""
     own = keys[torch.arange(SAMPLES, device=keys.device) * (len(keys) - 1) // (SAMPLES - 1)]
     samples = [torch.empty_like(own) for _ in range(world)]
     dist.all_gather(samples, own)
@@ -45,7 +46,7 @@ def send_counts(keys: Any, world: int) -> Any:
 
 
 def exchange(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
-    """Send each process its part."""
+    """Send each process its part of the keys."""
     sent = send_counts(keys, world)
     received = torch.empty_like(sent)
     dist.all_to_all_single(received, sent)
@@ -109,7 +110,7 @@ def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[s
 
 
 def process(rank: int, world: int, works: list[Any], out: str) -> None:
-    """One process; the first writes the results after each work."""
+    """Run one process. The first process writes the results after each work."""
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=world)
     found = []

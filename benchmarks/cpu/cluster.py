@@ -20,14 +20,14 @@ import dask_gpusort
 from ..asv.data import dask_keys, make_chunk
 from ..harness.verify import check_sorted, parts_of, summarize
 
-#: Whether workers are processes; tests save the time of starting them.
+#: Whether workers are processes. Tests use threads, which start faster.
 PROCESSES = True
 
 
 @contextmanager
 def two_workers(processes: bool = True) -> Iterator[Client]:
-    """A cluster of two workers of one thread each."""
-    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it reports each exchange as a warning
+    """A cluster of two workers with one thread each."""
+    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each exchange as a warning
     options: dict[str, Any] = {"processes": processes and PROCESSES, "dashboard_address": ":0"}
     with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
         client.wait_for_workers(2)
@@ -36,7 +36,7 @@ def two_workers(processes: bool = True) -> Iterator[Client]:
 
 @contextmanager
 def sort_on_cluster(n: int, chunks: int, held: bool = False) -> Iterator[Any]:
-    """Ours on two workers; the output is consumed where it is. `held`: the input is computed before."""
+    """Our sort on two workers, which consume the output. `held`: the input is computed before."""
     with two_workers() as client:
         x = dask_keys("uniform", n, chunks)
         x = client.persist(x) if held else x
@@ -46,7 +46,7 @@ def sort_on_cluster(n: int, chunks: int, held: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def sort_by_pairs(n: int, chunks: int) -> Iterator[Any]:
-    """One task for each pair of chunks, on two workers. It knows the cuts of uniform keys beforehand."""
+    """A sort with one task for each pair of chunks, on two workers. The cuts of uniform keys are given."""
     with two_workers() as client:
         graph = pairwise_graph(chunks, n)
         check = partial(check_sorted, distribution="uniform", n=n, chunks=chunks)
@@ -70,12 +70,12 @@ def split_chunk(number: int, size: int, n: int, chunks: int) -> list[np.ndarray]
 
 
 def join_pieces(pieces: list[np.ndarray]) -> Any:
-    """Task: join and sort the pieces of one output chunk, and summarize it."""
+    """Task: join and sort the pieces of one output chunk, and summarize the chunk."""
     return summarize(np.sort(np.concatenate(pieces)))
 
 
 def build(chunks: int, exchange: str) -> tuple[float, int]:
-    """Seconds to call `sort` and make every task, and the number of tasks without those of the input."""
+    """Seconds to call `sort` and make every task, and the number of tasks except those of the input."""
     x = da.zeros(chunks * 1_000_000, chunks=1_000_000, dtype="i8")
     start = time.perf_counter()
     tasks = dict(dask_gpusort.sort(x, exchange=exchange).__dask_graph__())

@@ -2,8 +2,8 @@
 
     python -m benchmarks.cpu.comparison [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/comparison_cpu.json. Each job runs in a separate process, in turns with its baseline, twice; the second
-time counts, as the first one imports modules and allocates memory. Every result is verified.
+Writes results/comparison_cpu.json. Each job takes turns with its baseline in a separate process. It runs twice, and
+only the second run is timed: the first one imports modules and allocates memory. Every result is verified.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..harness.jobs import Effort, compare, in_turns, warmed
 from ..harness.records import Row
 from ..harness.verify import check_indices
 
-#: Exponents of two: keys of one chunk, of several, and of what costs more.
+#: Numbers of keys as powers of two: in one chunk, in several chunks, and for sorts that cost more.
 ONE, MANY, STRINGS, LESS = 22, 24, 20, 20
 CHUNKS = 16
 
 
 def make(kind: str, n: int) -> list[np.ndarray]:
-    """Keys of one job, most significant first."""
+    """Make the keys of one job, the most significant key first."""
     rng = np.random.default_rng(3)
 
     def normal() -> np.ndarray:
@@ -88,7 +88,7 @@ def check(work: str, keys: list[np.ndarray], got: np.ndarray) -> None:
 
 @contextmanager
 def merging(merge: bool, n: int) -> Iterator[Any]:
-    """Two sorted arrays made one, by a merge or by a sort."""
+    """Join two sorted arrays into one, by a merge or by a sort."""
     keys = make("int64", n)[0]
     halves = [np.sort(half) for half in np.split(keys, 2)]
     arrays = [da.from_array(half, chunks=n // CHUNKS) for half in halves]

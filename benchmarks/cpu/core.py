@@ -1,14 +1,14 @@
-"""What the core promises, against what one would use instead.
+"""Measures the goals of the package on a CPU, against the alternatives.
 
     python -m benchmarks.cpu.core [threads cluster chunk larger graph balance] [--repeat 3] [--quick] [--output PATH]
 
 Writes results/core_cpu.json. Each section is a function that yields rows: the goal, our time, and the ratio to a
-baseline measured in the same run. Every result is verified.
+baseline of the same run. Every result is verified.
 
     threads    time and memory of a large sort
-    cluster    many small chunks, where the exchange decides
+    cluster    many small chunks, where the exchange takes most of the time
     chunk      the steps on one chunk and one thread
-    larger     the example that sorts more than the memory of the cluster, run as a user runs it
+    larger     the example that sorts more data than the memory of the cluster holds
     graph      construction of the graph
     balance    sizes of the output chunks
 """
@@ -36,19 +36,19 @@ from . import jobs as one
 from .jobs import dataframe_parts, dataframe_sort, numpy_sort, sort_computed, sort_held, sort_streamed
 
 CHUNKS, QUICK_CHUNKS = 64, 8
-#: Makes glibc return freed memory to the system: distributed sets it for its workers, plain Python does not.
+#: Makes glibc return freed memory to the system. distributed sets it for its workers; plain Python does not.
 TRIMMED = {"MALLOC_TRIM_THRESHOLD_": "65536"}
-#: Most memory of a sort, as a multiple of its data.
+#: Most memory that a sort may take, as a multiple of its data.
 MOST_MEMORY = 2.5
 DATAFRAME = "`dask.dataframe` sort_values"
 CLUSTER_KEYS = 50_000
-#: Numbers of chunks for which a task for each pair is measured; each doubling costs about four times as much.
+#: Numbers of chunks for the baseline with a task for each pair. Each doubling takes about four times as long.
 PAIRED_CHUNKS = (64, 128, 256)
 GRAPH_CHUNKS = (64, 1_024, 10_000)
 #: The goal for a graph of 1,024 chunks.
 MOST_SECONDS, MOST_TASKS = 1.5, 20_000
 EXAMPLE = ROOT / "examples" / "larger_than_memory.py"
-#: Peak memory, in MiB, that a worker of 1 GiB has to stay below.
+#: Most memory, in MiB, that a worker of 1 GiB may use.
 MOST_WORKER_MEMORY = 900
 
 
@@ -129,7 +129,7 @@ def larger_rows(effort: Effort) -> Iterator[Row]:
 
 
 def graph_rows(effort: Effort) -> Iterator[Row]:
-    with cluster.two_workers(processes=False):  # they run nothing, but "p2p" is only planned for a cluster
+    with cluster.two_workers(processes=False):  # nothing runs on them, but "p2p" is planned only for a cluster
         for exchange in ("gather", "tasks", "p2p"):
             for chunks in (4, 32) if effort.quick else GRAPH_CHUNKS:
                 built = [cluster.build(chunks, exchange) for _ in range(effort.repeat)]
@@ -143,7 +143,7 @@ def graph_rows(effort: Effort) -> Iterator[Row]:
 
 
 def balance_rows(effort: Effort) -> Iterator[Row]:
-    """Largest chunk over the mean one. Sizes do not vary between runs, so each is measured once."""
+    """Ratio of the largest chunk to the mean. Sizes do not vary between runs, so each is measured once."""
     n, chunks = effort.size(6_400_000, 64_000), effort.size(CHUNKS, QUICK_CHUNKS)
     for distribution in ("uniform", "zipf", "mostly equal", "equal"):
         x = dask_keys(distribution, n, chunks).persist(scheduler="threads")

@@ -1,4 +1,4 @@
-"""Jobs (`harness.jobs`) of one process, ours and others': sorts of uniform int64 in chunks, and steps on one chunk."""
+"""Jobs (`harness.jobs`) of one process: our sorts and the baselines, of uniform int64 in chunks or of one chunk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dask_gpusort.order import Order
 from ..asv.data import dask_keys
 from ..harness.verify import check_indices, check_sorted, parts_of, summarize
 
-#: Random keys over the whole range of a dtype; and int64 of values below 2**32, as counters and times often are.
+#: Random keys over the whole range of a dtype, and int64 keys below 2**32, which are common for counters and times.
 KINDS = {"int32": ("i4", 31), "int64": ("i8", 63), "int64 below 2**32": ("i8", 32)}
 
 
 @contextmanager
 def our_sort(n: int, chunks: int, held: bool, computed: bool) -> Iterator[Any]:
-    """Ours. `held`: the input is in memory. `computed`: the output is one array; otherwise consumed by chunks."""
+    """Our sort. `held`: the input is in memory. `computed`: the output is one array, else it is consumed by chunks."""
     x = dask_keys("uniform", n, chunks)
     x = x.persist(scheduler="threads") if held else x
     y = (lambda: dask_gpusort.sort(x)) if computed else (lambda: parts_of(dask_gpusort.sort(x)))
@@ -74,7 +74,7 @@ def make_keys(kind: str, n: int) -> np.ndarray:
 
 @contextmanager
 def our_argsort(kind: str, n: int) -> Iterator[Any]:
-    """Ours, through the public function."""
+    """Our argsort, through the public function."""
     keys = make_keys(kind, n)
     y = dask_gpusort.argsort(da.from_array(keys, chunks=-1), stable=True)
     yield lambda: y.compute(scheduler="synchronous"), lambda found: check_indices([keys], found)
@@ -87,7 +87,7 @@ def numpy_argsort(kind: str, n: int) -> Iterator[Any]:
 
 
 def make_runs(kind: str, n: int, runs: int) -> list[np.ndarray]:
-    """Sorted codes in equal runs."""
+    """Make sorted runs of codes, all with the same length."""
     order = Order(np.dtype(KINDS[kind][0]))
     blocks = np.split(make_keys(kind, n), runs)
     return [numpy_ops.local_sort(block, (), order, positions=False).keys for block in blocks]
@@ -99,7 +99,7 @@ def check_merged(runs: list[np.ndarray], found: np.ndarray) -> None:
 
 @contextmanager
 def our_merge(kind: str, n: int, runs: int) -> Iterator[Any]:
-    """The merge that finishes a group."""
+    """The merge of the runs of an exchange group."""
     order = Order(np.dtype(KINDS[kind][0]))
     arrays = make_runs(kind, n, runs)
     pieces = [numpy_ops.Run(array.copy()) for array in arrays]
@@ -108,6 +108,6 @@ def our_merge(kind: str, n: int, runs: int) -> Iterator[Any]:
 
 @contextmanager
 def fresh_sort(kind: str, n: int, runs: int) -> Iterator[Any]:
-    """Without a merge: join the runs and sort."""
+    """Join the runs and sort them instead of a merge."""
     arrays = make_runs(kind, n, runs)
     yield lambda: np.sort(np.concatenate(arrays)), partial(check_merged, arrays)

@@ -1,10 +1,9 @@
-"""How the sort scales on a CPU: threads, chunks, phases, entropy of the keys, a sorting network.
+"""How the sort on a CPU depends on threads, chunks and entropy; its phases; and a sorting network.
 
     python -m benchmarks.cpu.scaling [threads chunks phases entropy network] [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/scaling_cpu.json. Each measurement runs in a separate process, in turns with its baseline, after one
-run that is not timed; every result is verified. The points of a section replace those stored before, if they come from
-the same machine.
+Writes results/scaling_cpu.json. Each measurement takes turns with its baseline in a separate process, after a warm-up.
+Every result is verified. The points of a section replace the stored ones if both come from the same machine.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from .jobs import sort_held
 FILE = "scaling_cpu.json"
 CHUNKS = 16
 THREADS = (1, 2)
-#: Keys of the section on many chunks: 160 MB, so that at 10,000 chunks a chunk still has 2,048 keys.
+#: Keys of the section "chunks": 160 MB, so that each of 10,000 chunks has 2,048 keys.
 MANY_CHUNKS_KEYS = 20_480_000
-#: Most chunks that are sorted on a cluster.
+#: Most chunks for a sort on a cluster.
 CLUSTER_CHUNKS = 1_024
-#: Random words and-ed together, as Thearling and Smith proposed: each bit is set once in 2**k.
+#: Numbers k of random words that are and-ed together (Thearling and Smith): each bit is set in 2**-k of the keys.
 WORDS = (1, 2, 3, 4, 6, 8, 12)
 #: Prefixes of the tasks of each phase.
 PHASES = {
@@ -51,13 +50,13 @@ PHASES = {
     "scatter": ("sort-scatter",),
     "merge": ("sort-merge",),
 }
-#: Keys sorted by the network, as powers of two: it has about (log2 n)**2 / 2 layers.
+#: Numbers of keys for the network, as powers of two. It has about (log2 n)**2 / 2 layers.
 NETWORK_LOG2 = (10, 13, 16, 19)
 
 
 @contextmanager
 def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
-    """Our sort or argsort, on a number of threads; the result stays in chunks."""
+    """Our sort or argsort on a number of threads. The result stays in chunks."""
     keys = make_keys(n)
     x = da.from_array(keys, chunks=-(-n // CHUNKS), name=False)
     found = {"sort": dask_gpusort.sort, "argsort": dask_gpusort.argsort}[work](x)
@@ -84,7 +83,7 @@ def threads_points(effort: Effort) -> Iterator[Point]:
 
 
 def chunks_points(effort: Effort) -> Iterator[Point]:
-    """The same keys in more and more chunks: tasks, seconds to build the graph, seconds to run it."""
+    """Number of tasks, seconds to build the graph and seconds to run it, for more and more chunks of the same keys."""
     counts = (4, 16) if effort.quick else (4, 16, 64, 256, 1_024, 4_096, 10_000)
     for chunks in counts:
         with two_workers(processes=False):
@@ -101,14 +100,14 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
 
 @contextmanager
 def profiled_sort(method: str, n: int) -> Iterator[Any]:
-    """Our sort on threads; the check returns the seconds of all tasks of each phase."""
+    """Our sort on threads. Its check returns the total seconds of the tasks of each phase."""
     keys = make_keys(n)
     y = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False), method=method)
     check = checked(keys)
 
     def work() -> tuple[Any, Profiler]:
         with Profiler() as profiler:
-            # Unfused, so that each phase has separate tasks.
+            # Without fusion each phase has separate tasks.
             found = y.persist(scheduler="threads", optimize_graph=False)
         return found, profiler
 
@@ -140,14 +139,14 @@ def phases_points(effort: Effort) -> Iterator[Point]:
 
 @contextmanager
 def sort_words(ours: bool, dtype: str, words: int, n: int) -> Iterator[Any]:
-    """Sort of keys of low entropy: ours on threads, whose result stays in chunks, or NumPy's."""
+    """A sort of keys of low entropy, by NumPy or by us on threads. Our result stays in chunks."""
     keys = and_of(words, n, dtype)
     sorted_keys = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False))
     yield (lambda: sorted_keys.persist(scheduler="threads")) if ours else (lambda: np.sort(keys)), checked(keys)
 
 
 def entropy_points(effort: Effort) -> Iterator[Point]:
-    """Keys a second against their entropy: random words, and-ed together."""
+    """Keys per second by entropy, for random words and-ed together."""
     n = 1 << effort.size(24, 12)
     for dtype in ("u4", "u8"):
         for words in WORDS:
@@ -158,7 +157,7 @@ def entropy_points(effort: Effort) -> Iterator[Point]:
 
 
 def entropy_bits(words: int, bits: int) -> float:
-    """Entropy, in bits, of keys with each bit set once in ``2**words``."""
+    """Entropy, in bits, of keys in which each bit is set with probability ``2**-words``."""
     ones = 2.0**-words
     return -bits * (ones * math.log2(ones) + (1 - ones) * math.log2(1 - ones))
 

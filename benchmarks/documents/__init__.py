@@ -1,9 +1,9 @@
-"""Tables and figures in documents, generated from stored results.
+"""Writes tables and figures into the documents, from stored results.
 
 ::
 
-    __main__    python -m benchmarks.documents: writes everything, or checks that nothing is stale
+    __main__    python -m benchmarks.documents: writes everything, or checks that everything is up to date
     markdown    numbers and tables as text
-    reports     results/*.md, a whole table each
+    reports     results/*.md, each with a whole table
     blocks      tables inside README.md and docs, between markers
 """

@@ -3,9 +3,9 @@
     python -m benchmarks.documents [--check] [--results DIRECTORY]
 
 Writes results/*.md, the figures results/*.svg, and every block between `<!-- table: NAME -->` and
-`<!-- end of table -->` in README.md, docs/*.md and benchmarks/README.md. ``--check`` changes nothing and exits with an
-error that names what is stale. A figure is stale if its data or the code that draws it have changed: their digest is in
-its metadata.
+`<!-- end of table -->` in README.md, docs/*.md and benchmarks/README.md. ``--check`` changes nothing and fails
+with the names of stale texts and figures. A figure is stale if its data or the code that draws it have changed; the
+metadata of the figure hold a digest of both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def documents() -> list[Path]:
 
 
 def stale_texts(results: Path, texts: list[Path]) -> Iterator[tuple[str, Path, str]]:
-    """What is stale: its name, the file, and the text that the file should have."""
+    """Stale texts: the name, the file, and the text that the file should have."""
     for name in REPORTS:
         path = results / f"{name}.md"
         if (results / f"{name}.json").exists():
@@ -45,7 +45,7 @@ def stale_texts(results: Path, texts: list[Path]) -> Iterator[tuple[str, Path, s
 
 
 def stale_figures(results: Path) -> Iterator[str]:
-    """Names of the figures whose data are stored and that do not show them."""
+    """Names of the figures that are missing or do not show their stored data."""
     for name, figure in FIGURES.items():
         path = results / f"{name}.svg"
         stored = path.read_text() if path.exists() else ""

@@ -20,11 +20,11 @@ BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$",
 
 
 class UnknownTableError(KeyError):
-    """A document asks for a table that there is no generator for."""
+    """A document has a block for which there is no generator."""
 
 
-#: Rows of the headline tables: a label, how the work of each stored row starts (alternatives in braces), and part of
-#: the name of the baseline where several rows have the same work.
+#: Rows of the headline tables: a label, the start of the work of each stored row (alternatives in braces), and part of
+#: the name of the baseline if several rows have the same work.
 Groups = Sequence[tuple[str, str, str]]
 CORE: Groups = [
     ("`sort` of 51.2M int64 in 64 chunks, threads", "51.2M int64", "numpy"),
@@ -74,7 +74,7 @@ GPU_COMPARISON: Groups = [
     ("`lexsort` of 2^24: three float64", "lexsort three float64", ""),
     ("merge of two runs of 2^27 uint64 / uint32", "merge 2 runs {uint64|uint32}", ""),
 ]
-#: Works of `gpu.multi` on two GPUs.
+#: Works of `gpu.multi` that the table of two GPUs shows.
 MULTI_GPU = {
     "2^30 uint32": "u32-30",
     "2^29 uint64": "u64-29",
@@ -97,12 +97,12 @@ def rows_of(record: Record, works: str, baseline: str) -> list[Row]:
 
 
 def headline(name: str, groups: Groups, results: Path, _: Path) -> str:
-    """Ours, the baseline and the ratio, a row for each group."""
+    """Our time, the time of the baseline and the ratio, with a row for each group."""
     record, cells = read(results / f"{name}.json"), []
     for label, works, which in groups:
         rows = rows_of(record, works, which)
         names = list(dict.fromkeys(name for row in rows for name in row.baselines))
-        # Baselines that differ in their numbers are one baseline: "a task for each of 4,096 pairs".
+        # Baselines whose names differ only in numbers are the same: "a task for each of 4,096 pairs".
         baseline = names[0] if len(names) == 1 else "a task for each pair of chunks"
         theirs = together([next(iter(row.baselines.values()), None) for row in rows], unit=rows[0].unit)
         ours = together([row.ours for row in rows], unit=rows[0].unit)
@@ -135,7 +135,7 @@ def multi_gpu_headline(results: Path, _: Path) -> str:
 
 
 def projection(results: Path, _: Path) -> str:
-    """100 TB on 800 GPUs: counts of plans, in bold where the graph was built, and predicted seconds."""
+    """100 TB on 800 GPUs: counts of plans, in bold if the graph was built, and predicted seconds."""
     stored, cells = json.loads((results / "projection.json").read_text()), []
     for exchange, who in (("p2p", "cores"), ("device", "GPUs")):
         name = f"`{exchange}`, {stored['settings']['rates'][exchange]['threads']:,} {who}"
@@ -150,7 +150,7 @@ def projection(results: Path, _: Path) -> str:
 
 
 def needs(results: Path, _: Path) -> str:
-    """What 100 TB need of the network and the storage."""
+    """The network and storage that a sort of 100 TB needs."""
     settings = json.loads((results / "projection.json").read_text())["settings"]
     needed, assumed = settings["network_bytes_a_host"], settings["rates"]["p2p"]["exchange_bytes"]
     rows = [
@@ -172,7 +172,7 @@ def cost_errors(results: Path, _: Path) -> str:
 
 
 def machines(results: Path, _: Path) -> str:
-    """Machine and commit of every file of results."""
+    """The machine and commit of every file of results."""
     cells = []
     for path in sorted(results.glob("*.json")):
         machine = json.loads(path.read_text())["machine"]
@@ -189,7 +189,7 @@ def link(text: str, path: Path, document: Path) -> str:
 
 
 def figures(results: Path, document: Path) -> str:
-    """Every figure: its link if it is drawn, data and command."""
+    """Every figure with its data and command, and with a link if it is drawn."""
     cells = []
     for name, figure in FIGURES.items():
         path = RESULTS / f"{name}.svg"
@@ -221,7 +221,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
 
 
 def filled(text: str, results: Path, document: Path) -> dict[str, tuple[str, str]]:
-    """For each block of a document, by name, its text and the text it should have."""
+    """For each block of a document, by name, its text and the text that it should have."""
     found = {}
     for match in BLOCK.finditer(text):
         if match[2] not in TABLES:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with some significant digits, without an exponent; empty for None."""
+    """A number with a few significant digits and no exponent; empty for None."""
     if value is None:
         return ""
     if abs(value) >= 10**digits:
@@ -18,14 +18,14 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """How many times faster: two decimals below 10, one below 20."""
+    """A ratio of times: two decimals below 10, one below 20."""
     if value is None:
         return ""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 20 else f"{value:.0f}"
 
 
 def together(values: Iterable[float | None], show: Any = number, unit: str = "") -> str:
-    """Values of one cell, separated by slashes; empty if one is missing."""
+    """The values of one cell, separated by slashes; empty if a value is missing."""
     texts = [show(value) for value in values]
     return f"{' / '.join(texts)}{' ' * bool(unit)}{unit}" if all(texts) else ""
 
@@ -44,5 +44,5 @@ def facts(machine: Mapping[str, Any]) -> str:
 
 
 def short_commit(commit: str) -> str:
-    """The first digits; a plus says that files differed from the commit."""
+    """The first digits of a commit. A plus means that files differed from the commit."""
     return commit[:12] + "+" * commit[12:].endswith("+")

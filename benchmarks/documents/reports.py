@@ -1,4 +1,4 @@
-"""results/*.md: every row of a stored table, with its machine."""
+"""Writes results/*.md: every row of a stored table, and its machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mark(row: Row) -> str:
 
 
 def on_cpu(record: Record) -> list[str]:
-    """Table measured on a CPU."""
+    """A table measured on a CPU."""
     rows = []
     for row in record.rows:
         baseline = "; ".join(f"{name}: {number(value)} {row.unit}" for name, value in row.baselines.items())
@@ -29,9 +29,9 @@ def on_cpu(record: Record) -> list[str]:
 
 
 def on_gpu(record: Record) -> list[str]:
-    """Table measured on one GPU."""
+    """A table measured on one GPU."""
     names = list(dict.fromkeys(name for row in record.rows for name in row.baselines))
-    several = len(names) > 2  # then a column for the name of the baseline, not a column for each
+    several = len(names) > 2  # one column for their names instead of one for each
     rows = []
     for row in record.rows:
         ms = {name: f"{value:.3f}" for name, value in row.baselines.items()}
@@ -50,7 +50,7 @@ def on_gpu(record: Record) -> list[str]:
 
 
 def on_gpus(record: Record) -> list[str]:
-    """Table of several GPUs, with phases."""
+    """A table measured on several GPUs, with phases."""
     rows, phases = [], []
     for row in record.rows:
         details, commit = row.details, short_commit(row.details["commit"])
@@ -81,7 +81,7 @@ def on_gpus(record: Record) -> list[str]:
     ]
 
 
-#: For each report its paragraphs, its title, and the command that measures it.
+#: The paragraphs, the title and the command of each report.
 REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "core_cpu": (on_cpu, "The core on a CPU", "benchmarks.cpu.core"),
     "comparison_cpu": (on_cpu, "Compared keys and several keys on a CPU", "benchmarks.cpu.comparison"),

@@ -1,10 +1,10 @@
-"""Points of the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
+"""Measures the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
 
     python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--cub LIBRARY] [--output DIRECTORY]
                                         [--commit COMMIT]
 
-Writes results/algorithms_gpu.json in about a minute. Times come from CUDA events, medians of runs that the sorts take
-in turns, on a busy GPU: after idling, a sort of 0.46 ms took 0.58. Every result is verified. Needs CuPy, and nvcc to
+Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
+kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to
 build CUB's library.
 """
 
@@ -36,7 +36,7 @@ FILE = "algorithms_gpu.json"
 SIZES_LOG2 = range(10, 30, 2)
 ENTROPY_LOG2 = 28
 PHASES_LOG2 = 28
-#: Keys of the blog post's run: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
+#: Number of keys in the blog post's measurement: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
 BLOG_KEYS = 1_000_000_000
 
 Sort = Callable[[Any, Any], Any]
@@ -60,7 +60,7 @@ SORTS: dict[str, Sort] = {
 
 
 def checked(what: str, keys: Any, out: Any) -> None:
-    """Raise unless `out` ascends and holds the keys, by their sum and sum of squares. Uses none of our kernels."""
+    """Raise unless `out` ascends and has the keys' sum and sum of squares. Uses none of our kernels."""
     wide = [array.astype(np.uint64) for array in (keys, out)]
     sums = [(int(array.sum()), int((array * array).sum())) for array in wide]
     if sums[0] != sums[1] or not bool((out[1:] >= out[:-1]).all()):
@@ -68,7 +68,7 @@ def checked(what: str, keys: Any, out: Any) -> None:
 
 
 def measure(figure: str, x: float, keys: Any, series: Iterable[str]) -> list[Point]:
-    """Check the results of some sorts, then time the sorts in turns."""
+    """Check the results of several sorts, then time the sorts in turns."""
     out = cp.empty_like(keys)
     for name in series:
         out.view(np.uint8).fill(0x5A)
@@ -95,7 +95,7 @@ def algorithm_points(cub: Cub) -> Iterator[Point]:
 
 
 def entropy_points(cub: Cub) -> Iterator[Point]:
-    """Time against the number of random words that are and-ed together."""
+    """Time by the number of random words that are and-ed together."""
     for dtype in ("uint32", "uint64"):
         for words in (1, 2, 3, 4, 6, 8, 12):
             n = 1 << ENTROPY_LOG2
@@ -108,7 +108,7 @@ def entropy_points(cub: Cub) -> Iterator[Point]:
 
 @contextmanager
 def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
-    """Events around every launch: name of the kernel, before, after."""
+    """CUDA events of every launch: the name of the kernel, the event before and the event after."""
     found: list[tuple[str, Any, Any]] = []
     plain = launching.kernel
 
@@ -130,7 +130,7 @@ def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
 
 
 def phase_points(_: Cub) -> Iterator[Point]:
-    """Time of each kernel of an algorithm, all its launches together."""
+    """Time of each kernel of an algorithm, summed over its launches."""
     keys = random_keys(np.uint32, 1 << PHASES_LOG2)
     out = cp.empty_like(keys)
     for algorithm in ("auto", "merge", *PAPER_SORTS):
@@ -149,7 +149,7 @@ def phase_points(_: Cub) -> Iterator[Point]:
 
 
 def network_points(cub: Cub) -> Iterator[Point]:
-    """The blog post's run: 10^9 keys by a network, by CUB, by us, and on one thread of the host."""
+    """The blog post's measurement: 10^9 keys by a network, by CUB, by our sort, and on one thread of the host."""
     keys = random_keys(np.uint32, BLOG_KEYS)
     yield from measure("network", BLOG_KEYS, keys, ("odd_even_merge", "auto"))
     yield measure_cub("network", BLOG_KEYS, keys, cub)
@@ -168,7 +168,7 @@ SECTIONS: dict[str, Callable[[Cub], Iterator[Point]]] = {
 
 
 def main() -> None:
-    """Measure; a wrong result raises, and what was measured before it is kept."""
+    """Measure. A wrong result raises; earlier measurements are kept."""
     parser = parser_of("benchmarks.gpu.algorithms", __doc__, list(SECTIONS), quick=False)
     parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
     options = parse(parser, list(SECTIONS))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.comparison [sort wide merge] [--keys-log2 28] [--cub LIBRARY] [--output DIRECTORY]
 
-Writes results/gpu_comparison.json, measured as `gpu.table` measures.
+Writes results/gpu_comparison.json. The method is that of `gpu.table`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUN_COUNTS = (2, 4, 8, 16, 32)
 
 
 def levels(n: int, width: int) -> int:
-    """Levels of merging from runs of `width` keys."""
+    """Number of merge levels for runs of `width` keys."""
     return max(0, math.ceil(math.log2(-(-n // width))))
 
 
@@ -33,7 +33,7 @@ def is_sorted_form(keys: Any, out: Any) -> bool:
 
 
 def sort_rows(table: Table, n: int) -> None:
-    """Merge sort against CUB's: each strategy, with an expression, and with positions."""
+    """Our merge sort against CUB's: each strategy, with an expression, and with positions."""
     for dtype in ("uint32", "uint64"):
         keys = random_keys(dtype, n)
         out = cp.empty_like(keys)

@@ -1,11 +1,11 @@
-"""The radix sorts on one GPU against CUB and CuPy in one run.
+"""Measures the radix sorts on one GPU, against CUB and CuPy in the same run.
 
     python -m benchmarks.gpu.table [main index matrix robust sizes] [--keys-log2 28] [--cub LIBRARY]
                                    [--output DIRECTORY] [--commit COMMIT]
 
-Writes results/gpu_table.json. Medians of 7 runs between CUDA events, with scratch memory from CuPy's warm pool. CUB is
-called through its public API. The traffic of a row is what a perfect run of our algorithm reads and writes; over our
-time it is compared with the device-to-device copy. Every result is verified. Needs CuPy, and nvcc for CUB's library.
+Writes results/gpu_table.json. Times are medians of 7 runs between CUDA events. Scratch memory comes from CuPy's warm
+pool. CUB is called through its public API. The traffic of a row is the least that our algorithm can read and write. Its
+rate is compared with the bandwidth of a copy. Every result is verified. Needs CuPy, and nvcc for CUB's library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_sort(table: Table, work: str, keys: Any, wanted: float, against: str = "
     cub = table.cub.keys(keys) if keys.dtype.name not in ("float16", "complex64", "bool") else None
     cupy = median_ms(lambda: cp.sort(keys), 3) if with_cupy else None
     baselines = {"CUB": cub, "CuPy": cupy} if against == "CUB" else {"CuPy": cupy, "CUB": cub}
-    # Times each key is read or written: count and fill; or count, two levels of partition, block sort.
+    # Number of times each key is read or written: count and fill, or count, two levels of partition and block sort.
     crossings = 2 if keys.itemsize <= 2 else 7
     table.add(work, keys.size, ours, verified, baselines, wanted, crossings * keys.nbytes)
 
@@ -73,7 +73,7 @@ def index_rows(table: Table, n: int) -> None:
         keys_out, values_out = cp.empty_like(keys), cp.empty_like(values)
         ours = median_ms(lambda: kernels.sort_pairs(keys, values, keys_out=keys_out, values_out=values_out))  # noqa: B023
         good = is_stable_order(keys, values_out.view(np.int64)) and bool((keys_out == keys[values_out]).all())
-        # Count; keys and values, first level; keys, then keys and positions, second level; block sort; gather.
+        # Count; first level (keys, values); second level (keys, then keys and positions); block sort; gather.
         traffic = n * (size + 2 * (size + 8) + size + 2 * (8 if size == 4 else 12) + size + 4 + 4 + 8 + 8)
         least = 1.8 if size == 8 else 1.0
         table.add(f"pairs {dtype}/uint64", n, ours, good, {"CUB": cub["uint64"]}, least, traffic)

@@ -1,1 +1,1 @@
-"""What every benchmark needs. Imports neither Dask nor CuPy at the top, so that each command needs only its own."""
+"""Shared by all benchmarks. No module imports Dask or CuPy at the top, so a command needs only what it uses."""

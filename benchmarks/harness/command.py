@@ -15,7 +15,7 @@ from .records import Record, Row
 
 
 def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *, quick: bool = True) -> Any:
-    """Parser with the options that all benchmarks take; none of the sections chosen means all."""
+    """A parser with the options that all benchmarks share. Without a choice of sections, all of them run."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -30,7 +30,7 @@ def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *
 
 
 def parse(parser: Any, sections: Sequence[str] = ()) -> Any:
-    """Options of the command line; adds `effort` and, for a quick run without ``--output``, leaves `output` None."""
+    """Parse the command line and add `effort`. `output` is None for a quick run without ``--output``."""
     options = parser.parse_args()
     if sections:
         unknown = set(options.sections) - set(sections)
@@ -47,9 +47,9 @@ def parse(parser: Any, sections: Sequence[str] = ()) -> Any:
 def run_rows(
     module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Effort], Iterator[Row]]]
 ) -> None:
-    """Command that measures the sections of a table on a CPU; a wrong result raises.
+    """Run the command that measures sections of a table on a CPU. A wrong result raises.
 
-    Only a run of all sections replaces the stored file `name`.
+    The stored file `name` is replaced only if all sections run.
     """
     options = parse(parser_of(module, document, list(sections)), list(sections))
     effort = options.effort
@@ -57,7 +57,7 @@ def run_rows(
     record = Record(describe_machine(commit=options.commit), settings)
     for section in options.sections:
         for row in sections[section](effort):
-            # Small sizes say nothing about a goal.
+            # The goals do not hold for small sizes.
             record.rows.append(replace(row, reached=None) if effort.quick else row)
             print(record.rows[-1], flush=True)
     whole = len(options.sections) == len(sections)

@@ -1,4 +1,4 @@
-"""Measuring on one GPU: CUDA events, keys, verification, and the command line of the tables. Needs CuPy."""
+"""Measurements on one GPU: CUDA events, keys, verification, and the command line of the tables. Needs CuPy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..baselines.cub import LIBRARY, Cub
 from .command import parse, parser_of
 from .records import Record, Row
 
-#: Runs of which a table shows the median.
+#: Number of runs; a table shows their median.
 REPEATS = 7
-#: Runs of which a figure shows the median.
+#: Number of runs; a figure shows their median.
 TURNS = 5
 #: Seconds that a sort runs before the first timed run.
 WARM_SECONDS = 0.05
-#: A series ends where one run takes longer: some algorithms do work of n log^2 n, or of n^2.
+#: Most seconds of a run; longer ones end their series. Some algorithms take time n log^2 n or n^2.
 MOST_SECONDS = 0.25
 
 
@@ -51,7 +51,7 @@ def keep_busy(run: Callable[[], Any]) -> None:
 
 
 def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
-    """Seconds of runs in turns, on a busy GPU; a slow run is not repeated."""
+    """Seconds of runs that take turns on a busy GPU. A slow run is not repeated."""
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for run in list(runs.values())[:1]:
         keep_busy(run)
@@ -63,7 +63,7 @@ def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
 
 
 def copy_bandwidth() -> float:
-    """Bytes a second of a device-to-device copy, reads and writes counted."""
+    """Bandwidth of a device-to-device copy in bytes per second; reads and writes both count."""
     source = cp.ones(1 << 30, np.uint32)
     target = cp.empty_like(source)
     milliseconds = median_ms(lambda: cp.copyto(target, source))
@@ -85,7 +85,7 @@ def describe_device(copy: float, commit: str) -> dict[str, str]:
 
 
 def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
-    """Keys of uniform random bits; floats include NaN and infinities."""
+    """Keys of uniform random bits. Floats include NaN and infinities."""
     words = cp.random.default_rng(seed).integers(0, 1 << 32, -(-n * np.dtype(dtype).itemsize // 4), dtype=cp.uint32)
     return words.view(dtype)[:n]
 
@@ -115,7 +115,7 @@ def make_keys(name: str, dtype: Any, n: int) -> Any:
 
 
 def is_permuted_and_sorted(keys: Any, out: Any) -> bool:
-    """Whether codes ascend, and their sum and sum of squares are those of the input."""
+    """Whether codes ascend and have the sum and sum of squares of the input."""
     before, after = kernels.encode(keys), kernels.encode(out)
     same = all(
         int(power(before).sum(dtype=cp.uint64)) == int(power(after).sum(dtype=cp.uint64))
@@ -125,7 +125,7 @@ def is_permuted_and_sorted(keys: Any, out: Any) -> bool:
 
 
 def is_lexsorted(keys: Sequence[Any], positions: Any) -> bool:
-    """Whether positions are a permutation that sorts by the keys (the last is the most significant), stably."""
+    """Whether positions are a permutation that sorts stably by the keys; the last key is the most significant one."""
     seen = cp.zeros(positions.size, np.bool_)
     seen[positions] = True
     less = cp.zeros(positions.size - 1, np.bool_)
@@ -138,12 +138,12 @@ def is_lexsorted(keys: Sequence[Any], positions: Any) -> bool:
 
 
 def is_stable_order(keys: Any, positions: Any) -> bool:
-    """Whether positions are a permutation that sorts the keys, and ascend where keys are equal."""
+    """Whether positions are a permutation that sorts the keys stably."""
     return is_lexsorted([kernels.encode(keys)], positions)
 
 
 class Table:
-    """Collects rows and prints them as they come. `copy` is the copy bandwidth in bytes a second."""
+    """Collects rows and prints each of them at once. `copy` is the copy bandwidth in bytes per second."""
 
     def __init__(self, cub: Cub):
         self.cub, self.copy, self.rows = cub, copy_bandwidth(), list[Row]()
@@ -158,7 +158,7 @@ class Table:
         wanted: float | None = None,
         traffic: int = 0,
     ) -> None:
-        """Add a row: milliseconds, the least ratio to the first baseline, and the bytes that a perfect run moves."""
+        """Add a row: milliseconds, the least ratio to the first baseline, and the least bytes that must move."""
         measured = {name: value for name, value in baselines.items() if value is not None}
         row = Row(work, ours, "ms", "", keys, measured, traffic_bytes=traffic, verified=verified)
         row.copy_share = traffic / (ours * 1e-3) / self.copy
@@ -172,9 +172,9 @@ class Table:
 def run_table(
     module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], None]]
 ) -> None:
-    """Command of a table of one GPU; a section adds its rows to a table, for a number of keys.
+    """Run the command that measures a table of one GPU. Each section adds rows for a number of keys.
 
-    It fails if a result is wrong; what was measured before an error is kept.
+    A wrong result raises; earlier measurements are kept.
     """
     parser = parser_of(module, document, list(sections), quick=False)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")

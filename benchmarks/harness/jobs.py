@@ -30,15 +30,15 @@ from .records import Point, Row
 T = TypeVar("T")
 Job = Callable[..., AbstractContextManager[tuple[Callable[[], Any], Callable[[Any], Any]]]]
 
-#: A round is quiet if other processes took at most this share of the processor time.
+#: A round is quiet if other processes take at most this share of the processor time.
 QUIET = 0.1
-#: Rounds measured at most to find quiet ones, as a multiple of those asked for.
+#: Most rounds measured to find quiet ones, as a multiple of `repeat`.
 MOST_TIMES = 2
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement: seconds, most memory the process has held (bytes), and what the check returned."""
+    """One measurement: seconds, peak memory of the process in bytes, and the result of the check."""
 
     seconds: float
     peak: int
@@ -46,13 +46,13 @@ class Sample:
 
     @property
     def own_seconds(self) -> float:
-        """Seconds as the job timed itself, if its check returned them."""
+        """Seconds that the job measured itself, if its check returned them."""
         return self.found if isinstance(self.found, float) else self.seconds
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured. `quick`: small sizes, once, in this process, to see that everything works."""
+    """How much is measured. `quick`: small sizes, once, in this process, to test the benchmark."""
 
     quick: bool = False
     repeat: int = 3
@@ -62,7 +62,7 @@ class Effort:
 
 
 def peak_memory() -> int:
-    """Most memory that this process has held, in bytes; the current memory where the system does not report it."""
+    """Peak memory of this process in bytes, or the current memory if the system does not report the peak."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -82,7 +82,7 @@ def run_here(job: Job, *args: Any) -> Sample:
 
 
 def run_apart(job: Job, *args: Any) -> Sample:
-    """Run a job in a fresh process, so that neither its memory nor its time depends on earlier jobs."""
+    """Run a job in a new process, so that earlier jobs affect neither its memory nor its time."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
         return pool.submit(run_here, job, *args).result()
@@ -91,7 +91,7 @@ def run_apart(job: Job, *args: Any) -> Sample:
 def in_turns(
     effort: Effort, jobs: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str] | None = None
 ) -> dict[str, list[Sample]]:
-    """Run each job, with its arguments, once a round, so that a slow machine slows all of them."""
+    """Run each job with its arguments once in every round, so that a slow machine slows all of them."""
     run = run_here if effort.quick else run_apart
     samples: dict[str, list[Sample]] = {name: [] for name in jobs}
     with patch.dict(os.environ, environment or {}):
@@ -113,7 +113,7 @@ def times_faster(ours: list[Sample], theirs: list[Sample]) -> float:
 def compare(
     ours: list[Sample], theirs: list[Sample], baseline: str, least: float | None = None, unit: str = "ms", **row: Any
 ) -> Row:
-    """A row of two jobs measured in turns; `least` is the ratio that counts as reached."""
+    """A row for two jobs that take turns. The goal is reached if the ratio is at least `least`."""
     scale, ratio = {"s": 1, "ms": 1000}[unit], times_faster(ours, theirs)
     return Row(
         ours=scale * seconds_of(ours),
@@ -128,7 +128,7 @@ def compare(
 
 @contextmanager
 def warmed(job: Job, *args: Any) -> Iterator[Any]:
-    """A job that has run once: modules are imported, threads started, memory allocated."""
+    """A job after a warm-up run that imports modules, starts threads and allocates memory."""
     with job(*args) as (work, check):
         work()
         yield work, check
@@ -139,9 +139,9 @@ def seconds_here(job: Job, *args: Any) -> float:
 
 
 def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOST_TIMES) -> tuple[list[T], float]:
-    """The quietest `repeat` rounds, and the greatest share of processor time that others took in one of them.
+    """The quietest `repeat` rounds, and the greatest share of processor time of other processes in any of them.
 
-    Rounds are chosen by the load of other programs, not by their results; at most `most_times` as many are measured.
+    Rounds are chosen by the load of other programs, not by their results. At most `most_times` as many are measured.
     """
     rounds: list[tuple[float, T]] = []
     while sum(others <= QUIET for others, _ in rounds) < effort.repeat:
@@ -155,7 +155,7 @@ def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOS
 
 
 def measured_points(effort: Effort, figure: str, x: float, jobs: Mapping[str, tuple[Any, ...]]) -> list[Point]:
-    """Measure jobs in turns, each warmed, in quiet rounds: a point of each series of a figure."""
+    """Measure warmed jobs in turns, in quiet rounds. Return a point for each series of a figure."""
     measure = partial(in_turns, Effort(effort.quick, 1), {name: (warmed, *job) for name, job in jobs.items()})
     rounds, others = quiet_rounds(effort, measure)
     return [Point(figure, name, x, [found[name][0].own_seconds for found in rounds], "s", others) for name in jobs]

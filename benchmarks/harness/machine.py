@@ -1,4 +1,4 @@
-"""The machine that is measured: what it is, which commit it runs, and how busy other programs keep it."""
+"""The machine of a measurement: its hardware, its commit, and the load of other programs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
-#: What distinguishes machines in stored results.
+#: Fields that distinguish machines in stored results.
 IDENTITY = ("cpu", "cores", "memory_bytes", "device", "GPUs")
 
 
 class DifferentMachinesError(ValueError):
-    """Measurements of different machines have no meaningful ratio."""
+    """Measurements come from different machines, so their ratio has no meaning."""
 
 
 def check_one_machine(*machines: Mapping[str, Any]) -> None:
-    """Raise `DifferentMachinesError` unless all measurements come from one machine; the message says what differs."""
+    """Raise `DifferentMachinesError`, which names the differences, unless all measurements come from one machine."""
     first, *rest = machines
     if not any(map(first.get, IDENTITY)):
         raise DifferentMachinesError("no ratio: the stored measurement does not name its machine")
@@ -66,7 +66,7 @@ def cpu_model() -> str:
 
 @functools.cache
 def devices() -> tuple[str, ...]:
-    """Names of the GPUs; none without CuPy or a driver."""
+    """Names of the GPUs; empty without CuPy or a driver."""
     try:
         import cupy
 
@@ -94,19 +94,19 @@ def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any
 
 
 class Watch:
-    """Measures how busy other programs keep the machine, from its creation on."""
+    """Measures the load of other programs since its creation."""
 
     def __init__(self) -> None:
         self._before = _busy_seconds(), _own_seconds()
 
     def others(self) -> float:
-        """Share of the processor time spent since then that other processes took."""
+        """Share of the processor time since the creation that other processes took."""
         busy, own = _busy_seconds() - self._before[0], _own_seconds() - self._before[1]
         return max(0.0, 1 - own / busy) if busy > 0 else 0.0
 
 
 def _busy_seconds() -> float:
-    """Processor time used on this machine by anyone."""
+    """Processor time of all processes on this machine, in seconds."""
     import psutil
 
     times = psutil.cpu_times()
@@ -114,6 +114,6 @@ def _busy_seconds() -> float:
 
 
 def _own_seconds() -> float:
-    """Processor time of this process and of its finished children."""
+    """Processor time of this process and of its finished children, in seconds."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

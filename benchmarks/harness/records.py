@@ -1,4 +1,4 @@
-"""Stored results: rows of tables and points of figures, with the machine and the settings they were measured with.
+"""Stored results: rows of tables and points of figures, with their machine and settings.
 
 ::
 
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a line in a figure. `others`: share of the processor time that other processes took meanwhile."""
+    """One point of a series in a figure. `others`: share of the processor time that other processes took."""
 
     figure: str
     series: str
@@ -44,9 +44,9 @@ class Point:
 class Row:
     """One row of a table. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
 
-    `ratio` is the first baseline over ours: above 1, ours is better. `wanted` is the goal in words. `traffic_bytes` is
-    what a perfect run of the algorithm moves, `copy_share` its rate as a share of the copy bandwidth of the device.
-    `details` holds what only one benchmark has.
+    `ratio` is the first baseline over ours; above 1, ours is better. `wanted` is the goal in words. `traffic_bytes` is
+    the least that the algorithm must move, and `copy_share` is its rate as a share of the copy bandwidth of the device.
+    `details` holds fields of a single benchmark.
     """
 
     work: str
@@ -69,7 +69,7 @@ class Row:
             self.ratio = next(iter(self.baselines.values())) / self.ours
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields that say something."""
+        """The fields that are not empty."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in found.items() if name == "ours" or value not in (None, "", {}, [])}
 
@@ -92,13 +92,13 @@ class Record:
     rows: list[Row] = field(default_factory=list)
 
     def add(self, points: Iterable[Point]) -> None:
-        """Keep and print points as they are measured."""
+        """Store and print points."""
         for point in points:
             self.points.append(point)
             print(point, flush=True)
 
     def lines(self, figure: str) -> dict[str, list[Point]]:
-        """Points of a figure by series, in the order of x."""
+        """Points of a figure by series, sorted by x."""
         found: dict[str, list[Point]] = {}
         for point in self.points:
             if point.figure == figure:
@@ -106,7 +106,7 @@ class Record:
         return {name: sorted(points, key=lambda point: point.x) for name, points in found.items()}
 
     def row(self, start: str, baseline: str = "") -> Row:
-        """The row whose work starts with some words and that is compared with a baseline."""
+        """The first row whose work starts with `start`; with `baseline`, the first one that is compared with it."""
         for row in self.rows:
             if row.work.startswith(start) and (not baseline or any(baseline in name for name in row.baselines)):
                 return row

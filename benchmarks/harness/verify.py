@@ -1,4 +1,4 @@
-"""Checks that an array is another one sorted: order and checksums, chunk by chunk."""
+"""Checks that an array is a sorted permutation of another: order and checksums, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Part:
 
 
 def summarize(chunk: Any) -> Part:
-    """Summarize a chunk of int64, NumPy's or CuPy's, in few cheap passes, so that measurements hardly notice."""
+    """Summarize a NumPy or CuPy chunk of int64 in few cheap passes, which hardly change the measured time."""
     if not len(chunk):
         return Part(0, 0, 0, True, 0, 0)
     words = chunk.view("u8")
@@ -41,12 +41,12 @@ def summarize_block(chunk: np.ndarray) -> np.ndarray:
 
 
 def parts_of(array: da.Array) -> da.Array:
-    """Summaries of an array's chunks, lazily: the array is consumed chunk by chunk."""
+    """Lazy summaries of an array's chunks. The array is consumed chunk by chunk."""
     return array.map_blocks(summarize_block, dtype=object, chunks=((1,) * array.npartitions,), meta=np.empty(0, object))
 
 
 def checksums(parts: Iterable[Part]) -> tuple[int, int, int]:
-    """Keys, sum and sum of squares of all chunks."""
+    """Number of keys, sum and sum of squares of all chunks."""
     held = list(parts)
     return (
         sum(part.keys for part in held),
@@ -76,7 +76,7 @@ def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]
 
 
 def check_indices(keys: Sequence[np.ndarray], indices: np.ndarray) -> None:
-    """Raise unless the indices are those of a stable sort by all keys, the most significant first. Sorts nothing."""
+    """Raise unless the indices sort stably by all keys, the most significant key first. Does not sort."""
     rising = np.diff(indices) > 0
     for key in reversed(keys):
         taken = key[indices]

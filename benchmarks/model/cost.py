@@ -1,11 +1,11 @@
-"""What `dask_gpusort.cost` predicts, against what was measured.
+"""Compares predictions of `dask_gpusort.cost` with measurements.
 
     python -m benchmarks.model.cost [--quick] [--output DIRECTORY]
 
-Writes results/cost_cpu.json: rates, predictions and errors. The rates of this machine are measured one by one, none of
-them on a whole sort: chunks sorted and groups merged on two threads, one scan of rank summaries, graphs of empty tasks,
-an exchange of many small pieces and one of few large ones. The predictions for sorts in 4 to 10,000 chunks are compared
-with the stored section "chunks" of `cpu.scaling`, which has to come from the same machine.
+Writes results/cost_cpu.json: rates, predictions and errors. The rates of this machine are measured one by one, not
+on a whole sort: chunks are sorted and groups merged on two threads; one scan reads rank summaries; graphs have empty
+tasks; one exchange moves many small pieces, and one few large pieces. The predictions for sorts in 4 to 10,000 chunks
+are compared with the stored section "chunks" of `cpu.scaling`, which must come from the same machine.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ ORDER = Order(np.dtype("i8"))
 THREADS = 2
 REPEATS = 5
 ON_THREADS = Workers(THREADS)
-#: Where the sorts ran, and with which exchange.
+#: The scheduler and exchange of each measured sort.
 SETUPS: dict[str, Exchange] = {"threads": "gather", "two workers": "p2p"}
 
 
 def quickest(work: Callable[[], Any]) -> float:
-    """Least seconds of some runs: what the machine can do undisturbed."""
+    """Least seconds of several runs, which other programs disturb least."""
     took = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -59,7 +59,7 @@ def quickest(work: Callable[[], Any]) -> float:
 
 
 def on_threads(work: Callable[[int], Any]) -> None:
-    """The same work on all threads at once: they share the bandwidth of the memory, as in a sort."""
+    """Run the same work on all threads at once. They share the memory bandwidth, as in a sort."""
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(work, range(THREADS)))
 
@@ -69,12 +69,12 @@ def random_keys(n: int, seed: int) -> np.ndarray:
 
 
 def sorted_run(n: int, seed: int) -> Run:
-    """Keys as the task of a chunk returns them."""
+    """A sorted run, as the task of a chunk returns it."""
     return numpy_ops.local_sort(random_keys(n, seed), (), ORDER, positions=False)
 
 
 def sort_rate(n: int) -> float:
-    """Keys a second that a thread sorts, in a chunk of n."""
+    """Keys per second that a thread sorts in a chunk of n keys."""
     chunks = [random_keys(n, seed) for seed in range(THREADS)]
     return n / quickest(lambda: on_threads(lambda i: numpy_ops.local_sort(chunks[i], (), ORDER, positions=False)))
 
@@ -82,12 +82,12 @@ def sort_rate(n: int) -> float:
 def merge_seconds(runs: int, n: int) -> float:
     """Seconds that a thread takes to merge runs of n keys each."""
     pieces = [[sorted_run(n, seed * runs + number) for number in range(runs)] for seed in range(THREADS)]
-    # Copies: a merge may write to its runs.
+    # A merge may write to its runs, so it gets copies.
     return quickest(lambda: on_threads(lambda i: numpy_ops.merge([Run(run.keys.copy()) for run in pieces[i]], ORDER)))
 
 
 def scan_rate(n: int) -> float:
-    """Bytes a second of rank summaries that a scan takes in, from as many chunks as one task reads."""
+    """Bytes of rank summaries per second that a scan reads, from as many chunks as one task reads."""
     chunks = FAN_IN
     plan = plan_of(chunks, chunks * n, "gather")
     summaries = [
@@ -103,7 +103,7 @@ def nothing(*_: Any) -> None:
 
 
 def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> float:
-    """Seconds of a scheduler for each of many empty tasks, in two stages."""
+    """Seconds that a scheduler takes for each of many empty tasks, in two stages."""
     token = f"{time.perf_counter_ns()}"
     first = [Task((f"first-{token}", number), nothing) for number in range(tasks // 2)]
     second = [Task((f"second-{token}", number), nothing, task.ref()) for number, task in enumerate(first)]
@@ -119,13 +119,13 @@ def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
 
 
 def count_received(shuffle_id: str, group: int, run_id: int, expected: int) -> int:
-    """Task: number of keys that the engine has for a group."""
+    """Task: number of keys that the exchange engine holds for a group."""
     with p2p_engine.receive_group(shuffle_id, group, run_id) as file:
         return sum(len(run) for _, run in read_group(file, group, expected))
 
 
 def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float:
-    """Seconds of the engine for pieces of `piece` keys, one from each chunk to each group."""
+    """Seconds that the exchange engine takes for pieces of `piece` keys, one from each chunk to each group."""
     name = f"cost-{time.perf_counter_ns()}"
     shuffle_id = p2p_engine.ShuffleId(name)
     bounds = np.arange(groups + 1) * piece
@@ -156,7 +156,7 @@ def plan_of(chunks: int, keys: int, exchange: Exchange, workers: Workers = ON_TH
 
 
 def measure_rates(quick: bool) -> dict[str, Rates]:
-    """The rates of this machine, for its threads and for two workers."""
+    """Measure the rates of this machine, for its threads and for two workers."""
     keys, runs, tasks = (1 << 12, 1 << 6, 200) if quick else (1 << 20, 1 << 12, 10_000)
     common: dict[str, Any] = {
         "threads": THREADS,
@@ -170,7 +170,7 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
     many, few, piece = (8, 4, 1 << 10) if quick else (64, 16, 1 << 16)
     with two_workers() as client:
         task = least(task_seconds, client.get, tasks)
-        exchange_seconds(client, few, few, 8)  # sets up the engine
+        exchange_seconds(client, few, few, 8)  # starts the exchange engine
         small = least(exchange_seconds, client, many, many, 8)
         large = least(exchange_seconds, client, few, few, piece)
     message = max(0.0, small - (2 * many + 1) * task) * THREADS / many**2
@@ -181,12 +181,12 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
 
 
 def least(seconds: Callable[..., float], *args: Any) -> float:
-    """Least of three measurements."""
+    """The least of three measurements."""
     return min(seconds(*args) for _ in range(3))
 
 
 def compare(rates: dict[str, Rates], measured: Record, memory: int) -> list[Point]:
-    """Measured and predicted seconds of sorts, in total and by stage."""
+    """Measured and predicted seconds of sorts, in total and for each stage."""
     points = []
     for setup, exchange in SETUPS.items():
         for found in measured.lines("chunks wall")[setup]:
@@ -202,7 +202,7 @@ def compare(rates: dict[str, Rates], measured: Record, memory: int) -> list[Poin
 
 
 def errors(points: list[Point], setup: str) -> dict[float, float]:
-    """Predicted over measured seconds, minus one, by number of chunks."""
+    """Relative errors of the predicted seconds, by number of chunks."""
     lines = Record({}, {}, points).lines(f"cost {setup}")
     pairs = zip(lines["predicted"], lines["measured"], strict=True)
     return {ours.x: ours.median / theirs.median - 1 for ours, theirs in pairs}

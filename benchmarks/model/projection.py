@@ -1,4 +1,4 @@
-"""The cost model projected to 100 TB on 100 hosts of 8 GPUs.
+"""Projects the cost model to 100 TB on 100 hosts with 8 GPUs each.
 
     python -m benchmarks.model.projection [--chunks ...] [--exchanges ...] [--results DIRECTORY] [--output DIRECTORY]
 
@@ -30,28 +30,28 @@ GPU_FILE = "gpu_table.json"
 GPU_ROW = "int64 keys, random bits"
 TOTAL_BYTES = 100 * 10**12
 HOSTS, GPUS_A_HOST = 100, 8
-#: Assumed: cores of a host, for the exchange that moves only NumPy chunks.
+#: Assumed: cores of a host. They run the exchange that moves only NumPy chunks.
 CORES_A_HOST = 96
-#: Assumed: memory of an H200, and of a host, shared by its cores.
+#: Assumed: memory of an H200, and memory of a host, which its cores share.
 GPU_MEMORY, HOST_MEMORY = 141 * 10**9, 2 * 10**12
 #: Assumed: a 400 Gbit/s adapter for each GPU, and 25 GB/s of local storage for each host.
 WIRE_BYTES, STORAGE_BYTES = 50e9, 25e9
 CHUNKS = (1_000, 10_000, 100_000)
 #: NumPy chunks on the cores of the hosts, and CuPy chunks.
 EXCHANGES: tuple[Exchange, ...] = ("p2p", "device")
-#: Largest graph that is built: more tasks fit neither the memory of this machine nor a scheduler.
+#: Tasks of the largest graph that is built. Larger ones fit neither the memory of this machine nor a scheduler.
 MOST_TASKS = 4_000_000
 
 
 def workers_of(exchange: Exchange) -> Workers:
-    """The GPUs, or for the exchange of NumPy chunks the cores."""
+    """The GPUs, or the cores for the exchange of NumPy chunks."""
     if exchange == "p2p":
         return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST)
     return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
 
 
 def count_tasks(plan: Plan) -> tuple[int, float]:
-    """Tasks of a whole graph, and the seconds to build it."""
+    """Number of tasks of a whole graph, and the seconds to build it."""
     recipe = Recipe(plan, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
     start = time.perf_counter()
     tasks = len(recipe.stages()) + len(recipe.output("sorted", 0, 0))
@@ -67,7 +67,7 @@ def rates_of(results: Path, exchange: Exchange) -> Rates:
     row = read(results / GPU_FILE).row(GPU_ROW)
     assert row.ours
     keys, gpus = row.keys / (row.ours / 1e3), HOSTS * GPUS_A_HOST
-    # A group sorts what it received. A message is a task and costs as much as one.
+    # A group sorts the keys that it receives. A message costs as much as a task.
     here = replace(here, workers=gpus, threads=gpus, sort_keys=keys, merge_keys=keys)
     return replace(here, exchange_bytes=WIRE_BYTES, message_seconds=0.0)
 
@@ -113,7 +113,7 @@ def main() -> None:
             rows.append(project(chunks, exchange, options.results))
             report(rows[-1])
     gpus = rates_of(options.results, "device")
-    # Two copies do not fit the GPUs: everything is read from local storage and written back.
+    # Two copies of the data do not fit the GPUs, so all data are read from local storage and written back.
     storage = 2 * TOTAL_BYTES / (HOSTS * STORAGE_BYTES)
     sorting = 2 * TOTAL_BYTES / ORDER.dtype.itemsize / (gpus.sort_keys * gpus.threads)
     needed = TOTAL_BYTES / HOSTS * (1 - 1 / HOSTS) / sorting

@@ -1,1 +1,1 @@
-"""What tests share: oracles, Hypothesis strategies, and doubles of a GPU."""
+"""Code shared by tests: oracles, Hypothesis strategies, and a stand-in for a GPU."""

@@ -11,7 +11,7 @@ WIDTHS = ["u1", "u2", "u4", "u8"]
 
 @st.composite
 def code_arrays(draw, max_dims=3):
-    """Codes with ranges and ties of every kind: a base, a few high parts, a few low bits."""
+    """Codes with few or many ties: each is one of a few high parts plus a random low part."""
     dtype = np.dtype(draw(st.sampled_from(WIDTHS)))
     top = (1 << 8 * dtype.itemsize) - 1
     shape = draw(hnp.array_shapes(min_dims=1, max_dims=max_dims, min_side=0, max_side=40))
@@ -25,7 +25,7 @@ def code_arrays(draw, max_dims=3):
 
 
 def shapes_of_input(n, dtype):
-    """Named 1-D inputs that take different ways through the sort."""
+    """Named one-dimensional inputs that take different paths through the sort."""
     random = np.random.default_rng(5)
     dtype = np.dtype(dtype)
     codes = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8).view(dtype)
@@ -41,6 +41,6 @@ def shapes_of_input(n, dtype):
     yield "few distinct", few
     yield "constant", np.full(n, codes[0])
     yield "few outliers", outliers
-    yield "one step down at a block's end", np.append(ordered[n // 2 :], ordered[: n // 2])
+    yield "one descent at the end of a block", np.append(ordered[n // 2 :], ordered[: n // 2])
     yield "ties above the low bits", codes & ~dtype.type(0) << dtype.type(dtype.itemsize * 4)
     yield "ties in the high part", np.where(np.arange(n) % 3 == 0, codes, codes % dtype.type(200))

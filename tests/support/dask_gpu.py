@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-#: CuPy has no arrays of dates.
+#: Without dates, which CuPy does not support.
 DTYPES = ["?", "i1", "u2", "i4", "u8", "i8", "f2", "f4", "f8", "c8"]
 
 
 def sample(dtype, n, seed=0):
-    """Few distinct keys, and every special value that the dtype has."""
+    """Few distinct keys; for floats and complex numbers also NaN and negative zeros."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
     if dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""What kernels must give on a GPU, bit by bit."""
+"""Expected results of kernels on a GPU, compared bit by bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dask_gpusort import keys as codes_of
 
 
 def bits(array: Any) -> np.ndarray[Any, Any]:
-    """Bit patterns, so that NaN equals itself and -0.0 is not +0.0."""
+    """Bit patterns, so that NaN equals itself and -0.0 differs from +0.0."""
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
 
 
@@ -33,5 +33,6 @@ def assert_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
     assert got.shape == wanted.shape
     wrong = np.flatnonzero(bits(got).ravel() != bits(wanted).ravel())
     assert wrong.size == 0, (
-        f"{wrong.size} of {got.size} differ, first {wrong[0]}: {got.ravel()[wrong[0]]} for {wanted.ravel()[wrong[0]]}"
+        f"{wrong.size} of {got.size} elements differ; "
+        f"element {wrong[0]} is {got.ravel()[wrong[0]]}, expected {wanted.ravel()[wrong[0]]}"
     )

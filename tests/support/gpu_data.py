@@ -1,4 +1,4 @@
-"""Data and guards of the GPU tests: distributions on the host, canaries and poison on the device."""
+"""Data for the GPU tests: keys of named distributions, and guarded device arrays."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CANARY, POISON = 0xA5, 0x5A
 
 
 def random_bits(rng: np.random.Generator, dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
-    """Keys of random bits: for floats NaN of both signs, infinities and subnormals are among them."""
+    """Keys of random bits; for floats these include NaN of both signs, infinities and subnormals."""
     if dtype.kind == "b":
         return rng.integers(0, 2, n).astype(bool)
     return np.frombuffer(rng.bytes(n * dtype.itemsize), dtype).copy()
 
 
 def special_keys(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Least, greatest, zeros of both signs, NaN of both signs, infinities, subnormals."""
+    """Extreme values; for floats also zeros and NaN of both signs, infinities and subnormals."""
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
@@ -39,7 +39,7 @@ def special_keys(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def make_keys(dtype: Any, n: int, distribution: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """n keys of a named distribution."""
+    """Make n keys of a named distribution."""
     dtype, rng = np.dtype(dtype), np.random.default_rng([seed, n])
     keys = random_bits(rng, dtype, n)
     if distribution in ("sorted", "reversed"):
@@ -72,6 +72,6 @@ class Guarded:
         self.size = size
 
     def check(self) -> None:
-        """Both canaries are alive."""
-        assert bool((self.memory[:CANARY_BYTES] == CANARY).all()), "written before the output"
-        assert bool((self.memory[CANARY_BYTES + self.size :] == CANARY).all()), "written past the output"
+        """Check that neither canary has changed."""
+        assert bool((self.memory[:CANARY_BYTES] == CANARY).all()), "a kernel wrote before the output"
+        assert bool((self.memory[CANARY_BYTES + self.size :] == CANARY).all()), "a kernel wrote past the output"

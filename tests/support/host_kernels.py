@@ -1,4 +1,4 @@
-"""What tests of kernels on the host share: small blocks, keys, and instances compiled many at a time."""
+"""Shared by the tests of kernels on the host: small blocks, keys, and the compilation of many instances at a time."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from dask_gpusort.kernels.policy import merge_tuning, tuning
 from .host_cuda import HostDevice
 from .host_cuda.recorder import Recorder
 
-#: The smallest block sort whose overfull buckets are long enough to be sampled.
+#: The smallest block sort that still samples its overfull buckets.
 BLOCK_SORT = tuning.BlockSortShape(128, 17, 2048)
 BLOCK_SORT_KEYS = BLOCK_SORT.capacity
-ONE_LEVEL_BUCKETS = 4  # more are found by two partitions, as are those of TWO_LEVELS keys
+ONE_LEVEL_BUCKETS = 4  # more buckets need two levels of partition, as TWO_LEVELS keys do
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
 MERGE_TILE = merge_tuning.MergeTile(64, 5)
 
-#: A function of the kernels and its NumPy twin.
+#: Name of a kernel function, and the NumPy function with the same result.
 SORTED = "sort_keys", np.sort
 POSITIONS = "argsort", lambda keys: np.argsort(keys, kind="stable")
 
 
 def prepare(device: HostDevice, calls: Iterable[Callable[[Callable[..., Any]], Any]]) -> None:
-    """Compile the kernels that some calls may launch: one program a source, two compilers at a time.
+    """Compile the kernels that some calls may launch: one program for each source, two compilers at a time.
 
     Parameters
     ----------
     device : HostDevice
-        Gets the kernels.
+        Receives the kernels.
     calls : iterable of functions
-        Each is given a function that allocates (shape, dtype). A generator may patch the limits around what it yields.
+        Each takes a function that allocates an array of a shape and a dtype. A generator may patch limits while it
+        yields.
     """
     recorder = Recorder(multiprocessors=device.multiprocessors)
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +74,7 @@ def use_small_blocks(patch):
 
 
 def use_small_merges(patch):
-    """Small blocks, and merge tiles so small that few keys make several."""
+    """Blocks and merge tiles so small that few keys make several tiles."""
     use_small_blocks(patch)
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, MERGE_TILE))
     patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
@@ -83,10 +84,10 @@ def use_small_merges(patch):
 
 
 def bits_of_keys(rng, dtype, shape, kind):
-    """Random numbers of a dtype, of all exponents, without NaN."""
+    """Random bits as keys of a dtype; NaN is replaced by 1."""
     dtype = np.dtype(dtype)
     octets = rng.integers(0, 256, (*np.atleast_1d(shape), dtype.itemsize), dtype=np.uint8)
-    if kind == "clustered":  # at every scale: few bits are set
+    if kind == "clustered":  # few bits are set, so keys are skewed at every digit
         octets &= rng.integers(0, 256, octets.shape, dtype=np.uint8) & rng.integers(
             0, 256, octets.shape, dtype=np.uint8
         )

@@ -1,4 +1,4 @@
-"""Which cases of a grid the default run takes."""
+"""Selects the cases of a parameter grid that the default run takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 def grid(*axes: Sequence[Any]) -> list[Any]:
     """All combinations of the axes' values, as parameters of a test.
 
-    The default run takes the diagonal, which holds each value of each axis at least once. The others are ``thorough``.
+    The default run takes the diagonal, so each value of each axis occurs at least once. All other combinations are
+    marked ``thorough``.
     """
     diagonal = {tuple(step % len(axis) for axis in axes) for step in range(max(map(len, axes)))}
     return [

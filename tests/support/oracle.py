@@ -1,11 +1,12 @@
-"""What a sort should give, written without a line of the package.
+"""Reference sorts that use no code of the package.
 
-The order is NumPy 2.5's, for every dtype and both directions. NumPy sorts the ascending half itself, and from 2.5 on
-most of the descending one; `test_oracle.py` holds this file against it. What NumPy does not sort downwards (records,
-void, objects, variable-width strings) follows the same rule: missing values last, equal keys in input order.
+The order is NumPy 2.5's, for every dtype and both directions. NumPy sorts every dtype in ascending order, and since 2.5
+most dtypes in descending order; `test_oracle.py` compares this file with it. Dtypes that NumPy does not sort in
+descending order (records, void, objects, variable-width strings) follow the same rule: missing values come last, and
+equal keys keep their input order.
 
-Every key becomes a few integer columns, most significant first: the *class* of a missing value, which never turns
-round, then a dense rank among the others, which does.
+Every key becomes a few integer columns, most significant first: a *class* that marks missing values, then the dense
+rank among the other values. A descending sort negates the ranks, but not the classes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def argsort(a: Array, axis: int | None = -1, *, descending: bool = False, order:
 
 
 def lexsort(keys: Sequence[Array], axis: int = -1, descending: Sequence[bool] | None = None) -> Array:
-    """`numpy.lexsort`, the last key most significant, with a direction for each key."""
+    """`numpy.lexsort` with a direction for each key; the last key is the most significant one."""
     directions = [False] * len(keys) if descending is None else descending
     rows = [np.moveaxis(key, axis, -1) for key in keys]
     found = np.empty(rows[0].shape, np.int64)
@@ -53,8 +54,8 @@ def _flattened(a: Array, axis: int | None) -> tuple[Array, int]:
 
 def _argsort_row(row: Array, descending: bool, order: Any) -> Array:
     if row.dtype.kind == "O" and not descending:
-        # Python's own stable sort; dense ranks would need objects that are equal in one way only.
-        missing = _unlike_themselves(row)
+        # Dense ranks would need transitive equality, which objects need not have: use Python's stable sort.
+        missing = _not_equal_to_itself(row)
         present, absent = np.flatnonzero(~missing).tolist(), np.flatnonzero(missing).tolist()
         return np.array(sorted(present, key=row.__getitem__) + absent, np.int64)
     columns = _columns(row, order)
@@ -63,7 +64,7 @@ def _argsort_row(row: Array, descending: bool, order: Any) -> Array:
 
 
 def _columns(row: Array, order: Any = None) -> list[tuple[Array, bool]]:
-    """Columns of integers, and whether each keeps its direction."""
+    """Columns of integers, and whether each keeps its direction in a descending sort."""
     dtype = row.dtype
     if dtype.names is not None:
         first = [order] if isinstance(order, str) else list(order or ())
@@ -84,14 +85,14 @@ def _columns(row: Array, order: Any = None) -> list[tuple[Array, bool]]:
     if dtype.kind == "V":
         return [(_dense(_bytes(row)), False)]
     if dtype.kind == "O":
-        missing = _unlike_themselves(row)
+        missing = _not_equal_to_itself(row)
         present = row.copy()
         present[missing] = row[~missing][0] if not missing.all() else 0
         return [(missing.astype(np.int64), True), (_dense(present), False)]
     return [(_dense(row), False)]
 
 
-def _unlike_themselves(row: Array) -> Array:
+def _not_equal_to_itself(row: Array) -> Array:
     return np.array([element != element for element in row], bool)
 
 
@@ -128,9 +129,9 @@ def _dense(values: Array) -> Array:
 
 
 def bits(a: Array) -> list[Any]:
-    """What is really in an array, element by element: NaN payloads, signs of zeros, types of objects.
+    """The exact content of an array, element by element, with NaN payloads, signs of zeros and types of objects.
 
-    Padding, of long doubles and between the fields of a record, is nobody's business and left out.
+    Padding in long doubles and between the fields of a record is left out.
     """
     a = np.asarray(a)
     if a.dtype.names is not None:
@@ -146,7 +147,7 @@ def bits(a: Array) -> list[Any]:
     rows = flat.view(np.uint8).reshape(flat.size, a.dtype.itemsize)
     if a.dtype.char in "gG" and a.dtype.isnative:
         part = a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1)
-        # Ten bytes of an 80-bit float carry its value.
+        # The value of an 80-bit float takes ten bytes.
         kept = 10 if np.finfo(np.longdouble).nmant == 63 else part
         rows = rows.reshape(flat.size, -1, part)[:, :, :kept].reshape(flat.size, -1)
     return [row.tobytes() for row in rows]
@@ -158,7 +159,7 @@ def _share(column: list[Any], size: int, number: int) -> tuple[Any, ...]:
 
 
 def assert_same_bits(got: Any, wanted: Any) -> None:
-    """Same type, dtype, shape and content, down to the last bit."""
+    """Assert the same type, dtype, shape and bits."""
     assert type(got) is type(wanted), (type(got), type(wanted))
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
@@ -167,17 +168,17 @@ def assert_same_bits(got: Any, wanted: Any) -> None:
         first = next(number for number, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
         raise AssertionError(
             f"element {first} of {got.size} is {got.reshape(-1)[first]!r} ({mine[first]!r}), "
-            f"should be {wanted.reshape(-1)[first]!r} ({theirs[first]!r})"
+            f"expected {wanted.reshape(-1)[first]!r} ({theirs[first]!r})"
         )
 
 
 def assert_same_elements(got: Array, wanted: Array) -> None:
-    """The same elements, bit for bit, in any order."""
+    """Assert that both arrays hold the same elements, bit for bit, in any order."""
     assert sorted(bits(got)) == sorted(bits(wanted))
 
 
 def assert_sorts(got: Array, a: Array, axis: int | None = -1, *, descending: bool = False, order: Any = None) -> None:
-    """A sort that need not be stable: NumPy's order, and no bit lost or made up in any row."""
+    """Assert that each row of `got` has the bits of that row of `a`, in NumPy's order, stable or not."""
     wanted = sort(a, axis, descending=descending, order=order)
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
@@ -195,10 +196,10 @@ def assert_sorts(got: Array, a: Array, axis: int | None = -1, *, descending: boo
 
 
 def checksum(blocks: Sequence[Array] | Any) -> int:
-    """A sum over the mixed bits of 64-bit keys: the same whatever their order is.
+    """A sum over the mixed bits of 64-bit keys; it does not depend on their order.
 
-    The mixing is the finaliser of SplitMix64 (Steele, Lea, Flood 2014); without it, exchanged low and high halves of
-    keys would go unnoticed.
+    The bits are mixed by the finaliser of SplitMix64 (Steele, Lea, Flood 2014). A plain sum would not change if two
+    keys swapped their low halves.
     """
     total = 0
     for block in blocks:
@@ -212,12 +213,12 @@ def checksum(blocks: Sequence[Array] | Any) -> int:
 
 
 def assert_ascends(blocks: Any) -> int:
-    """Blocks of numbers ascend, within and across blocks; gives how many there are."""
+    """Assert that numbers ascend within and across blocks, and return how many there are."""
     count, last = 0, None
     for block in blocks:
         if len(block):
             assert (block[1:] >= block[:-1]).all(), f"not sorted within the block at {count}"
-            assert last is None or last <= block[0], f"not sorted across the block border at {count}"
+            assert last is None or last <= block[0], f"not sorted across the block boundary at {count}"
             last = block[-1]
         count += len(block)
     return count

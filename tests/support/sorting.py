@@ -1,4 +1,4 @@
-"""What tests of whole sorts share."""
+"""Shared by the tests of whole sorts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dask_gpusort.plan import counting
 
 @contextmanager
 def groups(count, table=(counting.FAN_IN, counting.TABLE_BYTES)):
-    """Exchange groups asked for, and a smaller table and a deeper tree, as only a huge array would otherwise have."""
+    """Ask for a number of exchange groups; a small table and fan-in give the deep tree of a huge array."""
     fan_in, table_bytes = table
     with (
         dask.config.set({"gpusort.groups": count}),
@@ -28,7 +28,7 @@ def computed(darr):
 
 
 def check_sizes(darr):
-    """Every block is as large as the array says."""
+    """Assert that the shape of every block matches the chunks of the array."""
     keys = list(flatten(darr.__dask_keys__()))
     blocks = dask.get(dict(darr.__dask_graph__()), keys)
     assert [block.shape for block in blocks] == [

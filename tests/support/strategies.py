@@ -1,7 +1,7 @@
-"""What the property tests draw: dtypes, data, chunkings, and the options of a sort.
+"""Hypothesis strategies for the property tests: dtypes, data, chunkings, and the options of a sort.
 
-Data come from a seed, a length and a named distribution, and not element by element: an array of some hundred keys is
-then one draw, and a failing example still shrinks to the shortest length and the simplest distribution.
+Data come from a seed, a length and a named distribution. Drawing each element would be slow, and a failing example
+still shrinks to the shortest length and the simplest distribution.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ OBJECTS = [np.dtype(object)]
 COMPARED = [*WIDE, *FIXED_STRINGS, *LONG_STRINGS, *RECORDS, *OBJECTS]
 EVERY = [*CODED, *SWAPPED, *COMPARED]
 if da.array_expr_enabled():
-    # With array query planning Dask itself joins chunks into the native, packed dtype when it computes.
+    # With array query planning, Dask converts chunks to the native, packed dtype when it joins them.
     COMPARED = [dtype for dtype in COMPARED if dtype.isnative and dtype.names is None]
     EVERY = [*CODED, *COMPARED]
 
-#: Dtypes of which one key can be found to equal another that has different bits.
+#: Dtypes in which two keys can be equal although their bits differ.
 WITH_TIES = [np.dtype(name) for name in ("f2", "f4", "f8", ">f8", "c8", "c16")] + [
     np.dtype(np.longdouble),
     PLAIN_RECORD,
@@ -51,7 +51,7 @@ WITH_TIES = [np.dtype(name) for name in ("f2", "f4", "f8", ">f8", "c8", "c16")] 
 
 DISTRIBUTIONS = ("constant", "few", "special", "small", "bits", "zipf", "sorted", "reversed")
 
-#: NumPy up to 2.4 compares variable-width strings up to the first NUL alone.
+#: Up to 2.4, NumPy compares variable-width strings only up to the first NUL.
 NUL_COUNTS = NumpyVersion(np.__version__) >= "2.5.0"
 
 _LETTERS = ["", "a", "b", "ab", "B", "a\0b", "zz", "\u00e9", "\u00df", "\uffff", "\U0001f600", "aaaaaaaaaaaaaaaaaaaa"]
@@ -62,14 +62,14 @@ def make(dtype: Any, size: int, distribution: str = "bits", seed: int = 0) -> Ar
 
     ===========  ====================================================================
     constant     one value
-    few          three values, heavy ties
+    few          three values, so many ties
     special      NaN of both signs and several payloads, signed zeros, infinities,
                  subnormals, NaT, the ends of the dtype's range
-    small        small integers in disguise
-    bits         random bits, where any bits are a key
+    small        small integers, cast to the dtype
+    bits         random bits, if every bit pattern is a key
     zipf         Zipf(1.2) ranks
     sorted       random bits in order
-    reversed     and against it
+    reversed     random bits in reverse order
     ===========  ====================================================================
     """
     rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def _letters(dtype: Any) -> list[str]:
 
 
 def random_bits(rng: np.random.Generator, dtype: Any, size: int) -> Array:
-    """Any bit pattern where every pattern is a key, else random keys."""
+    """Random bits if every bit pattern is a key, else random keys."""
     if dtype.kind == "?" or dtype.kind == "b":
         return rng.integers(0, 2, size).astype(bool)
     if dtype.kind == "O":
@@ -131,7 +131,7 @@ def random_bits(rng: np.random.Generator, dtype: Any, size: int) -> Array:
 
 
 def special(dtype: Any) -> Array:
-    """The values at which a sort goes wrong first."""
+    """Extreme and special values of a dtype."""
     if dtype.kind == "f":
         return _special_floats(dtype)
     if dtype.kind == "c":
@@ -191,7 +191,7 @@ def _special_floats(dtype: np.dtype[Any]) -> Array:
     exponent = ((1 << bits) - 1) ^ sign ^ ((1 << info.nmant) - 1)
     payloads = [exponent | payload | side for payload in (1, quiet, quiet | 5, 2 * quiet - 1) for side in (0, sign)]
     nans = np.array(payloads, f"u{dtype.itemsize}").view(dtype.newbyteorder("="))
-    # A cast may quieten a NaN; swapping the bytes does not.
+    # A cast may turn a signalling NaN into a quiet one; swapping the bytes does not.
     native = np.concatenate([values, nans])
     return native if dtype.isnative else native.byteswap().view(dtype)
 
@@ -211,13 +211,13 @@ def _records(rng: np.random.Generator, dtype: np.dtype[Any], size: int, distribu
 
 _SIZES = st.integers(0, 120)
 
-#: Of which several make one key: all but objects, whose dense ranks the oracle does not turn round.
+#: Dtypes for sorts by several keys. Objects are left out: the oracle has no dense ranks for them.
 PARTS = [dtype for dtype in EVERY if _dtype(dtype).kind != "O"]
 
 
 @st.composite
 def several(draw: Any, dtypes: Any = PARTS, sizes: Any = _SIZES, shape: Any = None) -> list[Array]:
-    """One to four arrays of keys of one shape, of different dtypes, most of them with ties."""
+    """One to four arrays of keys with the same shape and different dtypes; most have ties."""
     shape = (draw(sizes),) if shape is None else draw(shape)
     count = draw(st.integers(1, 4))
     spreads = st.sampled_from(("few", "few", "special", "small", "constant", "bits"))
@@ -229,7 +229,7 @@ def several(draw: Any, dtypes: Any = PARTS, sizes: Any = _SIZES, shape: Any = No
 
 @st.composite
 def arrays(draw: Any, dtypes: Any = EVERY, sizes: Any = _SIZES, shape: Any = None) -> Array:
-    """Arrays of keys; one-dimensional, or of a drawn shape."""
+    """Arrays of keys, one-dimensional or with a drawn shape."""
     dtype = draw(st.sampled_from(dtypes))
     shape = (draw(sizes),) if shape is None else draw(shape)
     distribution = draw(st.sampled_from(DISTRIBUTIONS))
@@ -239,7 +239,7 @@ def arrays(draw: Any, dtypes: Any = EVERY, sizes: Any = _SIZES, shape: Any = Non
 
 @st.composite
 def chunk_sizes(draw: Any, size: int) -> tuple[int, ...]:
-    """Sizes of the chunks of one dimension: one chunk, regular, ragged, with empty ones, of one element each."""
+    """Chunk sizes of one dimension: one chunk, regular chunks, ragged or empty ones, or single elements."""
     kind = draw(st.sampled_from(("one", "regular", "ragged", "singles")))
     if kind == "one" or size == 0:
         return tuple([0] * draw(st.integers(0, 2)) + [size])
@@ -259,7 +259,7 @@ def chunkings(draw: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 @st.composite
 def options(draw: Any, dtype: Any) -> dict[str, Any]:
-    """Keyword arguments that change how a sort is done, or its direction, and never which sort is right."""
+    """Keyword arguments that select the direction and the method of a sort."""
     methods = ("auto", "radix", "merge") if _dtype(dtype) in (*CODED, *SWAPPED) else ("auto", "merge")
     return {
         "descending": draw(st.booleans()),
@@ -268,22 +268,22 @@ def options(draw: Any, dtype: Any) -> dict[str, Any]:
     }
 
 
-#: Settings under ``gpusort``: without groups asked for, small arrays would be one group and need no cuts.
+#: Number of exchange groups. By default, a small array is one group and needs no cuts.
 groups = st.none() | st.integers(1, 9)
 
-#: Rank summaries that one task adds up, and bytes that it may read: so few that small arrays need a deep tree.
+#: Fan-in and table bytes of the counting tree; the small ones give small arrays a deep tree.
 tables = st.sampled_from(((32, 64 << 20), (3, 1 << 15), (2, 1 << 12)))
 
 
 def dask_array(array: Array, chunks: Any, *, unknown: bool = False) -> Any:
-    """A Dask array of these chunks, whose sizes may be forgotten."""
-    # Without a name of its content, which for objects would have to be pickled.
+    """A Dask array with these chunks; with `unknown`, its chunk sizes are not known."""
+    # A name derived from the content would need objects to be pickled.
     darr = da.from_array(array, chunks=chunks, name=False)
     return forget_sizes(darr) if unknown else darr
 
 
 def forget_sizes(darr: Any, axes: tuple[int, ...] | None = None) -> Any:
-    """The same array with chunk sizes that are not known."""
+    """The same array with unknown chunk sizes."""
     axes = tuple(range(darr.ndim)) if axes is None else axes
     chunks = tuple((math.nan,) * len(sizes) if axis in axes else sizes for axis, sizes in enumerate(darr.chunks))
     return darr.map_blocks(_same, dtype=darr.dtype, chunks=chunks, meta=darr._meta)

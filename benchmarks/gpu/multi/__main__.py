@@ -1,13 +1,13 @@
-"""Sorts on several GPUs of one host, against PyTorch with NCCL in one run.
+"""Measures sorts on several GPUs of one host, against PyTorch with NCCL in the same run.
 
     python -m benchmarks.gpu.multi [--gpus 2 4] [--works u32-28 u32-30 ...] [--no-baseline] [--output DIRECTORY]
 
-Writes results/multi_gpu.json. Rows that a call does not measure keep what an earlier call has stored, commit included,
-so a table can be made in several calls. A work that fails is stored as failed, and the next one has a fresh cluster.
+Writes results/multi_gpu.json. Rows that a call does not measure keep the results and the commit of an earlier call, so
+several calls can make one table. A work that fails is stored as failed, and the next work starts a new cluster.
 
 Times are wall times from the call of `persist` to the last finished chunk, medians of 5 after two warm-ups. The phases
-come from the task stream of one more run: the compute and transfer seconds of the busiest worker of each phase; the
-rest of the wall time is the scheduler's. A long run reports its progress every few seconds. Every result is verified.
+come from the task stream of one more run: for each phase, the compute and transfer seconds of the busiest worker. The
+scheduler takes the rest of the wall time. A long run reports its progress every few seconds. Every result is verified.
 
 ``--library numpy --keys-log2 14`` tries the command on a machine without a GPU.
 """
@@ -41,8 +41,8 @@ SCRIPT = ROOT / "benchmarks" / "baselines" / "nccl.py"
 PACKAGES = ("torch", "ucxx-cu13", "ucxx-cu12", "dask-cuda", "rmm-cu13", "rmm-cu12")
 #: Seconds for the baseline of all works.
 BASELINE_PATIENCE = 240
-#: Host memory of a worker: it spills to disk above 70 % and pauses above 80 %. Some hosts grow their memory as it is
-#: used, so they report too little at first.
+#: Host memory of a worker. It spills to disk above 70 % and pauses above 80 %. A host that grows its memory on demand
+#: reports too little at first.
 HOST_MEMORY = "90GB"
 
 
@@ -67,7 +67,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
         install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
-    # The default for CuPy chunks.
+    # The default exchange for CuPy chunks.
     forced = dask.config.set({"gpusort.exchange": "device"})
     with forced, cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(gpus, timeout=PATIENCE)
@@ -78,7 +78,7 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
 
 
 def baselines(works: list[str], gpus: int, log2: int | None) -> dict[str, dict[str, float]]:
-    """Seconds of PyTorch and NCCL for some works, in separate processes; only the works before a failure."""
+    """Seconds of PyTorch and NCCL for several works, in separate processes, up to the first work that fails."""
     asked = {name: WORKS[name] for name in works if WORKS[name].baseline}
     if not asked:
         return {}
@@ -122,7 +122,7 @@ def write(rows: dict[tuple[str, int], Row], facts: dict[str, Any], path: Path) -
 def measure_all(
     options: argparse.Namespace, gpus: int, rows: dict[tuple[str, int], Row], facts: dict[str, Any]
 ) -> None:
-    """Measure all works on some GPUs; a work that fails costs its row and a new cluster."""
+    """Measure all works on a number of GPUs. A work that fails has no times, and a new cluster follows."""
     path = options.output / FILE
     theirs = baselines(options.works, gpus, options.keys_log2) if options.baseline else {}
     waiting = list(options.works)
@@ -140,7 +140,7 @@ def measure_all(
                     report(row)
                     write(rows, facts, path)
                     name = ""
-        except Exception as error:  # the other works are still to be measured
+        except Exception as error:  # go on with the other works
             traceback.print_exc(limit=4)
             if not name:  # the cluster failed, not a work
                 break

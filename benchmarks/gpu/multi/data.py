@@ -1,4 +1,4 @@
-"""What is sorted on several GPUs: works, their input on the workers, and the check that a result is it in order."""
+"""Works of the sorts on several GPUs: their input on the workers, and the check of a result."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 
 import dask_gpusort
 
-#: Keys made or checked at a time, so that neither takes much memory compared with the keys.
+#: Keys made or checked at a time. They take little memory compared with all keys.
 PIECE = 1 << 26
 GOLDEN = 0x9E3779B97F4A7C15
 
 
 REPEATS = 5
 #: log2 of the keys of each GPU, for 34, 48, 55 and 75 GB: a quarter to a half of an H200's memory. The tasks that sort
-#: the input make it, and it is not kept.
+#: the input also make it, so it is not kept.
 LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-55": 32.68, "large-u64": 33.13}
 #: Seconds after which a run counts as failed; more for large works, which may spill to the host's memory.
 PATIENCE = 150
@@ -29,7 +29,7 @@ LARGE_PATIENCE = 400
 
 @dataclass(frozen=True)
 class Work:
-    """What is sorted: `2**log2` keys of each GPU, in chunks, and what travels with them."""
+    """One sort to measure: `2**log2` keys for each GPU, their chunks, and the arrays that travel with them."""
 
     dtype: str
     log2: float
@@ -85,12 +85,12 @@ def make_block(work: Work, starts: range, library: str, block_id: Any = None) ->
 
 
 def facts_of_block(work: Work, starts: range, library: str, chunk: int) -> dict[str, Any]:
-    """Task: facts of an input chunk that was not kept, made again."""
+    """Task: make an input chunk again that was not kept, and return its facts."""
     return chunk_facts(make_block(work, starts, library, (chunk,)), None)
 
 
 def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: int) -> Any:
-    """Some keys of a distribution, cast from 64 bits."""
+    """A piece of the keys of a distribution, cast from 64 bits."""
     size = last - first
     if work.keys == "equal":
         return module.full(size, 7, work.dtype)
@@ -98,13 +98,13 @@ def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: 
         return (module.arange(first, last, dtype="f8") * (2.0**31 / total)).astype(work.dtype)
     uniform = rng.random(size, dtype="f8")
     if work.keys == "zipf":
-        # Ranks of a Pareto law of exponent 1.2: Zipf's apart from rounding.
+        # A Pareto distribution with exponent 1.2, rounded to integers, is close to a Zipf distribution.
         return module.minimum(uniform ** (-1 / 0.2), 2.0**31).astype(work.dtype)
     return (uniform * 2.0 ** min(53, 8 * np.dtype(work.dtype).itemsize)).astype(work.dtype)
 
 
 def chunk_facts(keys: Any, values: Any | None) -> dict[str, Any]:
-    """Task: order, checksum, size and ends of one chunk. Uses nothing of the package."""
+    """Task: order, checksum, size and ends of one chunk. Uses no code of the package."""
     ordered, checksum = True, 0
     for first in range(0, len(keys), PIECE):
         part = keys[first : first + PIECE + 1]
@@ -167,13 +167,13 @@ class Data:
         return (one(self.keys),)
 
     def facts(self, keys: Any, values: Any | None) -> list[dict[str, Any]]:
-        """Facts of every chunk, found on its worker."""
+        """Facts of every chunk, computed on its worker."""
         columns = chunk_futures(keys), [None] * self.chunks if values is None else chunk_futures(values)
         found = [self.client.submit(chunk_facts, *pair, pure=False) for pair in zip(*columns, strict=True)]
         return self.client.gather(found)
 
     def check(self, found: tuple[Any, ...]) -> bool:
-        """Whether a result is the input in order, cut exactly."""
+        """Whether a result holds the input in order, cut into chunks of the right sizes."""
         if self.work.want == "positions":
             return self.check_positions(found[0])
         if self.work.kept:
@@ -219,6 +219,6 @@ def sums_of(positions: Any, library: str) -> tuple[int, int]:
 
 
 def chunk_futures(array: Any) -> list[Any]:
-    """Futures of the chunks of an array that the workers hold, in order."""
+    """Futures, in order, of the chunks of an array that the workers hold."""
     known = {future.key: future for future in distributed.futures_of(array)}
     return [known[array.name, chunk] for chunk in range(array.numblocks[0])]

@@ -1,4 +1,4 @@
-"""Measuring a work: seconds, memory and phases, and the progress of a long run."""
+"""Measures a work: seconds, memory and phases, and the progress of a long run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
 RELEASE = 0.1
-#: Seconds between two reports of the progress of a run.
+#: Seconds between two progress reports of a run.
 REPORT = 5.0
 BASELINE = "PyTorch + NCCL"
 PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "sort", "argsort")
 
 
 def begin_counting() -> None:
-    """On a worker: start to count allocations from RMM."""
+    """On a worker: start to count RMM allocations."""
     with contextlib.suppress(ImportError):
         from rmm import statistics as memory
 
@@ -31,7 +31,7 @@ def begin_counting() -> None:
 
 
 def counted_peak() -> int:
-    """On a worker: most bytes allocated at a time since counting began, without those before; 0 without RMM."""
+    """On a worker: peak bytes allocated since counting began, without earlier allocations; 0 without RMM."""
     with contextlib.suppress(ImportError):
         from rmm import statistics as memory
 
@@ -41,7 +41,7 @@ def counted_peak() -> int:
 
 
 def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
-    """One sort: the result, held by the workers, and its seconds."""
+    """Run one sort. Return the result, which the workers hold, and the seconds."""
     start = time.perf_counter()
     found = tuple(data.client.persist(list(data.sort())))
     wait_and_report(data.client, found, data.work.patience)
@@ -69,7 +69,7 @@ def wait_and_report(client: Any, found: tuple[Any, ...], patience: float) -> Non
 def progress(client: Any) -> str:
     """Progress of a run: states of the tasks of each phase, and memory of the worker processes.
 
-    Tasks whose results are no longer needed are not counted. The memory of a process includes what its GPU spilled.
+    Tasks whose results have been released are not counted. The memory of a process includes data spilled from its GPU.
     """
     counts = client.run_on_scheduler(count_states)
     states = [f"{name} {' '.join(f'{n} {state}' for state, n in counts[name].items())}" for name in counts]
@@ -80,7 +80,7 @@ def progress(client: Any) -> str:
 
 
 def count_states(dask_scheduler: Any = None) -> dict[str, dict[str, int]]:
-    """On the scheduler: tasks of each phase by their state."""
+    """On the scheduler: number of tasks by phase and state."""
     counts: dict[str, dict[str, int]] = {}
     for key, task in dask_scheduler.tasks.items():
         of_phase = counts.setdefault(phase_of(key) or "other", {})
@@ -94,7 +94,7 @@ def phase_of(key: Any) -> str | None:
 
 
 def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
-    """Tasks of each phase of a task stream, seconds of its busiest worker, and when it ran."""
+    """For each phase of a task stream: its tasks, the seconds of its busiest worker, and when it ran."""
     tasks: dict[str, int] = defaultdict(int)
     busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for task in stream:

@@ -1,9 +1,9 @@
 """NVRTC compiles the kernels for every architecture, without a GPU.
 
-The instances are those that the package's own launches ask for, recorded from calls that run nothing. Instances that
-differ only in the kind of order (signed, float, descending, ...) make one family. All families on all architectures
-take many minutes, so here every architecture compiles every kernel, and every family is compiled for one architecture
-at least; ``-m thorough`` compiles the full product.
+The instances are those that the package launches; a recorder collects them and runs none. Instances that differ only in
+the kind of order (signed, float, descending, ...) form one family. To compile all families for all architectures takes
+many minutes. By default every kernel is compiled for every architecture, and every family for at least one;
+``-m thorough`` compiles every family for every architecture.
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ nvrtc = pytest.importorskip(
 )
 try:
     nvrtc.getVersion()
-except Exception as error:  # CuPy raises what its platform's loader raises
+except Exception as error:  # CuPy passes on any error of the platform's loader
     pytest.skip(f"CuPy finds no NVRTC: install dask_gpusort[cu13] ({error})", allow_module_level=True)
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
-#: One block.
+#: Sizes of arrays that fit one block.
 BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes}))
-#: One launch, one level of partition, two levels.
+#: Sizes for one launch, one level of partition, and two levels.
 SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
-#: With smaller limits, as more keys than two levels take, and than 32-bit status words count.
+#: With smaller limits: too many keys for two levels and for 32-bit status words.
 LARGE = 1 << 23
-#: Rows that fit each block, rows of a partition, and rows of more digits, of larger buckets, of more than a partition.
+#: Lengths of rows that fit each block, and that need a partition; long rows need more digits, larger buckets or more
+#: than one partition.
 ROWS = (*BLOCKS, 1 << 14, 1 << 16)
 LONG_ROWS = (1 << 21, 1 << 22, 1 << 24)
-#: Few enough that two compilers end at about the same time, enough to share the reading of the headers.
+#: Few, so that parallel compilers finish at about the same time; several, so that headers are parsed less often.
 NAMES_PER_PROGRAM = 4
 ORDER = re.compile(r"KeyOrder<(u\d+), Kind::\w+, \w+>")
 GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(")
 
 
 def record_papers_sorts(recorder):
-    """Every sort of ``four_step``, ``split`` and ``count_scan_reorder``."""
+    """Record every sort of ``four_step``, ``split`` and ``count_scan_reorder``."""
     for dtype in PAPER_DTYPES:
         for value in (None, np.uint32, np.uint64):
             columns = KeyValueArrays(
@@ -69,7 +70,7 @@ def record_papers_sorts(recorder):
 
 
 def record_whole_arrays(recorder, keys, order):
-    """Every sort of one array."""
+    """Record every sort of one array."""
     recorder.record(kernels.sorted_codes, keys, **order)
     recorder.record(kernels.sort_with_positions, keys, **order)
     for algorithm in array_checks.ALGORITHMS:
@@ -80,7 +81,7 @@ def record_whole_arrays(recorder, keys, order):
 
 
 def record_rows(recorder, dtype, order):
-    """Sorts of rows: one block each, and partitioned, whatever the map is."""
+    """Record sorts of rows that fit a block, and partitions of rows by every kind of map."""
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
         recorder.record(rows.sort_rows, keys, **order)
@@ -95,7 +96,7 @@ def record_rows(recorder, dtype, order):
 
 
 def record_sorts(recorder, dtype, descending):
-    """Every function of the kernels' interface on keys of one dtype and direction."""
+    """Record every function that sorts or encodes keys of one dtype, in one direction."""
     order = {"descending": descending}
     for n in SIZES:
         record_whole_arrays(recorder, recorder.empty(n, dtype), order)
@@ -119,7 +120,7 @@ EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 
 def record_comparisons(recorder):
-    """Comparison sorts, merging and wide keys."""
+    """Record comparison sorts and merges."""
     strategies = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
     strategies += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
     for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
@@ -146,22 +147,22 @@ def record_comparisons(recorder):
 
 
 def whole_widths(columns):
-    """Widths of columns in which all bits vary."""
+    """Widths of columns if all bits vary."""
     return [Width(0, 0, column.bits) for column in columns.columns]
 
 
 def record_wide_keys(recorder):
-    """Wide keys, and several at once."""
+    """Record sorts and searches of wide keys and of several keys."""
     for dtype in DTYPES:
         keys = recorder.empty(1000, dtype)
         recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
         with pytest.MonkeyPatch.context() as patch:
-            # What is read back from the device says that all keys are equal.
+            # Unpatched, the widths that are read back are those of equal keys.
             patch.setattr(KeyColumns, "measure", whole_widths)
             recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
         recorder.record(word_sort.lexsort, [keys, keys])
     with pytest.MonkeyPatch.context() as patch:
-        # Words of high parts alone, and of both parts.
+        # Words of the first part alone, and of both parts.
         for first_bits in (64, 15):
             widths = [Width(0, 0, first_bits), Width(0, 0, 64)]
             patch.setattr(complex_keys, "read_widths", lambda ranges, widths=widths: widths)
@@ -189,7 +190,7 @@ def record_wide_keys(recorder):
 
 @pytest.fixture(scope="module")
 def recorded():
-    """What the launches of the package ask for."""
+    """The instances that the package launches."""
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
         recorder.replace_cupy(patch)
@@ -204,7 +205,7 @@ def recorded():
 
 @pytest.fixture(scope="module")
 def families(recorded):
-    """Names by (source, kernel) and family: lists of names that differ only in the kind of order."""
+    """For each (source, kernel) its families; a family is a list of names that differ only in the kind of order."""
     found = defaultdict(lambda: defaultdict(list))
     for source, name in recorded.instances:
         found[source, name.partition("<")[0]][ORDER.sub(r"KeyOrder<\1>", name)].append(name)
@@ -222,9 +223,9 @@ def test_every_kernel_is_launched(families, recorded):
 
 
 def choose(families, turn, turns):
-    """The share of one architecture: by source, one name of each of its families, and of every kernel at least one.
+    """Names to compile for one architecture, by source: one of each of its families, and at least one of every kernel.
 
-    Another architecture gets other families and, of one family, other orders.
+    Other architectures get other families and other orders of the same family.
     """
     chosen = defaultdict(list)
     for (source, _), of_kernel in families.items():
@@ -239,7 +240,7 @@ def compile_for(architecture, source, names, expression=None):
     try:
         for name in names:
             nvrtc.addNameExpression(program, name)
-        # CuPy adds the last two to what the loader asks for.
+        # CuPy adds the last two options to those of the loader.
         nvrtc.compileProgram(
             program, (*loader.compile_options(), f"-arch=sm_{architecture}", "-ftz=true", "-default-device")
         )

@@ -1,4 +1,4 @@
-"""Fixtures of the GPU tests."""
+"""Fixtures for the GPU tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.gpu_data import Guarded
 
 @pytest.fixture(scope="session")
 def cp() -> Any:
-    """CuPy; without a device its tests are skipped."""
+    """The module CuPy. Tests with the marker ``gpu`` are skipped without a device."""
     import cupy
 
     return cupy
@@ -19,7 +19,7 @@ def cp() -> Any:
 
 @pytest.fixture
 def guarded(cp: Any) -> Iterator[Any]:
-    """Makes guarded outputs, and checks the canaries of all of them at the end."""
+    """A function that makes guarded outputs. The canaries of all outputs are checked after the test."""
     made: list[Guarded] = []
 
     def make(n: int, dtype: Any) -> Any:

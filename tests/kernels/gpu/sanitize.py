@@ -1,10 +1,10 @@
-"""A small run of every kernel for compute-sanitizer.
+"""Runs the kernels on small inputs for compute-sanitizer.
 
-    compute-sanitizer --tool memcheck  python tests/gpu/sanitize.py
-    compute-sanitizer --tool racecheck python tests/gpu/sanitize.py
+    compute-sanitizer --tool memcheck  python tests/kernels/gpu/sanitize.py
+    compute-sanitizer --tool racecheck python tests/kernels/gpu/sanitize.py
 
-Exits with an error on a wrong result too. Look-back between blocks of the stable passes is by design, through global
-memory, which racecheck does not look at.
+A wrong result is an error too. The blocks of a stable pass look back through global memory by design; racecheck checks
+shared memory only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
 
 SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
-TWO_LEVELS = (1 << 22) + 12_345  # more buckets than one level of partition makes
-EARLY_VALUES = 5 << 20  # pairs whose values move at the first of two levels
+TWO_LEVELS = (1 << 22) + 12_345  # needs more buckets than one level of partition makes
+EARLY_VALUES = 5 << 20  # pairs with early values
 
 
 def check(got: object, wanted: object) -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
     wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
     check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
-    for whole in (4, 1 << 20):  # long tie groups of ties, and short ones
+    for whole in (4, 1 << 20):  # long tie groups, and short ones
         rng = np.random.default_rng(1)
         wide = rng.integers(0, whole, ONE_LEVEL) * 0.1 + 1j * rng.integers(0, 1 << 20, ONE_LEVEL)
         check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
@@ -74,7 +74,7 @@ def main() -> None:
         rows = make_keys("u4", 3 * 30_001, distribution).reshape(3, -1)
         check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows, axis=1))
         check(kernels.argsort_rows(cp.asarray(rows)), np.argsort(rows, axis=1, kind="stable"))
-    print("all results right")
+    print("all results are right")
 
 
 if __name__ == "__main__":

@@ -21,18 +21,18 @@ TILES = sorted({shape.keys for shape in merge_tuning.MERGE.values()})
 EDGES = sorted(
     {0, 1, 2, 33, 1009, 65537, *(tiles * edge + d for edge in TILES for tiles in (1, 2) for d in (-1, 0, 1))}
 )
-MIDDLE = 300_007  # some levels of merging, the last run in part; a prime
+MIDDLE = 300_007  # several levels of merging and a partial last run; a prime
 LARGE = (1 << 24) + 3
 TIE_TILE = tie_groups.TIE_TILE
 STRATEGIES = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
-#: Expression, and the key by which NumPy sorts stably in the same order.
+#: Expression, and a function of the keys by which NumPy sorts in the same order.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,
     "b < a": lambda keys: -keys.astype("i8"),
     "a % 10 < b % 10": lambda keys: keys % 10,
     "(a & 255) > (b & 255)  // low bytes, largest first": lambda keys: -(keys & 255).astype("i8"),
 }
-#: No strict weak orders: always, an element less than itself; never in one order; random.
+#: Not strict weak orders.
 BAD_EXPRESSIONS = ["true", "a <= b", "a != b", "(a ^ b) & 1", "(a * 2654435761u) % 7 < b % 5"]
 
 
@@ -61,7 +61,7 @@ def test_merge_argsort_is_stable(
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u4", "f8"])
-def test_merge_sort_around_every_tile(cp: Any, guarded: Any, dtype: str) -> None:
+def test_merge_sort_around_every_tile_size(cp: Any, guarded: Any, dtype: str) -> None:
     for n in EDGES:
         keys = make_keys(dtype, n, "random", seed=1)
         out, positions = guarded(n, dtype), guarded(n, np.int64)
@@ -118,13 +118,13 @@ def test_odd_even_merge_of_a_large_array(cp: Any, guarded: Any) -> None:
     assert_bits(out, np.sort(keys))
 
 
-# Orders of the user.
+# Orders given by expressions.
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @pytest.mark.parametrize("dtype", ["u1", "i4", "u4", "i8"])
-def test_any_less_sorts_stably(cp: Any, guarded: Any, dtype: str, expression: str, strategy: dict[str, str]) -> None:
+def test_sort_by_less_is_stable(cp: Any, guarded: Any, dtype: str, expression: str, strategy: dict[str, str]) -> None:
     keys = np.abs(make_keys(dtype, 20_011, "random") // 2)
     wanted = np.argsort(EXPRESSIONS[expression](keys), kind="stable")
     out, positions = guarded(keys.size, dtype), guarded(keys.size, np.int64)
@@ -134,7 +134,7 @@ def test_any_less_sorts_stably(cp: Any, guarded: Any, dtype: str, expression: st
     assert_bits(out, keys[wanted])
 
 
-def test_less_on_numbers_of_two_parts(cp: Any) -> None:
+def test_less_on_complex_numbers(cp: Any) -> None:
     rng = np.random.default_rng(2)
     keys = rng.integers(0, 50, (MIDDLE, 2)).astype(float).view(complex).ravel()
     less = "a.imag() < b.imag()"
@@ -147,7 +147,7 @@ def test_less_on_numbers_of_two_parts(cp: Any) -> None:
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", BAD_EXPRESSIONS)
-def test_what_is_no_order_ends_and_stays_inside(
+def test_less_that_is_no_order_yields_valid_positions(
     cp: Any, guarded: Any, expression: str, strategy: dict[str, str]
 ) -> None:
     for n in (1, 1009, MIDDLE):
@@ -159,7 +159,7 @@ def test_what_is_no_order_ends_and_stays_inside(
         assert int(positions.max()) < n
 
 
-def test_comparing_and_searching_by_less(cp: Any) -> None:
+def test_compare_and_search_by_less(cp: Any) -> None:
     rng = np.random.default_rng(4)
     keys = rng.integers(0, 1000, 5000)
     keys = keys[np.argsort(keys % 10, kind="stable")]
@@ -190,7 +190,7 @@ def test_less_that_does_not_compile(cp: Any, expression: str) -> None:
         kernels.sort_by_comparison(cp.arange(100), less=expression)
 
 
-def test_less_says_what_it_cannot_take(cp: Any) -> None:
+def test_invalid_less_raises(cp: Any) -> None:
     with pytest.raises(TypeError, match="float16"):
         kernels.sort_by_comparison(cp.zeros(3, np.float16), less="a < b")
     with pytest.raises(TypeError, match="CUDA C\\+\\+ expression"):
@@ -247,7 +247,7 @@ def test_merge_runs_keeps_ties_in_order(cp: Any, dtype: str) -> None:
         assert_bits(got, joined[np.argsort(floors, kind="stable")])
 
 
-def test_merge_runs_says_what_it_cannot_take(cp: Any) -> None:
+def test_merge_runs_with_invalid_arguments(cp: Any) -> None:
     with pytest.raises(ValueError, match="no runs"):
         kernels.merge_runs([])
     with pytest.raises(TypeError, match="unsigned codes"):
@@ -279,7 +279,7 @@ def test_argsort_words_and_search(cp: Any, guarded: Any, width: int, most: int) 
 
 
 def ranks_of_rows(rows: np.ndarray[Any, Any], needles: np.ndarray[Any, Any], side: str) -> np.ndarray[Any, Any]:
-    """Ranks by the dense ranks of whole rows, which keep their order."""
+    """Ranks of rows among sorted rows, by the dense ranks of whole rows."""
     _, dense = np.unique(np.concatenate([rows, needles]), axis=0, return_inverse=True)
     dense = dense.ravel()
     return np.searchsorted(dense[: len(rows)], dense[len(rows) :], side).astype(np.int64)  # type: ignore[call-overload]
@@ -312,30 +312,30 @@ def test_complex128(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
             assert_bits(got, ranks_of_rows(ordered, needles, side))
 
 
-#: Lengths of the tie groups that tie in the first word, over and over: none, few, those that one thread sorts up to the
-#: longest, and longer ones.
+#: Lengths of the groups that tie in the first word. Each list is repeated. SMALL_GROUP is the longest group that one
+#: thread sorts.
 TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 70_000, 2, *[1] * 10**6],
     "short": [tie_groups.SMALL_GROUP, 1, 3],
-    "just long": [tie_groups.SMALL_GROUP + 1, 1],
+    "shortest long": [tie_groups.SMALL_GROUP + 1, 1],
     "short and long": [1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, 2 * tie_groups.SMALL_GROUP, 2],
-    "few and long": [*[1] * 15_000, 900, *[1] * 10**6],
+    "few but long": [*[1] * 15_000, 900, *[1] * 10**6],
     "across tiles": [300, 2 * TIE_TILE + 7, 100_000],
-    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
+    "starting at the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**6],
 }
 TIE_SIZES = (1, tie_groups.SMALL_GROUP, tie_groups.SMALL_GROUP + 1, TIE_TILE - 1, TIE_TILE, TIE_TILE + 1, MIDDLE)
 
 
 def tie_group_numbers(kind: str, n: int) -> np.ndarray[Any, Any]:
-    """Of n sorted keys, the tie group that each is in."""
+    """Number of the tie group of each of n sorted keys."""
     lengths = TIE_GROUPS[kind] * -(-n // sum(TIE_GROUPS[kind]))
     return np.repeat(np.arange(len(lengths)), lengths)[:n]
 
 
 def spread(rng: np.random.Generator, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    """One double for each number, in the same order; two or more distinct ones need codes of 64 bits."""
     values = np.sort(rng.standard_normal(numbers.max() + 1))
     values[0], values[-1] = -1e300, 1e300
     return values[numbers]
@@ -343,7 +343,7 @@ def spread(rng: np.random.Generator, numbers: np.ndarray[Any, Any]) -> np.ndarra
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("kind", TIE_GROUPS)
-def test_complex128_whose_real_parts_tie(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
+def test_complex128_with_tied_real_parts(cp: Any, guarded: Any, kind: str, descending: bool) -> None:
     for n in TIE_SIZES:
         rng = np.random.default_rng(n)
         real = spread(rng, tie_group_numbers(kind, n))[rng.permutation(n)]
@@ -355,13 +355,13 @@ def test_complex128_whose_real_parts_tie(cp: Any, guarded: Any, kind: str, desce
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("distinct", [1, 2, 16, 1000])
-def test_complex128_of_few_real_parts(cp: Any, guarded: Any, distinct: int, descending: bool) -> None:
+def test_complex128_with_few_real_parts(cp: Any, guarded: Any, distinct: int, descending: bool) -> None:
     for n in (TIE_TILE + 1, MIDDLE):
         rng = np.random.default_rng(n)
         keys = np.empty(n, "c16")
         keys.real, keys.imag = rng.integers(0, distinct, n), rng.standard_normal(n)
         assert_sorts_complex(cp, guarded, keys, descending)
-        keys.real /= 3  # of many bits
+        keys.real /= 3  # the quotients need many bits
         assert_sorts_complex(cp, guarded, keys, descending)
 
 
@@ -384,7 +384,7 @@ def test_complex128_of_many_keys(cp: Any, guarded: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", TIE_GROUPS)
-def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> None:
+def test_ties_in_the_second_word(cp: Any, guarded: Any, kind: str) -> None:
     for n in TIE_SIZES:
         rng = np.random.default_rng(n)
         order, fifths = rng.permutation(n), np.arange(n) // 5
@@ -402,12 +402,12 @@ def test_ties_that_the_second_word_leaves(cp: Any, guarded: Any, kind: str) -> N
 
 
 @pytest.mark.parametrize("distinct", [2, 3, 6])
-def test_ties_that_many_words_leave(cp: Any, guarded: Any, distinct: int) -> None:
+def test_ties_in_many_words(cp: Any, guarded: Any, distinct: int) -> None:
     values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], np.uint64)[:distinct]
     for n in (TIE_TILE + 500, MIDDLE):
         rng = np.random.default_rng([distinct, n])
         few = values[rng.integers(0, distinct, (n, 5))]
-        # At every word some keys tie no longer.
+        # Every word resolves the ties of some keys.
         rows = np.where(rng.random((n, 5)) < 0.1, rng.integers(0, 1 << 63, (n, 5), np.uint64), few)
         wanted = np.lexsort(rows.T[::-1])
         by_rows, by_columns = guarded(n, np.int64), guarded(n, np.int64)
@@ -418,7 +418,7 @@ def test_ties_that_many_words_leave(cp: Any, guarded: Any, distinct: int) -> Non
 
 
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
-    """NumPy's order by columns: class of NaN, real part, imaginary part."""
+    """Positions in NumPy's order, by three columns: class of NaN, real part, imaginary part."""
     columns = [2 * np.isnan(keys.real) + np.isnan(keys.imag)]
     for part in (keys.real, keys.imag):
         number = np.where(np.isnan(part), 0.0, part)
@@ -457,18 +457,18 @@ def test_lexsort(cp: Any, guarded: Any, columns: str, distribution: str) -> None
         keys = []
         for seed, dtype in enumerate(COLUMNS[columns]):
             keys.append(make_keys(dtype, n, distribution, seed))
-        for descending in (False, True, [strategy % 2 == 0 for strategy in range(len(keys))]):
-            strategies = descending if isinstance(descending, list) else [descending] * len(keys)
+        for descending in (False, True, [index % 2 == 0 for index in range(len(keys))]):
+            directions = descending if isinstance(descending, list) else [descending] * len(keys)
             floors = [
-                codes_of.tie_floor(codes_of.encode(key, descending=strategy), key.dtype, descending=strategy)
-                for key, strategy in zip(keys, strategies, strict=True)
+                codes_of.tie_floor(codes_of.encode(key, descending=down), key.dtype, descending=down)
+                for key, down in zip(keys, directions, strict=True)
             ]
             out = guarded(n, np.int64)
             kernels.lexsort([cp.asarray(key) for key in keys], descending=descending, out=out)
             assert_bits(out, np.lexsort(floors))
 
 
-def test_lexsort_says_what_it_cannot_take(cp: Any) -> None:
+def test_wide_keys_with_invalid_arguments(cp: Any) -> None:
     with pytest.raises(ValueError, match="at least one key"):
         kernels.lexsort([])
     with pytest.raises(ValueError, match="same length"):

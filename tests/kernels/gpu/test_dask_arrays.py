@@ -1,4 +1,4 @@
-"""The same graph on CuPy chunks: results equal NumPy's, and nothing but CuPy chunks comes out."""
+"""Sorts of Dask arrays with CuPy chunks: the results equal those of NumPy chunks, and are CuPy chunks."""
 
 import dask
 import dask.array as da
@@ -48,7 +48,7 @@ def test_same_bits_as_numpy_chunks(dtype, method, descending):
 
 @pytest.mark.parametrize("algorithm", ["four_step", "count_scan_reorder", "split", "lsd", "msd"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_papers_sorts_give_the_same_bits(dtype, algorithm):
+def test_papers_sorts_give_the_same_bits(dtype, algorithm):
     for n in (0, 1, 1_023, 1_025, 40_009):
         host = sample(dtype, n) if n > 32 else sample(dtype, 64)[:n]
         for descending in (False, True):
@@ -59,7 +59,7 @@ def test_the_papers_sorts_give_the_same_bits(dtype, algorithm):
 
 
 @pytest.mark.parametrize("exchange", ["gather", "tasks"])
-def test_companions_travel(exchange):
+def test_sort_by_key_moves_companions(exchange):
     host = sample("f4", 20_000)
     rows = np.arange(40_000, dtype="i8").reshape(20_000, 2)
     keys, values, moved = dask_gpusort.sort_by_key(
@@ -93,14 +93,14 @@ def test_unknown_chunk_sizes():
     np.testing.assert_array_equal(cupy.asnumpy(dask_gpusort.sort(chosen).compute()), np.sort(host[host % 3 == 0]))
 
 
-def test_many_equal_keys_are_scanned_on_the_device():
+def test_many_zeros_of_both_signs():
     host = np.zeros(3_000_000, "f4")
     host[::2] = -0.0
     result = dask_gpusort.sort(on_device(host, 1_000_000), stable=True).compute()
     assert bits(cupy.asnumpy(result)) == bits(host)
 
 
-def test_keys_and_values_of_two_libraries():
+def test_keys_and_values_of_different_libraries():
     with pytest.raises(TypeError, match=r"cupy\.asarray"):
         dask_gpusort.sort_by_key(on_device(np.arange(4), 2), da.arange(4, chunks=2))
 
@@ -145,7 +145,7 @@ def test_less():
 
 
 @pytest.mark.parametrize("less", ["a <= b", "a != b"])
-def test_what_is_no_order_is_reported(less):
+def test_less_that_is_no_order_is_reported(less):
     with pytest.raises(ValueError, match="no strict weak order"):
         dask_gpusort.sort(on_device(sample("i8", 30_000), 4_001), less=less).compute()
 

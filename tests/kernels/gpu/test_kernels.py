@@ -1,4 +1,4 @@
-"""Every function of `dask_gpusort.kernels` on a GPU, bit by bit against NumPy and the codes of `dask_gpusort.keys`."""
+"""The functions of `dask_gpusort.kernels` on a GPU, bit by bit against NumPy and `dask_gpusort.keys`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ALGORITHMS = ["auto", "msd", "lsd"]
 CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
-MIDDLE = 300_007  # two levels are not reached; several tiles, a prime
+MIDDLE = 300_007  # several tiles, one level of partition; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
-TWO_LEVELS = (1 << 23) + 5  # of partition, whatever is sorted
+TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
 SMALL = sorted({tile.keys for tiles in tuning.LSD_COOPERATIVE.values() for tile in tiles})
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_codes_equal_numpys(cp: Any, dtype: str, descending: bool) -> None:
+def test_codes_equal_those_of_numpy(cp: Any, dtype: str, descending: bool) -> None:
     keys = np.concatenate([special_keys(np.dtype(dtype)), make_keys(dtype, 100_000, "random")])
     codes = kernels.encode(cp.asarray(keys), descending)
     assert_bits(codes, expected_codes(keys, descending))
@@ -105,7 +105,7 @@ def test_sort_with_positions(cp: Any, dtype: str, descending: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u4"])
-def test_more_keys_than_31_bits_count(cp: Any, dtype: str) -> None:
+def test_more_than_2_to_31_keys(cp: Any, dtype: str) -> None:
     n = (1 << 31) + 7
     words = cp.random.default_rng(1).integers(0, 1 << 32, -(-n * np.dtype(dtype).itemsize // 4), dtype=cp.uint32)
     keys = words.view(dtype)[:n]
@@ -127,10 +127,10 @@ def test_large_pairs(cp: Any, guarded: Any, dtype: str, values_dtype: str, distr
     assert_bits(values_out, values[order])
 
 
-def assert_moved_pairs(
+def assert_sorts_with_early_values(
     cp: Any, guarded: Any, monkeypatch: Any, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any], **options: Any
 ) -> None:
-    """Pairs whose values move at the first level, whatever their number, or are left to stable passes."""
+    """Sort pairs with early values for any number of pairs; skewed keys may be left to LSD passes."""
     monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
     keys_out, values_out = guarded(keys.size, keys.dtype), guarded(values.size, values.dtype).reshape(values.shape)
     kernels.sort_pairs(cp.asarray(keys), cp.asarray(values), keys_out=keys_out, values_out=values_out, **options)
@@ -141,40 +141,40 @@ def assert_moved_pairs(
 
 @pytest.mark.parametrize("values_dtype", ["u1", "i2", "f4", "u8", "c16"])
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "c8"])
-def test_moved_pairs(cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str) -> None:
+def test_early_values(cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str) -> None:
     values = random_bits(np.random.default_rng(5), np.dtype(values_dtype), TWO_LEVELS)
     keys = make_keys(dtype, TWO_LEVELS, "random")
-    assert_moved_pairs(cp, guarded, monkeypatch, keys, values, descending=values_dtype == "i2")
+    assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, values, descending=values_dtype == "i2")
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8", "c8"])
-def test_moved_pairs_of_any_distribution(
+def test_early_values_of_any_distribution(
     cp: Any, guarded: Any, monkeypatch: Any, dtype: str, distribution: str
 ) -> None:
     keys = make_keys(dtype, TWO_LEVELS, distribution)
     for descending in (False, True):
-        positions = np.arange(TWO_LEVELS, dtype="u8")  # they show whether equal keys keep their order
-        assert_moved_pairs(cp, guarded, monkeypatch, keys, positions, descending=descending)
+        positions = np.arange(TWO_LEVELS, dtype="u8")  # show whether equal keys keep their order
+        assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, positions, descending=descending)
 
 
 @pytest.mark.parametrize("distribution", ["random", "zipf"])
 @pytest.mark.parametrize(("dtype", "values_dtype"), [("u4", "u4"), ("u8", "u8"), ("f8", "c16")])
-def test_moved_pairs_around_the_tile(
+def test_early_values_around_a_tile(
     cp: Any, guarded: Any, monkeypatch: Any, dtype: str, values_dtype: str, distribution: str
 ) -> None:
     tile = tuning.STABLE[np.dtype(dtype).itemsize, np.dtype(values_dtype).itemsize].keys
     whole = TWO_LEVELS // tile * tile
     for n in (whole - 1, whole, whole + 1):
         keys, values = make_keys(dtype, n, distribution), np.arange(n).astype(values_dtype)
-        assert_moved_pairs(cp, guarded, monkeypatch, keys, values)
+        assert_sorts_with_early_values(cp, guarded, monkeypatch, keys, values)
 
 
-def test_rows_of_values_move_as_one(cp: Any, guarded: Any, monkeypatch: Any) -> None:
+def test_early_values_that_are_rows(cp: Any, guarded: Any, monkeypatch: Any) -> None:
     rows = random_bits(np.random.default_rng(6), np.dtype("u2"), 4 * TWO_LEVELS)
-    for width in (2, 3, 4):  # one access moves two and four
+    for width in (2, 3, 4):  # one access moves 2 or 4 values; 3 need several
         values = rows[: width * TWO_LEVELS].reshape(TWO_LEVELS, width)
-        assert_moved_pairs(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
+        assert_sorts_with_early_values(cp, guarded, monkeypatch, make_keys("u4", TWO_LEVELS, "random"), values)
 
 
 @pytest.mark.parametrize("values_dtype", ["u4", "f8", "c16"])
@@ -275,7 +275,7 @@ def test_rows(cp: Any, guarded: Any, dtype: str) -> None:
 
 
 def check_rows(cp: Any, keys: np.ndarray[Any, Any], positions: bool = True) -> None:
-    """To another array, in place, and by positions."""
+    """Sort rows to another array and in place, and compare positions."""
     wanted = np.stack([expected_sorted(row, False) for row in keys])
     device = cp.asarray(keys)
     assert_bits(kernels.sort_rows(device), wanted)
@@ -285,7 +285,7 @@ def check_rows(cp: Any, keys: np.ndarray[Any, Any], positions: bool = True) -> N
     assert_bits(device, wanted)
 
 
-#: Past what a block holds; whole tiles, a key less and one more; odd lengths, whose rows begin inside of vectors.
+#: Lengths that exceed a block: whole tiles, one key less and one more. Rows of odd length are unaligned.
 TILE_ROWS = sorted({m * tile + d for tile in TILES for m in (4, 7) for d in (-1, 0, 1)})
 LONG_ROWS = [(40, 12_289), (7, 16_384), (5, 25_601), (6, 100_003), (3, 1 << 18)]
 
@@ -307,19 +307,19 @@ def test_rows_around_whole_tiles(cp: Any, monkeypatch: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("distribution", ["random", "few", "low entropy"])
 @pytest.mark.parametrize("dtype", ["u1", "u4", "f4", "u8", "f8"])
-def test_rows_of_more_digits_and_of_more_than_one_partition(cp: Any, dtype: str, distribution: str) -> None:
+def test_rows_with_more_digits_or_several_levels(cp: Any, dtype: str, distribution: str) -> None:
     for length in (1_179_649, 2_359_297, 4_915_201):
         check_rows(cp, make_keys(dtype, 2 * length, distribution).reshape(2, length), positions=False)
 
 
-#: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
+#: Floats for every path of a block sort: bins by value, bins by code, bins of a single code, and merges.
 BLOCK_FLOATS = {
     "uniform": lambda rng, shape: rng.random(shape),
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "lognormal": lambda rng, shape: rng.lognormal(0, 4, shape),
     "whole": lambda rng, shape: rng.integers(-20, 20, shape),
     "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
-    "one far away": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
+    "one outlier": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
     "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
 }
 
@@ -336,18 +336,19 @@ def test_uniform_rows(cp: Any, monkeypatch: Any, dtype: str) -> None:
     monkeypatch.setattr(tuning, "ROW_KEYS", 300_000)  # several batches
     keys = np.random.default_rng(1).random((9, 100_003)).astype(dtype)
     check_rows(cp, keys)
-    check_rows(cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype))  # all together uniform, no row
+    # All keys together are uniform, but no row is.
+    check_rows(cp, (keys * 1000 + np.arange(9)[:, None] * 1000).astype(dtype))
     check_rows(cp, (keys * np.linspace(0.5, 1.5, 9)[:, None]).astype(dtype))
     keys[4] = 0.25
     check_rows(cp, keys)
 
 
-def test_rows_of_unlike_distributions(cp: Any) -> None:
+def test_rows_of_different_distributions(cp: Any) -> None:
     length = 100_000
     check_rows(cp, np.stack([make_keys("f8", length, name) for name in DISTRIBUTIONS]))
 
 
-def test_many_rows_that_a_block_would_hold(cp: Any) -> None:
+def test_many_rows_that_fit_a_block(cp: Any) -> None:
     keys = cp.random.default_rng(1).random((1 << 11, 17_001), dtype=np.float32)
     assert keys.size >= tuning.PARTITIONED_ROWS
     assert_bits(kernels.sort_rows(keys), np.sort(keys.get()))
@@ -361,8 +362,8 @@ FLOATS = {
     "far from zero": lambda rng, n: 1000 + rng.random(n),
     "tiny": lambda rng, n: rng.random(n) * 1e-40,
     "huge": lambda rng, n: (rng.random(n) - 0.5) * 6e38,
-    "some no numbers": lambda rng, n: np.where(rng.random(n) < 1e-5, np.nan, rng.random(n)),
-    "many no numbers": lambda rng, n: np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+    "some NaN": lambda rng, n: np.where(rng.random(n) < 1e-5, np.nan, rng.random(n)),
+    "many NaN": lambda rng, n: np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
     "infinities": lambda rng, n: np.where(rng.random(n) < 1e-5, -np.inf, rng.random(n)),
     "zeros": lambda rng, n: np.where(rng.random(n) < 0.1, -0.0, rng.random(n) - 0.5),
 }
@@ -371,7 +372,7 @@ FLOATS = {
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_floats_by_their_values(cp: Any, dtype: str, kind: str, descending: bool) -> None:
+def test_floats_are_mapped_by_value(cp: Any, dtype: str, kind: str, descending: bool) -> None:
     keys = FLOATS[kind](np.random.default_rng(1), TWO_LEVELS).astype(dtype)
     source = cp.asarray(keys)
     got = kernels.sort_keys(source, descending=descending, algorithm="msd")
@@ -379,15 +380,15 @@ def test_floats_by_their_values(cp: Any, dtype: str, kind: str, descending: bool
     assert_bits(kernels.argsort(source, descending=descending), expected_positions(keys, descending))
 
 
-#: Keys of 64 bits within 2^32 of each other: the least one, and how many there may be.
+#: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
 CLOSE = {"2^24": (0, 1 << 24), "no power of two": (-5, 3_000_000_000), "at the end": ((1 << 63) - 1000, 1000)}
 
 
 @pytest.mark.parametrize("outlier", [False, True])
-@pytest.mark.parametrize("position", CLOSE)
+@pytest.mark.parametrize("range_of_keys", CLOSE)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
-def test_wide_keys_that_lie_close(cp: Any, dtype: str, position: str, outlier: bool) -> None:
-    least, count = CLOSE[position]
+def test_wide_keys_of_a_small_range(cp: Any, dtype: str, range_of_keys: str, outlier: bool) -> None:
+    least, count = CLOSE[range_of_keys]
     keys = least + np.random.default_rng(2).integers(0, count, TWO_LEVELS)
     if outlier:
         keys[1_234_567] = -(1 << 62)
@@ -460,7 +461,7 @@ def test_two_streams_at_once(cp: Any) -> None:
 
 
 def test_current_allocator_and_temporary_memory(cp: Any) -> None:
-    """Beyond input and output, at most 1.1 times the keys, all from the current allocator."""
+    """All temporary memory comes from the current allocator, at most 1.1 times the size of the keys."""
     n = 1 << 24
     pool = cp.cuda.MemoryPool()
     for dtype in ("u1", "u2", "u4", "f8"):
@@ -474,7 +475,7 @@ def test_current_allocator_and_temporary_memory(cp: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
+def test_more_than_2_to_32_keys(cp: Any) -> None:
     n = (1 << 32) + 12_345
     keys = cp.random.default_rng(5).integers(0, 1 << 16, n, dtype=cp.uint16)
     counts = kernels.top_histogram(keys, 16)
@@ -493,8 +494,8 @@ def test_more_keys_than_a_32_bit_offset_counts(cp: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_positions_of_more_keys_than_32_bits_count(cp: Any) -> None:
-    """Takes 90 GB of the device."""
+def test_positions_of_more_than_2_to_32_keys(cp: Any) -> None:
+    """Needs 90 GB of device memory."""
     cp.get_default_memory_pool().free_all_blocks()
     n = (1 << 32) + 12_345
     few = cp.random.default_rng(7).integers(0, 1 << 8, n, dtype=cp.uint8)
@@ -509,7 +510,7 @@ def test_positions_of_more_keys_than_32_bits_count(cp: Any) -> None:
         assert bool(((ordered[1:] > ordered[:-1]) | ((ordered[1:] == ordered[:-1]) & ahead)).all())
 
 
-def test_errors_name_the_remedy(cp: Any) -> None:
+def test_invalid_arguments_raise(cp: Any) -> None:
     keys = cp.arange(10)
     with pytest.raises(TypeError, match="complex128"):
         kernels.sort_keys(cp.zeros(3, np.complex128))

@@ -1,4 +1,4 @@
-"""Many GPUs of one host: the same results as NumPy's, over UCX and TCP, whatever happens to a worker."""
+"""Sorts on several GPUs of one host, over UCX and TCP, also after a worker is killed; results equal NumPy's."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dask_gpusort.plan import InputChunks, Workers, make_plan
 cupy = pytest.importorskip("cupy")
 distributed = pytest.importorskip("distributed")
 
-#: Seconds for one sort, in which a cluster that hangs is found out.
-PATIENCE = 120
-#: A delay of some tenths of a second: our kernels wait behind it, if nobody waits for them.
+#: Seconds for one sort. A cluster that takes longer hangs.
+TIMEOUT = 120
+#: A kernel that keeps a stream busy for some tenths of a second, so that a missing synchronization shows.
 DELAY = r"""
 extern "C" __global__ void delay(long long ticks) {
     long long start = clock64();
@@ -33,7 +33,7 @@ extern "C" __global__ void delay(long long ticks) {
 }
 """
 TICKS = 600_000_000
-#: In a worker: keeps alive what its threads use.
+#: Keeps the streams of a worker's threads alive.
 STREAMS: list[Any] = []
 
 
@@ -60,7 +60,7 @@ def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
 def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
     with start(None, request.param) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(len(cluster.workers), timeout=PATIENCE)
+        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
         dask_gpusort.warm_up(client, dtypes=["u4"])
         yield client
 
@@ -87,10 +87,10 @@ def on_gpus(host: np.ndarray, chunks: Any) -> Any:
 
 
 def fetched(*arrays: Any) -> list[np.ndarray]:
-    """Computed on the workers, copied to the host there."""
+    """Compute arrays on the workers, which copy them to the host."""
     client = distributed.default_client()
     hosts = [array.map_blocks(to_host, dtype=array.dtype, meta=np.empty((0,) * array.ndim)) for array in arrays]
-    return [future.result(timeout=PATIENCE) for future in client.compute(hosts, retries=3)]
+    return [future.result(timeout=TIMEOUT) for future in client.compute(hosts, retries=3)]
 
 
 def bits(array: np.ndarray) -> bytes:
@@ -131,7 +131,7 @@ def test_distributions_and_chunks(client: Any, keys: str, chunks: Any) -> None:
     }
     host = made[keys]()
     device = on_gpus(host, (chunks,) if isinstance(chunks, tuple) else chunks).persist()
-    distributed.wait(device, timeout=PATIENCE)
+    distributed.wait(device, timeout=TIMEOUT)
     values = on_gpus(np.arange(len(host), dtype="u4"), device.chunks)
     found, moved = dask_gpusort.sort_by_key(device, values)
     assert found.chunks == device.chunks
@@ -154,7 +154,7 @@ def test_unknown_sizes_rows_and_output_chunks(client: Any) -> None:
     sliced = dask_gpusort.sort(device, chunks=((1, 0, 199_999, 100_000),))
     (got,) = fetched(sliced)
     np.testing.assert_array_equal(got, np.sort(host))
-    blocks = [block.result(timeout=PATIENCE) for block in client.compute(list(sliced.map_blocks(to_host).to_delayed()))]
+    blocks = [block.result(timeout=TIMEOUT) for block in client.compute(list(sliced.map_blocks(to_host).to_delayed()))]
     assert [len(block) for block in blocks] == [1, 0, 199_999, 100_000]
 
 
@@ -168,14 +168,14 @@ def test_several_dimensions(client: Any, axis: int | None) -> None:
 
 
 @pytest.mark.multi_gpu
-def test_the_same_bits_each_time(client: Any) -> None:
+def test_chunking_does_not_change_the_bits(client: Any) -> None:
     host = sample("f4", 500_000, seed=5)
     seen = {bits(fetched(dask_gpusort.sort(on_gpus(host, chunks)))[0]) for chunks in (500_000, 130_000, 31_000)}
     assert len(seen) == 1
 
 
 def slow_block(block: np.ndarray) -> Any:
-    """Task: a block, after which the thread works on a stream of its own that is busy for some tenths of a second."""
+    """Task: copy a block, then give the thread another stream, which is busy for some tenths of a second."""
     found = cupy.asarray(block)
     cupy.cuda.get_current_stream().synchronize()
     stream = cupy.cuda.Stream(non_blocking=True)
@@ -190,7 +190,7 @@ def default_stream() -> None:
 
 
 @pytest.mark.multi_gpu
-def test_nothing_is_handed_over_before_it_is_complete(client: Any) -> None:
+def test_results_are_complete_when_they_are_sent(client: Any) -> None:
     host = np.random.default_rng(1).integers(0, 1 << 32, 8_000_000, dtype="u4")
     meta = cupy.empty(0, "u4")
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
@@ -206,7 +206,7 @@ def test_nothing_is_handed_over_before_it_is_complete(client: Any) -> None:
 
 
 class KillAt(distributed.WorkerPlugin):
-    """Kills the worker's process, once in all, as soon as it has finished a task of some name."""
+    """Kills the process of one worker when it finishes the first task with a name prefix."""
 
     name = "kill-at"
 
@@ -226,7 +226,7 @@ class KillAt(distributed.WorkerPlugin):
 @pytest.mark.multi_gpu
 @pytest.mark.parametrize("stage", ["sort-local", "sort-scatter", "sort-merge"])
 @pytest.mark.parametrize("protocol", protocols())
-def test_a_killed_worker(protocol: str, stage: str, tmp_path: Any) -> None:
+def test_sort_survives_a_killed_worker(protocol: str, stage: str, tmp_path: Any) -> None:
     host = sample("i8", 1_000_000)
     flag = tmp_path / "killed"
     with (
@@ -235,9 +235,9 @@ def test_a_killed_worker(protocol: str, stage: str, tmp_path: Any) -> None:
         client.as_current(),
         dask.config.set({"scheduler": "distributed", "optimization.fuse.active": False}),
     ):
-        client.wait_for_workers(2, timeout=PATIENCE)
+        client.wait_for_workers(2, timeout=TIMEOUT)
         client.register_plugin(KillAt(stage, flag))
-        # From blocks that can be made again.
+        # The input can be computed again.
         (got,) = fetched(dask_gpusort.sort(on_gpus(host, 100_000)))
     assert flag.exists(), "no worker was killed"
     np.testing.assert_array_equal(got, np.sort(host))
@@ -259,10 +259,12 @@ def test_one_worker(tmp_path: Any) -> None:
 
 
 @pytest.mark.multi_gpu
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("cut_first", [False, True])
 @pytest.mark.parametrize("protocol", protocols())
-def test_more_than_the_device_may_hold(monkeypatch: pytest.MonkeyPatch, protocol: str, apart: bool) -> None:
-    monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: apart)
+def test_more_data_than_the_device_memory_limit(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, cut_first: bool
+) -> None:
+    monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: cut_first)
     host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
     options = {"device_memory_limit": "64MB", "pool": "2GB"}
     with (
@@ -275,7 +277,7 @@ def test_more_than_the_device_may_hold(monkeypatch: pytest.MonkeyPatch, protocol
     np.testing.assert_array_equal(got, np.sort(host))
 
 
-# What one task does, on one device.
+# Single tasks on one device.
 
 
 def plan_of(host: np.ndarray, chunks: int) -> Any:
@@ -320,7 +322,7 @@ def test_every_task_waits_for_its_kernels() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("family", ["cuda", "dask"])
 @pytest.mark.parametrize("size", [0, 1, 1_001])
-def test_runs_travel_as_frames(family: str, size: int) -> None:
+def test_runs_are_serialized_as_frames(family: str, size: int) -> None:
     from distributed.protocol import deserialize, serialize
 
     serialization.register()

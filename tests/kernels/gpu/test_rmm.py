@@ -1,4 +1,4 @@
-"""Memory of the sorts comes from CuPy's current allocator, here a pool of RMM's, and stays within its bounds."""
+"""Sorts take their memory from CuPy's current allocator, here an RMM pool, and stay within their bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL_BYTES = 2 << 30
 
 @pytest.fixture
 def pool(cp: Any) -> Iterator[Any]:
-    """What RMM counts, while CuPy allocates from a pool of it."""
+    """An RMM resource that counts allocations, while CuPy allocates from its pool."""
     rmm = pytest.importorskip("rmm")
     cupy_allocator = pytest.importorskip("rmm.allocators.cupy").rmm_cupy_allocator
     earlier = rmm.mr.get_current_device_resource()
@@ -36,16 +36,16 @@ def pool(cp: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("distribution", ["random", "low entropy", "few"])
 @pytest.mark.parametrize("dtype", ["u4", "f4", "i8", "f8"])
-def test_keys_take_little_more_than_their_size(cp: Any, pool: Any, dtype: str, distribution: str) -> None:
+def test_temporary_memory_of_key_sorts(cp: Any, pool: Any, dtype: str, distribution: str) -> None:
     host = make_keys(dtype, KEYS, distribution)
     keys = cp.asarray(host)
     out = cp.empty_like(keys)
     before = pool.allocation_counts
     kernels.sort_keys(keys, out=out)
     after = pool.allocation_counts
-    assert after.total_bytes > before.total_bytes, "nothing was taken from the pool"
+    assert after.total_bytes > before.total_bytes, "no memory came from the pool"
     assert after.peak_bytes - before.current_bytes <= 1.1 * keys.nbytes
-    assert after.current_bytes == before.current_bytes, "memory is not given back"
+    assert after.current_bytes == before.current_bytes, "memory was not freed"
     assert bool((kernels.encode(out) == cp.asarray(np.sort(kernels.encode(keys).get()))).all())
 
 
@@ -58,4 +58,4 @@ def test_positions_and_pairs_from_a_pool(cp: Any, pool: Any) -> None:
     keys_out, values_out = kernels.sort_pairs(keys, values)
     assert bool((values_out == cp.asarray(wanted)).all())
     del keys_out, values_out
-    assert pool.allocation_counts.current_bytes == before, "memory is not given back"
+    assert pool.allocation_counts.current_bytes == before, "memory was not freed"

@@ -1,4 +1,4 @@
-"""The host in the place of a GPU."""
+"""Fixtures that run kernels on the host instead of a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dask_gpusort.kernels.launch.loader import SOURCES
 
 @pytest.fixture(scope="session")
 def kernel_cache(request, tmp_path_factory):
-    """Folder of compiled kernels, which further runs and all processes of one run share."""
+    """Folder of compiled kernels, shared by all processes of a run and by later runs."""
     if not hasattr(request.config, "cache"):
         return tmp_path_factory.mktemp("host_kernels")
     cache = request.config.cache.mkdir("host_kernels")
@@ -20,13 +20,13 @@ def kernel_cache(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(kernel_cache):
-    """What `device` runs on; a module that sorts much compiles its kernels here, many at a time."""
+    """The host device. A module can override this fixture to compile its kernels together."""
     return HostDevice(SOURCES, kernel_cache)
 
 
 @pytest.fixture
 def device(built, monkeypatch):
-    """The host in the place of a GPU; looks at all canaries when the test is done."""
+    """The host instead of a GPU. All canaries are checked after the test."""
     built.replace_cupy(monkeypatch)
     yield built
     built.check()

@@ -1,4 +1,4 @@
-"""Comparison sorts, merging and wide keys: their kernels run on the CPU, in random orders of threads, against NumPy."""
+"""Comparison sorts, merging and wide keys on the CPU, with random thread orders, against NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
-#: Around one tile, around two, and several, the last in part.
+#: Sizes around one tile and around two, and several tiles with a partial last one.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
 STRATEGIES = {
     "four_way": {"split": "four_way"},
@@ -29,16 +29,16 @@ STRATEGIES = {
 }
 DTYPES = ("u1", "f4", "i8")
 LESS = "a % 10 < b % 10"
-NO_ORDER = ("true", "a != b", "(a ^ b) & 1")
+NOT_AN_ORDER = ("true", "a != b", "(a ^ b) & 1")
 COMPANIONS = ([], ["f4"], ["i2", "f8"])
 
 
 def calls():
-    """What the tests ask for, so that it is compiled at once."""
+    """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_merges(patch)
         yield from sorts_and_merges()
-        # What the recorder reads back says that no bits vary.
+        # In the values that the recorder reads back no bit varies, so widths are given here.
         for bits in (64, 15, 3):
             for module in (columns, complex_keys):
                 patch.setattr(module, "read_widths", lambda ranges, bits=bits: widths_of_bits(ranges, bits))
@@ -52,7 +52,7 @@ def sorts_and_merges():
             for dtype in DTYPES:
                 yield from sorts_by_comparison(n, dtype, **strategy)
             if n == SIZES[-1]:
-                for less in (LESS, *NO_ORDER):
+                for less in (LESS, *NOT_AN_ORDER):
                     yield from sorts_by_comparison(n, "u4", less=less, **strategy)
                 yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **strategy)
     for kind in ("u1", "u8", 2, 5):
@@ -92,7 +92,7 @@ def built(built):
 
 
 def widths_of_bits(ranges, first_bits):
-    """Widths of columns whose bits all vary, but for the first one's."""
+    """Widths of columns: `first_bits` for the first one, 64 for the others."""
     others = ranges.size // columns.RANGE_WORDS - 1
     return [columns.Width(0, 0, bits) for bits in (first_bits, *[64] * others)]
 
@@ -132,14 +132,14 @@ def test_sorts_in_place(device, strategy):
         np.testing.assert_array_equal(array, np.sort(keys))
 
 
-def test_a_stable_sort_keeps_zeros_and_nans(device):
+def test_stable_sort_keeps_the_order_of_zeros_and_nans(device):
     keys = np.random.default_rng(3).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0], "f4"), 1000)
     got = comparing.sort_by_comparison(device.array(keys), stable=True)
     np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
 
 
 @pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
-def test_any_less(device, strategy):
+def test_less(device, strategy):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
     for descending in (False, True):
         digits = keys % 10
@@ -150,8 +150,8 @@ def test_any_less(device, strategy):
 
 
 @pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
-@pytest.mark.parametrize("expression", NO_ORDER)
-def test_what_is_no_order_ends_and_stays_inside(device, expression, strategy):
+@pytest.mark.parametrize("expression", NOT_AN_ORDER)
+def test_less_that_is_no_order_yields_valid_positions(device, expression, strategy):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
     got = comparing.argsort_by_comparison(device.array(keys), less=expression, **STRATEGIES[strategy])
     assert got.min() >= 0
@@ -167,7 +167,7 @@ def make_runs(rng, kind, sizes, most):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("kind", ["u1", "u8", 2, 5])
-def test_merges_runs(device, kind, count):
+def test_merge_runs(device, kind, count):
     rng = np.random.default_rng(count)
     for most in (3, 1 << 40):
         sizes = rng.integers(0, 3 * TILE.keys, count)
@@ -184,13 +184,13 @@ def test_merges_runs(device, kind, count):
                 np.testing.assert_array_equal(got, np.concatenate(row)[wanted])
 
 
-def test_merges_nothing(device):
+def test_merge_empty_runs(device):
     keys, _ = merging.merge_runs([device.empty(0, "u4")] * 3)
     assert keys.size == 0
 
 
 @pytest.mark.parametrize("most", [1, 3, 1 << 40, 1 << 63])
-def test_sorts_words_and_finds_them(device, most):
+def test_argsort_words_and_search_words(device, most):
     rng = np.random.default_rng(6)
     for n in (0, 1, 2, 900):
         rows = rng.integers(0, most, (n, 3)).astype("u8")
@@ -202,7 +202,7 @@ def test_sorts_words_and_finds_them(device, most):
             np.testing.assert_array_equal(got, [find(ordered, tuple(row)) for row in rows[:40].tolist()])
 
 
-def test_sorts_complex_keys(device):
+def test_complex_keys(device):
     rng = np.random.default_rng(7)
     special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, 5e-324])
     for n in (0, 1, 900):
@@ -234,55 +234,55 @@ def test_lexsort(device):
         word_sort.lexsort(on_device, descending=[True])
 
 
-def test_whole_numbers_in_floats_are_narrow(device):
+def test_whole_numbers_in_floats_take_narrow_columns(device):
     rng = np.random.default_rng(9)
     keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
     on_device = [device.array(key) for key in keys]
     parts = [columns.Column(key, word_sort.device_key(key.dtype)) for key in on_device]
     widths = columns.KeyColumns(parts, 900).measure()
-    assert len(columns.lay_out(widths)) == 2  # of 64 bits each, for four times 64
+    assert len(columns.lay_out(widths)) == 2  # two words of 64 bits for four keys of 64 bits
     np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
     np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
 
 
-#: Lengths of the groups that tie in the first word, repeated: none; few; those that one thread sorts, up to the
-#: longest; longer ones, and both; some that span two or three tiles.
+#: Lengths of the groups that tie in the first word. Each list is repeated. SHORT is the longest group that one thread
+#: sorts.
 SHORT, TIE_TILE = tie_groups.SMALL_GROUP, tie_groups.TIE_TILE
 TIE_GROUPS = {
     "none": [1],
     "a pair": [*[1] * 700, 2, *[1] * 10**5],
     "short": [SHORT, 1, 3],
-    "just long": [SHORT + 1, 1],
+    "shortest long": [SHORT + 1, 1],
     "short and long": [1, SHORT, SHORT + 1, 2 * SHORT, 2],
-    "few and long": [*[1] * 1500, 900, *[1] * 10**5],
+    "few but long": [*[1] * 1500, 900, *[1] * 10**5],
     "across tiles": [300, 2 * TIE_TILE + 7],
-    "from the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
+    "starting at the last key of a tile": [*[1] * (TIE_TILE - 1), 3, *[1] * (TIE_TILE - 3), 20, *[1] * 10**6],
     "equal": [10**5],
 }
 TIE_SIZES = (1, SHORT, SHORT + 1, TIE_TILE + 1, 2 * TIE_TILE + 500)
 
 
 def tie_group_numbers(kind, n):
-    """Of n sorted keys, the tie group that each is in."""
+    """Number of the tie group of each of n sorted keys."""
     lengths = TIE_GROUPS[kind] * -(-n // sum(TIE_GROUPS[kind]))
     return np.repeat(np.arange(len(lengths)), lengths)[:n]
 
 
 def spread(rng, numbers):
-    """Doubles in the order of numbers, whose codes take all 64 bits where there are two or more."""
+    """One double for each number, in the same order; two or more distinct ones need codes of 64 bits."""
     values = np.sort(rng.standard_normal(numbers.max() + 1))
     values[0], values[-1] = -1e300, 1e300
     return values[numbers]
 
 
 def few(rng, n):
-    """Parts that compare equal often and differ in their bits."""
+    """Few distinct values; some compare equal although their bits differ."""
     return rng.choice([0.0, -0.0, np.nan, -np.nan, 1.0, 2.5, -np.inf], n)
 
 
 @pytest.mark.parametrize("kind", TIE_GROUPS)
 @pytest.mark.parametrize("n", TIE_SIZES)
-def test_ties_of_real_parts(device, n, kind):
+def test_tied_real_parts(device, n, kind):
     rng = np.random.default_rng(n)
     order = rng.permutation(n)
     for imag in (few(rng, n), rng.standard_normal(n)):
@@ -321,10 +321,10 @@ def test_complex_keys_with_nan(device, share):
 
 @pytest.mark.parametrize("kind", TIE_GROUPS)
 @pytest.mark.parametrize("n", TIE_SIZES)
-def test_ties_that_the_second_word_leaves(device, n, kind):
+def test_ties_in_the_second_word(device, n, kind):
     rng = np.random.default_rng(n)
     numbers = tie_group_numbers(kind, n)
-    # Further down, tie groups of half the length and of those that are left.
+    # In the second word, tie groups of five keys.
     halves = np.arange(n) // 5
     order = rng.permutation(n)
     for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
@@ -337,11 +337,11 @@ def test_ties_that_the_second_word_leaves(device, n, kind):
 
 
 @pytest.mark.parametrize("distinct", [2, 3, 6])
-def test_ties_that_many_words_leave(device, distinct):
+def test_ties_in_many_words(device, distinct):
     rng = np.random.default_rng(distinct)
     values = np.array([0, (1 << 64) - 1, 1, 1 << 63, 5, 6], "u8")[:distinct]
     shape = TIE_TILE + 500, 5
-    # At every word some keys tie no longer.
+    # Every word resolves the ties of some keys.
     rows = np.where(
         rng.random(shape) < 0.1, rng.integers(0, 1 << 63, shape, "u8"), values[rng.integers(0, distinct, shape)]
     )
@@ -351,7 +351,7 @@ def test_ties_that_many_words_leave(device, distinct):
     np.testing.assert_array_equal(by_columns, wanted)
 
 
-def test_a_column_sorted_itself_keeps_ties(device):
+def test_lexsort_keeps_equal_floats_with_different_bits_tied(device):
     rng = np.random.default_rng(11)
     n = 900
     wide = np.where(rng.random(n) < 0.5, few(rng, n), rng.standard_normal(n) * 1e300)
@@ -363,7 +363,7 @@ def test_a_column_sorted_itself_keeps_ties(device):
 
 @pytest.fixture
 def launched(device, monkeypatch):
-    """Names of the kernels that wide keys launch, apart from the sorts."""
+    """Names of the launched kernels in wide/."""
     names = []
 
     def run(launch):
@@ -375,7 +375,7 @@ def launched(device, monkeypatch):
     return names
 
 
-def test_launches_of_keys_that_do_not_tie(device, launched):
+def test_launches_without_ties(device, launched):
     rng = np.random.default_rng(12)
     n = 3000
     real = spread(rng, rng.permutation(n))
@@ -387,7 +387,7 @@ def test_launches_of_keys_that_do_not_tie(device, launched):
     assert launched == ["measure_column", "measure_column", "resolve_ties"]
 
 
-def test_launches_of_keys_of_which_few_tie(device, launched):
+def test_launches_with_few_ties(device, launched):
     rng = np.random.default_rng(13)
     n = 3000
     keys = rng.integers(0, 16, n) + 1j * rng.standard_normal(n)
@@ -395,6 +395,6 @@ def test_launches_of_keys_of_which_few_tie(device, launched):
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "make_complex_word", "resolve_ties"]
     launched.clear()
-    keys = spread(rng, tie_group_numbers("few and long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
+    keys = spread(rng, tie_group_numbers("few but long", n))[rng.permutation(n)] + 1j * rng.standard_normal(n)
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "resolve_ties", "list_ties", "make_complex_word", "scatter"]

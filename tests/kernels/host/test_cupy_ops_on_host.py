@@ -1,4 +1,4 @@
-"""The steps of CuPy chunks run on the CPU against the same steps of NumPy chunks, for every kind of order."""
+"""Operations on CuPy chunks, run on the CPU, against those on NumPy chunks, for every kind of order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUMMARY_FIELDS = ("sizes", "keys", "bracket", "left", "right", "start", "stop")
 
 
 def python_order(order):
-    """The order as NumPy chunks have it."""
+    """The same order with a Python function as `less`, which NumPy chunks need."""
     return order if order.less is None else replace(order, less=lambda a, b: a % 10 < b % 10)
 
 
@@ -56,7 +56,7 @@ def built(built):
 
 
 def rank_calls():
-    """Kernel calls that summarize codes."""
+    """Kernel calls that rank samples of codes."""
     for width in (1, 2, 4, 8):
         yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)
     for dtype in ("f2", "f4", "f8", "c8"):
@@ -112,7 +112,7 @@ def assert_same_summary(got, wanted):
 
 
 def drawn_keys(dtype, n, kind):
-    """Keys of a dtype: random bits, few distinct ones (zeros of both signs and NaNs of floats), or one key."""
+    """Keys of a dtype: random bits, few distinct keys (for floats with zeros of both signs and NaN), or one key."""
     rng = np.random.default_rng(n)
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
@@ -128,7 +128,7 @@ def drawn_keys(dtype, n, kind):
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", CODED)
-def test_rank_summary_of_codes_is_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
+def test_rank_summary_of_codes_takes_one_launch_and_one_copy(device, monkeypatch, dtype, descending, stable):
     order = Order(np.dtype(dtype), descending, stable)
     launches, copies = [], []
     get = device.cupy.ndarray.get
@@ -165,7 +165,7 @@ def test_rank_summary_of_codes_in_brackets(device, dtype):
         assert_same_summary(got, numpy_ops.summarize_run(run, brackets, order, samples=samples))
 
 
-def test_ranks_refuse_codes_of_another_width(device):
+def test_rank_samples_rejects_codes_of_another_width(device):
     with pytest.raises(ValueError, match="give those of the sort, uint32"):
         kernels.rank_samples(device.empty(3, "u8"), 1, ties_of="f4")
 
@@ -209,7 +209,7 @@ def test_pack(device, dtypes):
     np.testing.assert_array_equal(packed, expected)
 
 
-def test_an_expression_that_contradicts_itself_is_reported(device):
+def test_less_that_is_no_strict_weak_order_is_reported(device):
     keys = draw(ORDERS["less"], 400)
     for less in ("a <= b", "a != b"):
         with pytest.raises(ValueError, match="no strict weak order"):

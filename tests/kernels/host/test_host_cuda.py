@@ -1,4 +1,4 @@
-"""The stand-in for a GPU itself: it must run what is right, and find what it is there to find."""
+"""The host device runs correct kernels correctly and finds the faults of broken ones."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __global__ void collect_apart(unsigned* keys) {
 __global__ void write_past(unsigned* keys) { keys[threadIdx.x + 1] = 0; }
 __global__ void read_unwritten(unsigned* keys) {
     __shared__ unsigned tile[kThreads];
-    if (keys[threadIdx.x] == kThreads) tile[threadIdx.x] = 0;  // never so, but the compiler cannot know
+    if (keys[threadIdx.x] == kThreads) tile[threadIdx.x] = 0;  // never true, but the compiler cannot know
     keys[threadIdx.x] = tile[threadIdx.x];
 }
 __global__ void use_dynamic(unsigned* keys) {
     extern __shared__ unsigned dynamic_words[];
     dynamic_words[threadIdx.x] = keys[threadIdx.x];
 }
-// Every block waits for the one before it.
+// Every block waits for the previous block.
 __global__ void pass_on(unsigned long long* sums) {
     if (threadIdx.x == 0) {
         unsigned long long before = 0;
@@ -101,7 +101,7 @@ def test_host_finds_a_deleted_barrier(tmp_path, kernel_cache):
 
 
 def test_a_changed_header_is_compiled_again(tmp_path, kernel_cache):
-    """Also one that the source includes through another; libraries in the cache are never stale."""
+    """Also a header that is included indirectly: a library in the cache is never stale."""
     (tmp_path / "fill.cu").write_text(
         '#include "outer.cuh"\nnamespace gpusort {\n__global__ void fill(unsigned* out) { *out = kValue; }\n}'
     )
@@ -139,7 +139,7 @@ def test_host_checks_widths_of_arguments(rules):
         rules.launch(Launch("rules.cu", "reverse_tile", 1, 256, (np.uint32(0),)))
 
 
-def test_shared_memory_starts_with_anything(rules):
+def test_shared_memory_starts_with_random_bytes(rules):
     found = {run_rule(rules, "read_unwritten", ASCENDING)[0] for _ in range(8)}
     assert len(found) > 1
 
@@ -164,11 +164,11 @@ def test_warp_collectives(rules):
     np.testing.assert_array_equal(found, np.transpose(expected))
 
 
-# Every barrier of the papers' sorts and of the merge kernels is needed.
+# Every barrier of the scan, of the papers' sorts and of the merge kernels is needed.
 
 
 def barriers(names):
-    """Every barrier of some sources, as (file, line)."""
+    """Every barrier of some sources, as (file, index of the line)."""
     return [
         (name, number)
         for name in names
@@ -177,7 +177,7 @@ def barriers(names):
     ]
 
 
-#: A sort that runs each source.
+#: For each source, a sort that runs it.
 RUNS = {
     "primitives/block.cuh": "scan",
     "primitives/scan.cu": "scan",
@@ -209,7 +209,7 @@ def assert_barrier_is_needed(source, line, folder, cache):
     command = [sys.executable, "-m", "support.host_cuda.mutant", RUNS[source], str(edited), str(cache)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
-    assert ended.returncode != 0, f"still sorts without its barrier: {lines[line]}"
+    assert ended.returncode != 0, f"the sort still works without the barrier of this line: {lines[line]}"
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""Launches stay inside the shared memory of the device they are for, whatever is sorted."""
+"""Every launch fits the shared memory of its device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.policy.limits import RESERVED_SHARED_BYTES
 
-#: Shared memory a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications).
+#: Most shared memory of a block, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
-#: One block, one level, two levels; rows of one block, of one partition, and beyond.
+#: Arrays for one block, one level and two levels; rows for one block, one partition and more.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
-#: Positions of long rows are computed with on the host.
+#: The positions of longer rows would take much memory on the host.
 LONGEST_INDEXED_ROW = 1 << 16
 
 
@@ -35,7 +35,7 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
 
 
 def blocks_of_tuning():
-    """Name, blocks asked for, and bytes of shared memory of every block that is bound to a number of registers."""
+    """Name, blocks per multiprocessor, and shared memory (bytes) of every kernel with launch bounds."""
     for widths, shapes in tuning.BLOCK_SORT.items():
         for shape in shapes:
             for block in (shape, shape.for_uniform(), shape.for_uniform(1)):
@@ -49,14 +49,14 @@ def blocks_of_tuning():
         yield f"stable {widths} {tile}", tile.blocks, shared
 
 
-def test_registers_are_not_bound_for_blocks_that_do_not_fit():
-    """More blocks than the shared memory of a multiprocessor holds would cost registers for nothing."""
+def test_blocks_of_launch_bounds_fit_shared_memory():
+    """Launch bounds for more blocks than fit shared memory would restrict registers without a benefit."""
     memory = LIMITS["9.0"] + RESERVED_SHARED_BYTES
     for name, blocks, shared in blocks_of_tuning():
         assert blocks == 1 or blocks * (shared + RESERVED_SHARED_BYTES) <= memory, name
 
 
-def test_a_large_device_is_used(monkeypatch):
+def test_a_large_device_gets_large_blocks(monkeypatch):
     recorder = Recorder(LIMITS["9.0"])
     recorder.replace_cupy(monkeypatch)
     recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))

@@ -1,4 +1,4 @@
-"""LSD passes run on the CPU, in random orders of threads, against NumPy: one launch a digit, or one in all."""
+"""LSD sorts on the CPU, with random thread orders, against NumPy: one launch for each digit, or one in total."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def built(built):
 
 
 def calls():
-    """What the tests ask for, so that it is compiled at once."""
+    """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
         for dtype in ("u1", "i2", "i4", "u4", "f8"):
@@ -39,11 +39,11 @@ def calls():
             yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype))
 
 
-#: All numbers of keys are sorted in one launch.
+#: Any number of keys is sorted in one launch.
 SMALL_KEYS = {4: (1, 1 << 20), 8: (1, 1 << 20)}
 
 
-#: Function, its NumPy twin, dtype, shapes.
+#: Function, the NumPy function with the same result, dtype, shapes.
 SORTS = {
     "keys": (*SORTED, "i4", [1, LSD_TILE - 1, LSD_TILE, LSD_TILE + 1, 5003]),
     "positions": (*POSITIONS, "u4", [1, LSD_TILE + 1, 5003]),
@@ -63,7 +63,7 @@ def test_sizes_around_the_tile(device, monkeypatch, case, kind):
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f8"])
 @pytest.mark.parametrize("shared", range(3))
-def test_stable_passes_in_place(device, monkeypatch, dtype, shared):
+def test_lsd_in_place(device, monkeypatch, dtype, shared):
     use_small_blocks(monkeypatch)
     for n in (LSD_TILE + 3, 3 * LSD_TILE):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random")
@@ -79,7 +79,7 @@ def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
     monkeypatch.setattr(tuning, "LSD_COOPERATIVE_KEYS", SMALL_KEYS)
     for n in (BLOCK_SORT_KEYS + 1, 3 * LSD_TILE, 5003):
         keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
-        if kind == "bytes":  # all passes but one have nothing to do
+        if kind == "bytes":  # the keys differ in one byte only, so one pass has work to do
             keys.view("u1").reshape(n, -1)[:, :-1] = 1
         np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
         array = device.array(keys)

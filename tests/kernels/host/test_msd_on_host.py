@@ -1,4 +1,4 @@
-"""MSD sorts run on the CPU, in random orders of threads, against NumPy: every level, map and domain.
+"""MSD sorts on the CPU, with random thread orders, against NumPy: every level, map and domain.
 
 Blocks are so small that few keys take every path through the sorts.
 """
@@ -27,7 +27,7 @@ def built(built):
 
 
 def calls():
-    """What the tests ask for, so that it is compiled at once."""
+    """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_blocks(patch)
         for dtype in ("f4", "f8"):
@@ -49,11 +49,11 @@ def calls():
 
 def sorts_of(dtype, **options):
     for function in (kernels.sort_keys, kernels.argsort):
-        yield lambda empty: function(empty(TWO_LEVELS, dtype), **options)  # noqa: B023 - called before the next
+        yield lambda empty: function(empty(TWO_LEVELS, dtype), **options)  # noqa: B023 - called before the next iteration
 
 
 def use_three_levels(patch):
-    """Limits so small that the keys of two levels are more than two levels sort."""
+    """Limits so small that `TWO_LEVELS` keys need three levels."""
     patch.setattr(tuning, "MOST_TWO_LEVELS", 20_000)
     patch.setattr(tuning, "PART_KEYS", 15_000)
     patch.setattr(tuning, "PARTITIONED_KEYS", {4: (0, 20_000)})
@@ -92,13 +92,13 @@ SKEWED = {
 
 
 def sample_splitters(keys, num_fine=1 << 16):
-    """A splitter map of the keys, and whether their buckets are balanced."""
+    """A splitter map of the keys, and the result of its balance test."""
     test = splitters.BalanceTest.of_array(keys.size, num_fine)
     return splitters.sample_splitters(plain_elements(device_key(keys.dtype)), keys, keys.size, num_fine, test)
 
 
 @pytest.mark.parametrize("kind", SKEWED)
-def test_skew_at_every_scale_is_found_in_a_sample(device, kind):
+def test_balance_test_finds_skew(device, kind):
     wanted, make = SKEWED[kind]
     sampled = sample_splitters(device.array(make(np.random.default_rng(16), 1 << 21)))
     flags = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
@@ -112,28 +112,30 @@ DENSITIES = {
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("normal", "f4"), ("exponential", "f8")])
-def test_buckets_of_a_smooth_density_come_out_even(device, kind, dtype):
-    """Those of the sample itself would differ by a twentieth of their size, and by a fifth in the tails."""
+def test_buckets_of_a_smooth_density_are_balanced(device, kind, dtype):
+    """Without smoothing, bucket sizes would vary by a twentieth, and by a fifth in the tails."""
     n, num_fine = 1 << 21, 1 << 16
     keys = DENSITIES[kind](np.random.default_rng(17), n).astype(dtype)
     elements = plain_elements(device_key(keys.dtype))
     sampled = splitters.sample_splitters(elements, device.array(keys), n, num_fine)
     by = histogram.splitter_buckets(elements.domain, sampled, num_fine)
-    # Of many more keys than are sampled, so that theirs is not the noise that is looked at.
+    # Many more keys than are sampled, so that the noise of the counts is small.
     many = DENSITIES[kind](np.random.default_rng(18), 4 * n).astype(dtype)
     counts = histogram.count_fine(elements.source, device.array(many), 4 * n, by).table
-    buckets = counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]  # as large as those of 2^28 keys
+    buckets = (
+        counts.view(np.uint32)[:num_fine].reshape(-1, 16).sum(axis=1)[1:-1]
+    )  # as large as the buckets of 2^28 keys
     by_chance = buckets.mean() ** -0.5
     assert (buckets / buckets.mean()).std() < 1.7 * by_chance
     assert buckets.max() < 1.25 * buckets.mean()
 
 
-#: Keys of 64 bits within 2^32 of each other: how far from the least one of all, and how many.
+#: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
 CLOSE = {
     "in the middle": (0, 1 << 24),
     "no power of two": (0, 3_000_000_000),
     "at the end": ((1 << 63) - (1 << 31), 1 << 31),
-    "nearly all": (-(1 << 31), (1 << 32) - (1 << 28)),
+    "nearly 2^32": (-(1 << 31), (1 << 32) - (1 << 28)),
 }
 
 
@@ -160,13 +162,13 @@ def test_wide_keys_of_a_small_range(device, monkeypatch, dtype, range_of_keys, o
 
 FLOATS = {
     "uniform": lambda rng: rng.random(TWO_LEVELS),
-    "on both sides": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,
+    "both signs": lambda rng: rng.random(TWO_LEVELS) * 20 - 7,
     "normal": lambda rng: rng.standard_normal(TWO_LEVELS),
     "far from zero": lambda rng: 1000 + rng.random(TWO_LEVELS),
     "tiny": lambda rng: rng.random(TWO_LEVELS) * 1e-40,
     "huge": lambda rng: (rng.random(TWO_LEVELS) - 0.5) * 6e38,
-    "some no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, np.nan, rng.random(TWO_LEVELS)),
-    "many no numbers": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.2, np.nan, rng.random(TWO_LEVELS)),
+    "some NaN": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, np.nan, rng.random(TWO_LEVELS)),
+    "many NaN": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.2, np.nan, rng.random(TWO_LEVELS)),
     "infinities": lambda rng: np.where(rng.random(TWO_LEVELS) < 2e-4, -np.inf, rng.random(TWO_LEVELS)),
     "zeros": lambda rng: np.where(rng.random(TWO_LEVELS) < 0.1, -0.0, rng.random(TWO_LEVELS) - 0.5),
 }
@@ -187,7 +189,7 @@ def test_floats_are_mapped_by_value(device, monkeypatch, dtype, kind, descending
     np.testing.assert_array_equal(keys[kernels.argsort(source, descending=descending)], wanted)
 
 
-#: Function, its NumPy twin, dtype, shapes.
+#: Function, the NumPy function with the same result, dtype, shapes.
 SORTS = {
     "keys": (*SORTED, "f4", [0, 1, BLOCK_SORT_KEYS - 1, BLOCK_SORT_KEYS, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),
     "positions": (*POSITIONS, "i4", [1, BLOCK_SORT_KEYS + 1, TWO_LEVELS]),

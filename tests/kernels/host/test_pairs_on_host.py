@@ -1,4 +1,4 @@
-"""Sorts of pairs run on the CPU, in random orders of threads, against NumPy: positions, and values of every width."""
+"""Pair sorts on the CPU, with random thread orders, against NumPy: positions, and values of every width."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def built(built):
 
 
 def calls():
-    """What the tests ask for, so that it is compiled at once."""
+    """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         for dtype in ("u1", "f4", "c8"):
             for descending in (False, True):
@@ -72,8 +72,8 @@ def pairs_of(dtype, values, n=TWO_LEVELS, **options):
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
-def test_more_keys_than_positions_of_32_bits(device, monkeypatch, dtype, descending):
-    """Sorted part by part, and merged: as in one go."""
+def test_more_keys_than_32_bit_positions(device, monkeypatch, dtype, descending):
+    """The keys are sorted in parts that are merged; the result is that of one sort."""
     some = [0, 1, 7, 9, 255] if dtype == "u1" else [0.0, -0.0, np.nan, -np.nan, 1, 2.5, -3, np.inf]
     keys = np.random.default_rng(19).choice(some, 5003).astype(dtype)
     source, values = device.array(keys), device.array(np.arange(5003, dtype=np.uint32))
@@ -93,9 +93,9 @@ def test_more_keys_than_positions_of_32_bits(device, monkeypatch, dtype, descend
         np.testing.assert_array_equal(moved, positions)
 
 
-@pytest.mark.parametrize("case", ["i4", "f4", "i8", "i8 and a outlier"])
+@pytest.mark.parametrize("case", ["i4", "f4", "i8", "i8 with an outlier"])
 def test_positions_of_keys_that_share_codes(device, monkeypatch, case):
-    """A bucket holds some hundred codes of several keys each."""
+    """A bucket holds some hundred distinct codes, each of several keys."""
     use_small_blocks(monkeypatch)
     keys = np.random.default_rng(15).integers(0, TWO_LEVELS // 8, TWO_LEVELS).astype(case[:2])
     if case[:2] == "f4":
@@ -111,7 +111,7 @@ def test_positions_of_keys_that_share_codes(device, monkeypatch, case):
 
 
 @pytest.mark.parametrize("values_dtype", ["u4", "f8"])
-def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
+def test_lsd_of_pairs(device, monkeypatch, values_dtype):
     use_small_blocks(monkeypatch)
     monkeypatch.setattr(tuning, "LSD_PAIRS", 1)
     n = 3 * LSD_TILE + 5
@@ -122,12 +122,12 @@ def test_values_that_travel_with_their_keys(device, monkeypatch, values_dtype):
     np.testing.assert_array_equal(values_out, values[order])
 
 
-#: By width: one value, and a row of values.
+#: By width in bytes: dtypes and shapes of one value.
 VALUES = {1: [("u1", ())], 2: [("u2", ())], 4: [("f4", ())], 8: [("i8", ()), ("u2", (4,))], 16: [("c16", ())]}
 
 
 def special_keys(dtype):
-    """Zeros and NaN of both signs; of a complex dtype in either part."""
+    """Zeros and NaN of both signs; for a complex dtype in either part."""
     parts = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -2.0, np.inf])
     if np.dtype(dtype).kind != "c":
         return parts.astype(dtype)
@@ -137,7 +137,7 @@ def special_keys(dtype):
 
 
 def assert_pairs(device, keys, values, **options):
-    """Sort and compare bit by bit; equal keys keep their order."""
+    """Sort pairs and compare bit by bit with a stable sort."""
     order = oracle.argsort(keys, **options)
     keys_out, values_out = kernels.sort_pairs(device.array(keys), device.array(values), **options)
     assert np.asarray(keys_out).tobytes() == keys[order].tobytes()
@@ -145,8 +145,8 @@ def assert_pairs(device, keys, values, **options):
 
 
 @pytest.fixture
-def moved_early(device, monkeypatch):
-    """Small blocks, and values of any number move at the first level; for each call, whether they moved."""
+def early_outcomes(device, monkeypatch):
+    """Small blocks and early values for any number of pairs. For each call, whether it sorted the pairs."""
     use_small_blocks(monkeypatch)
     monkeypatch.setattr(tuning, "EARLY_VALUES_PAIRS", {4: 1, 8: 1})
     original, outcomes = early_values.sort_with_early_values, []
@@ -161,7 +161,7 @@ def moved_early(device, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["u4", "f8"])
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
+def test_first_level_of_early_values(device, monkeypatch, dtype, extra):
     use_small_blocks(monkeypatch)
     rng, n = np.random.default_rng(11), TWO_LEVELS // LSD_TILE * LSD_TILE + extra
     keys = rng.standard_normal(n) if dtype == "f8" else bits_of_keys(rng, dtype, n, "random")
@@ -183,18 +183,18 @@ def test_the_first_level_of_pairs(device, monkeypatch, dtype, extra):
 
 @pytest.mark.parametrize("width", VALUES)
 @pytest.mark.parametrize("dtype", ["u4", "f8"])
-def test_values_of_any_width_move_once(device, moved_early, dtype, width):
+def test_early_values_of_any_width(device, early_outcomes, dtype, width):
     rng = np.random.default_rng(width)
     for value_dtype, row in VALUES[width]:
         keys = bits_of_keys(rng, dtype, TWO_LEVELS, "random")
         values = rng.integers(0, 256, (TWO_LEVELS, width), dtype="u1").view(value_dtype).reshape(TWO_LEVELS, *row)
         assert_pairs(device, keys, values)
-    assert moved_early == [True] * len(VALUES[width])
+    assert early_outcomes == [True] * len(VALUES[width])
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "equal", "sorted", "clustered", "zipf"])
 @pytest.mark.parametrize("dtype", ["i4", "f4", "u8"])
-def test_values_move_once_whatever_the_keys(device, moved_early, dtype, kind):
+def test_early_values_of_any_distribution(device, early_outcomes, dtype, kind):
     rng = np.random.default_rng(12)
     for n in (TWO_LEVELS // LSD_TILE * LSD_TILE + extra for extra in (0, 1, LSD_TILE - 1)):
         if kind == "equal":
@@ -204,13 +204,13 @@ def test_values_move_once_whatever_the_keys(device, moved_early, dtype, kind):
         else:
             keys = bits_of_keys(rng, dtype, n, kind)
         assert_pairs(device, keys, np.arange(n, dtype="u8"))
-    assert len(moved_early) == 3
-    assert all(moved_early) or kind != "random"
+    assert len(early_outcomes) == 3
+    assert all(early_outcomes) or kind != "random"
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "M8[ns]"])
-def test_tied_keys_of_moved_values_keep_their_bits(device, moved_early, dtype, descending):
+def test_early_values_keep_the_bits_of_tied_keys(device, early_outcomes, dtype, descending):
     rng = np.random.default_rng(13)
     if dtype == "M8[ns]":
         keys = rng.integers(-(1 << 63), 1 << 63, TWO_LEVELS).view(dtype)
@@ -219,10 +219,10 @@ def test_tied_keys_of_moved_values_keep_their_bits(device, moved_early, dtype, d
         keys = rng.standard_normal(TWO_LEVELS).astype(dtype)
         keys[rng.integers(0, keys.size, 900)] = rng.choice(special_keys(dtype), 900)
     assert_pairs(device, keys, np.arange(keys.size, dtype="u4"), descending=descending)
-    assert moved_early == [True]
+    assert early_outcomes == [True]
 
 
-def test_keys_of_no_buckets_are_left_to_stable_passes(device, moved_early):
+def test_few_distinct_keys_are_left_to_lsd(device, early_outcomes):
     keys = np.repeat(np.arange(5, dtype="u4"), TWO_LEVELS // 5)[::-1].copy()
     assert_pairs(device, keys, np.arange(keys.size, dtype="u4"))
-    assert moved_early == [False]
+    assert early_outcomes == [False]

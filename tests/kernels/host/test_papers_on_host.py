@@ -1,6 +1,6 @@
-"""The papers' sorts and the scan run on the CPU, in random orders of threads, against NumPy.
+"""The papers' sorts and the scan on the CPU, against NumPy.
 
-Arrays are poisoned and have canaries on both sides; every launch draws its own order of threads.
+Arrays are poisoned and have canaries on both sides. Every launch draws a new order of threads.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dask_gpusort.kernels.primitives import scan
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 ALGORITHMS = {"four_step": four_step, "split": split, "count_scan_reorder": count_scan_reorder}
-#: Each key with each width of values at least once.
+#: Dtypes of keys and values. Every dtype of keys occurs with and without values.
 PAIRS = [("u1", None), ("u1", "u8"), ("u2", None), ("u2", "u4"), ("u4", None), ("u4", "u4"), ("u8", None), ("u8", "u8")]
-#: What is sorted by every digit width.
+#: Dtypes that are sorted with every digit width.
 WIDTHS_PAIR = ("u2", "u4")
 TILES = {dtype: THREADS * keys_per_thread(np.dtype(dtype).itemsize) for dtype in ("u1", "u2", "u4", "u8")}
 COUNT_BYTES = instance("count_sections", "u8", THREADS)
 
 
 def papers_calls():
-    """What the tests of the papers' sorts call."""
+    """Kernel calls of the tests of the papers' sorts."""
     for dtype, value in PAIRS:
         for module in ALGORITHMS.values():
             yield lambda empty, module=module, key=dtype, value=value: module.sort(*empty_columns(empty, key, value))
@@ -59,7 +59,7 @@ def random_keys(rng, dtype, n, kind="uniform"):
 
 
 def check_sort(sort, device, keys, value=None, given=True):
-    """Sort keys, with values (of dtype `value`) that are given or positions, and compare with NumPy."""
+    """Sort keys with values of dtype `value`, given ones or positions, and compare with NumPy."""
     n = keys.size
     values = np.random.default_rng(n).permutation(n).astype(value) if value and given else None
     source = KeyValueArrays(device.array(keys), None if values is None else device.array(values))
@@ -90,7 +90,7 @@ def test_sorts_any_distribution(device, algorithm, kind):
 
 @pytest.mark.parametrize(("dtype", "value"), [pair for pair in PAIRS if pair[1]])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_sorts_stably_along_with_positions(device, algorithm, dtype, value):
+def test_sorts_stably_with_positions(device, algorithm, dtype, value):
     keys = random_keys(np.random.default_rng(3), dtype, TILES[dtype] + 1, "few")
     check_sort(ALGORITHMS[algorithm].sort, device, keys, value, given=False)
 
@@ -103,7 +103,7 @@ def test_sorts_in_many_orders_of_threads(device, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_sorts_into_its_own_input(device, algorithm):
+def test_sorts_in_place(device, algorithm):
     keys = random_keys(np.random.default_rng(5), "u4", 3001)
     columns = KeyValueArrays(device.array(keys))
     ALGORITHMS[algorithm].sort(columns, columns)
@@ -119,7 +119,7 @@ def test_four_step_sorts_by_any_digit_width(device, radix_bits):
     check_sort(sort, device, random_keys(np.random.default_rng(6), dtype, 4099), value)
 
 
-def test_sorts_say_what_they_cannot_take(device):
+def test_invalid_arguments_raise(device):
     keys = KeyValueArrays(device.empty(3, "u4"))
     with pytest.raises(ValueError, match="radix_bits must be one of"):
         four_step.sort(keys, keys, radix_bits=3)
@@ -137,7 +137,7 @@ def test_sorts_say_what_they_cannot_take(device):
 @pytest.mark.parametrize(
     "n", [1, 255, scan.TILE_VALUES - 1, scan.TILE_VALUES, scan.TILE_VALUES + 1, scan.ONE_BLOCK_VALUES + 1, 20011]
 )
-def test_scans_of_64_bit_counts(device, n):
+def test_scan_of_64_bit_counts(device, n):
     counts = np.random.default_rng(n).integers(0, 1 << 40, n, dtype=np.uint64)
     by_tiles, by_one_block = device.array(counts), device.array(counts)
     scan.exclusive_scan(by_tiles)
@@ -148,7 +148,7 @@ def test_scans_of_64_bit_counts(device, n):
 
 @pytest.mark.parametrize("equal", [True, False])
 def test_packed_counters_are_flushed_before_they_overflow(device, equal):
-    n, section = 200_003, 140_000  # a thread counts 140,000 / 256 = 546 keys of the first section, over two flushes
+    n, section = 200_003, 140_000  # a thread counts 140,000 / 256 = 546 keys, so it flushes twice
     keys = np.random.default_rng(7).integers(0, 16, n, dtype=np.uint8)
     if equal:
         keys[:] = 15

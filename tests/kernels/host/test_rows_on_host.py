@@ -1,4 +1,4 @@
-"""Sorts of rows run on the CPU, in random orders of threads, against NumPy: both sides of every decision."""
+"""Row sorts on the CPU, with random thread orders, against NumPy: both sides of every choice of strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 TILE = tuning.Tile(128, 8, 2, 16)
 WIDE_TILE = tuning.Tile(128, 8, 2, 32)
 WIDE_ROW = int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1
-LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # of one partition
+LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # for one partition
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
 
 
@@ -31,7 +31,7 @@ def built(built):
 
 
 def calls():
-    """What the tests ask for, so that it is compiled at once."""
+    """Kernel calls of the tests, so that their kernels are compiled together."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_rows(patch)
         for dtype in DTYPES:
@@ -45,12 +45,12 @@ def calls():
                 yield lambda empty, dtype=dtype, shape=shape: rows.sort_rows(empty(shape, dtype), descending=True)
 
 
-#: Rows of one block, of one partition, by the wider tile, and of more.
+#: Rows for one block, for one partition, for the wider tile, and longer ones.
 ROW_SHAPES = ((5, BLOCK_SORT_KEYS // 2), (9, BLOCK_SORT_KEYS), (3, 5003), (2, WIDE_ROW), (2, LONGEST + 1))
 
 
 def use_small_rows(patch):
-    """Blocks and tiles so small that short rows take every strategy."""
+    """Blocks and tiles so small that short rows reach every strategy."""
     use_small_blocks(patch)
     patch.setattr(tuning, "ROW_PARTITION", dict.fromkeys(tuning.BLOCK_SORT, (TILE, WIDE_TILE)))
     patch.setattr(tuning, "LONGEST_UNIFORM_ROW", BLOCK_SORT_KEYS // 4)
@@ -66,7 +66,7 @@ def small_rows(monkeypatch):
 
 @pytest.fixture
 def strategies(monkeypatch):
-    """Which strategies were taken, in order."""
+    """Names of the strategies that ran, in order."""
     taken = []
 
     def note(name):
@@ -107,17 +107,17 @@ def check_positions(device, keys):
     ("shape", "strategy"),
     [
         ((5, BLOCK_SORT_KEYS // 2), "run_block_sort"),
-        ((5, BLOCK_SORT_KEYS // 2 + 1), "run_block_sort"),  # few keys in all
+        ((5, BLOCK_SORT_KEYS // 2 + 1), "run_block_sort"),  # few keys in total
         ((9, BLOCK_SORT_KEYS // 2 + 1), "partition_rows"),
         ((9, BLOCK_SORT_KEYS), "partition_rows"),
         ((1, BLOCK_SORT_KEYS + 1), "partition_rows"),
-        ((2, WIDE_ROW), "partition_rows"),  # by the wider tile
+        ((2, WIDE_ROW), "partition_rows"),  # needs the wider tile
         ((2, LONGEST), "partition_rows"),
         ((2, LONGEST + 1), "sort_plain"),
     ],
     ids=str,
 )
-def test_both_sides_of_every_decision(device, strategies, shape, strategy):
+def test_strategy_by_shape(device, strategies, shape, strategy):
     keys = bits_of_keys(np.random.default_rng(1), "u4", shape, "random")
     np.testing.assert_array_equal(rows.sort_rows(device.array(keys)), np.sort(keys))
     assert set(strategies) == {strategy}
@@ -147,16 +147,16 @@ def test_uniform_keys_by_a_uniform_map(device, strategies):
     assert set(strategies) == {"partition_rows"}
 
 
-#: Floats of many exponents: bins of their values, of their codes, bins that hold one code each, and merges.
+#: Floats for every path of a block sort: bins by value, bins by code, bins of a single code, and merges.
 BLOCK_FLOATS = {
     "uniform": lambda rng, shape: rng.random(shape),
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "whole": lambda rng, shape: rng.integers(-20, 20, shape),
     "powers": lambda rng, shape: np.ldexp(1.0, rng.integers(-30, 30, shape)),
-    "powers, some no numbers": lambda rng, shape: np.where(
+    "powers and NaN": lambda rng, shape: np.where(
         rng.random(shape) < 0.1, np.nan, np.ldexp(1.0, rng.integers(-30, 30, shape))
     ),
-    "one far away": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
+    "one outlier": lambda rng, shape: np.where(np.arange(shape[1]) == 77, 1e9, rng.standard_normal(shape)),
     "clusters": lambda rng, shape: np.ldexp(1 + rng.random(shape) * 1e-5, rng.integers(0, 4, shape)),
     "zeros": lambda rng, shape: rng.choice([-0.0, 0.0, 1.0, -2.0], shape),
 }
@@ -175,16 +175,16 @@ def test_floats_in_a_block(device, strategies, kind, dtype, descending):
 
 
 @pytest.mark.parametrize("dtype", ["u4", "f4", "f8"])
-def test_rows_of_unlike_ranges(device, strategies, dtype):
-    """Row i about i: one map makes one bucket of each row, though all keys together are uniform."""
+def test_rows_with_different_ranges(device, strategies, dtype):
+    """Row i is close to i. All keys together are uniform, but one map puts each row into one bucket."""
     num_rows = 8
     keys = (np.random.default_rng(5).random((num_rows, 5003)) + np.arange(num_rows)[:, None]) * 1000
     check_rows(device, keys.astype(dtype))
     assert set(strategies) == {"partition_rows: declined", "partition_rows_recursively"}
 
 
-def test_unlike_rows_that_a_block_holds(device, monkeypatch, strategies):
-    """A bucket's block holds no row, a larger one does."""
+def test_rows_with_different_ranges_that_fit_a_block(device, monkeypatch, strategies):
+    """No row fits the smaller block; every row fits the larger one."""
     monkeypatch.setattr(
         tuning, "BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, (tuning.BlockSortShape(128, 9, 1024), BLOCK_SORT))
     )
@@ -194,8 +194,8 @@ def test_unlike_rows_that_a_block_holds(device, monkeypatch, strategies):
     assert set(strategies) == {"partition_rows: declined", "run_block_sort"}
 
 
-def test_a_few_rows_unlike_the_others(device, strategies):
-    """Their buckets do not fit a block, and are sorted by one level more."""
+def test_a_few_rows_with_other_distributions(device, strategies):
+    """Their buckets do not fit a block, so one more level sorts them."""
     keys = np.random.default_rng(7).random((12, 5003)).astype("f4")
     keys[3], keys[5], keys[7] = 0.25, keys[5] * 1e-3, np.sort(keys[7])[::-1]
     check_rows(device, keys)
@@ -211,7 +211,7 @@ def test_equal_rows(device, strategies):
 
 
 @pytest.mark.parametrize("num_rows", [5, 6])
-def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, strategies, num_rows):
+def test_rows_are_partitioned_in_batches(device, monkeypatch, strategies, num_rows):
     monkeypatch.setattr(tuning, "ROW_KEYS", 10_000)  # three rows
     keys = np.random.default_rng(8).random((num_rows, 3001))
     check_rows(device, keys)
@@ -220,8 +220,8 @@ def test_as_many_rows_at_a_time_as_are_sampled_well(device, monkeypatch, strateg
 
 
 @pytest.mark.parametrize("skip", [1, 2, 3])
-def test_rows_that_begin_anywhere(device, skip):
-    """Vectors of 16 bytes begin inside of rows."""
+def test_unaligned_rows(device, skip):
+    """Rows do not start at a multiple of 16 bytes, the size of a vector."""
     for dtype in ("u1", "i2", "f4"):
         keys = bits_of_keys(np.random.default_rng(skip), dtype, 4 * 3001 + skip, "random")
         matrix = device.array(keys)[skip:].reshape(4, 3001)
@@ -243,7 +243,7 @@ def test_descending_rows(device):
 @pytest.mark.parametrize("parts_of", [512, 5000, 1 << 16])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
 def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
-    """Every key is counted once, under the row and digit that the partition moves it to."""
+    """Every key is counted once, in the row and digit to which the partition moves it."""
     monkeypatch.setattr(tuning, "COUNT_ROW_KEYS", parts_of)
     keys = bits_of_keys(np.random.default_rng(11), dtype, (7, 3001), "random")
     elements = rows.row_elements(device_key(keys.dtype, False))
@@ -253,7 +253,7 @@ def test_counts_and_their_scan(device, monkeypatch, dtype, parts_of):
     counts = row_partition.count_rows(elements, source, sampled, partition).reshape(len(keys), -1)
     np.testing.assert_array_equal(counts.sum(axis=1), keys.shape[1])
     for row, expected in zip(keys, counts, strict=True):
-        # A monotone map: the counts are those of the sorted row, cut.
+        # The map is monotone, so the counts cut the sorted row.
         cuts = np.cumsum(expected)[:-1]
         edges = np.sort(row)[np.clip(cuts, 1, row.size - 1)], np.sort(row)[np.clip(cuts, 1, row.size - 1) - 1]
         assert (edges[0] >= edges[1]).all()
@@ -275,7 +275,7 @@ def test_balance_test_of_one_row_accepts_a_uniform_map(device):
     n, num_fine = 40_000, 64
     keys = device.array(np.random.default_rng(12).permutation(n).astype("u4") << np.uint32(10))
     elements = rows.row_elements(device_key(np.dtype("u4"), False))
-    test = splitters.BalanceTest(n, num_fine, 0, 0, 0)  # would find every bucket overfull
+    test = splitters.BalanceTest(n, num_fine, 0, 0, 0)  # limits that make every bucket overfull
     sampled = splitters.sample_splitters(elements, keys, n, num_fine, test)
     found = splitters.MapFlags(*splitters.read_map_flags(sampled).wait())
     assert found.is_uniform

@@ -1,6 +1,6 @@
-"""CUDA kernels on the CPU: the sources that NVRTC compiles, built with a host compiler behind a small header.
+"""Runs CUDA kernels on the CPU: a host compiler builds the sources that NVRTC compiles, with a small header.
 
-`HostDevice` takes the place of CuPy and of the kernel loader, so that the package's own launches run as they are.
+`HostDevice` replaces CuPy and the kernel loader, so the launches of the package run unchanged.
 """
 
 from .build import compiler, forget_old

@@ -18,16 +18,16 @@ SHIM = Path(__file__).with_name("host_cuda.hpp")
 SHIM_PARTS = (Path(__file__).with_name("fibers.hpp"), SHIM)
 
 #: O1 runs these kernels nearly as fast as O2 and compiles them in half the time. Og compiles faster still, but its
-#: kernels take twice as long to run, so that nothing is won. Kernels reinterpret shared
-#: memory, which device compilers allow. FORTIFY_SOURCE, a default of some distributions, forbids leaving a stack by
-#: longjmp. Shared memory has no constructors, so dynamic shared memory (extern, thread-local) is not constructed.
-#: NVRTC allows a flat loop over a shared two-dimensional array; g++ must not treat it as undefined.
-#: Hidden symbols keep the loader from merging the static variables of libraries that hold the same kernel.
+#: kernels take twice as long to run. Kernels reinterpret shared memory, which device compilers allow. FORTIFY_SOURCE, a
+#: default of some distributions, forbids leaving a stack by longjmp. Shared memory has no constructors, so dynamic
+#: shared memory (extern, thread-local) is not constructed. NVRTC allows a flat loop over a shared two-dimensional
+#: array; g++ must not treat it as undefined. Hidden symbols keep the loader from merging the static variables of
+#: libraries that hold the same kernel.
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-pthread", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w")
 FLAGS += ("-fno-aggressive-loop-optimizations", "-fno-extern-tls-init", "-fvisibility=hidden")
 
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
-#: Libraries that no run has loaded for this long are deleted.
+#: A library is deleted after it has not been loaded for this long.
 KEPT_SECONDS = 14 * 24 * 3600
 
 #: A library exports, for the instance of index i, ``launch_i`` and ``parameter_bytes_i``.
@@ -41,7 +41,7 @@ EXPORT const char* launch_{i}(unsigned blocks, unsigned threads, uint64_t dynami
 EXPORT const unsigned* parameter_bytes_{i}() {{ return host_cuda::parameter_bytes({name}); }}
 """
 
-#: ``extern __shared__ TYPE NAME[];`` in the kernels' namespace: the host needs a definition too.
+#: ``extern __shared__ TYPE NAME[];`` in the kernels' namespace. The host also needs a definition.
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(?P<type>[\w ]+?) (?P<name>\w+)\[\];")
 DYNAMIC_DEFINITION = """
 namespace gpusort {{
@@ -53,28 +53,30 @@ NO_DYNAMIC = "\nstatic unsigned char* (*const dynamic_shared)() = nullptr;\n"
 
 
 def compiler() -> str | None:
-    """Path of g++, if there is one."""
+    """Path of g++; None if there is none."""
     return shutil.which("g++")
 
 
 def build(source: str, names: Sequence[str], include: Path, cache: Path) -> ctypes.CDLL:
-    """Compile template instances of a kernel source, once for each state of the sources, the compiler and its flags.
+    """Compile template instances of a kernel source, or load them from the cache.
+
+    The sources, the compiler and its flags select the library in the cache.
 
     Parameters
     ----------
     source : str
         Text of the ``.cu`` file.
     names : sequence of str
-        C++ names of the instances, as they read inside the kernels' namespace.
+        C++ names of the instances, relative to the kernels' namespace.
     include : path
-        Folder of the headers it includes.
+        Folder of the headers that the source includes.
     cache : path
         Folder for the libraries.
 
     Raises
     ------
     RuntimeError
-        If there is no compiler, or with its messages if it fails.
+        If there is no compiler, or if it fails; the text then holds its messages.
     """
     cxx = compiler()
     if cxx is None:
@@ -94,7 +96,7 @@ def build(source: str, names: Sequence[str], include: Path, cache: Path) -> ctyp
 
 
 def forget_old(cache: Path) -> None:
-    """Delete libraries that no run has loaded for a while."""
+    """Delete libraries that have not been loaded for `KEPT_SECONDS`."""
     for library in cache.glob("*.so"):
         if library.stat().st_mtime < time.time() - KEPT_SECONDS:
             library.unlink(missing_ok=True)
@@ -105,7 +107,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _included(source: str, include: Path) -> dict[str, str]:
-    """Texts of the headers that a source includes, directly or not, by their names."""
+    """Texts, by name, of the headers that a source includes directly or indirectly."""
     found: dict[str, str] = {}
     wanted = INCLUDE.findall(source)
     while wanted:
@@ -118,9 +120,9 @@ def _included(source: str, include: Path) -> dict[str, str]:
 
 @functools.cache
 def _precompiled_shim(cxx: str, cache: Path) -> Path:
-    """Folder with a copy of the shim's headers, precompiled: reading them takes longer than one kernel.
+    """Folder with a precompiled copy of the shim's headers, which take longer to parse than one kernel.
 
-    Its name is the digest of all that every library depends on: the shim, the compiler and the flags.
+    Its name holds a digest of the shim, the compiler and the flags, because every library depends on them.
     """
     version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=True).stdout
     folder = cache / f"shim-{_digest([version, cxx, *FLAGS, *(path.read_text() for path in SHIM_PARTS)])}"
@@ -132,13 +134,13 @@ def _precompiled_shim(cxx: str, cache: Path) -> Path:
         _run([cxx, *FLAGS, "-x", "c++-header", str(header), "-o", f"{header}.gch"])
         try:
             unfinished.rename(folder)
-        except OSError:  # another process was faster
+        except OSError:  # another process has made it
             shutil.rmtree(unfinished)
     return folder
 
 
 def _dynamic_shared(source: str) -> str:
-    """Define the dynamic shared memory that a source declares: one array, under one name."""
+    """C++ definition of the dynamic shared memory that a source declares: one array with one name."""
     declared = {match.groups() for match in DYNAMIC_SHARED.finditer(source)}
     if source.count("extern __shared__") and len(declared) != 1:
         raise RuntimeError(f"a source must declare its dynamic shared memory under one name and type, found {declared}")
@@ -151,7 +153,7 @@ def _compile(command: list[str], program: str, library: Path) -> None:
     unit.write_text(program)
     _run([*command, str(unit), "-o", str(built)])
     unit.unlink()
-    built.replace(library)  # at once, so that a second process never loads half a library
+    built.replace(library)  # atomic, so that another process never loads an incomplete library
 
 
 def _run(command: list[str]) -> None:

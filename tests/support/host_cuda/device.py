@@ -1,4 +1,4 @@
-"""Stands in for CuPy and for launches: arrays in host memory, kernels on host threads."""
+"""Replaces CuPy and launches: arrays are in host memory, and kernels run on host threads."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from dask_gpusort.kernels.launch.launch import Launch, Readback
 
 from .build import build
 
-#: Bytes of canary on each side of an array: a warp's 16-byte accesses at eight strides, and it keeps alignment.
+#: Bytes of canary on each side of an array: eight rounds of a warp's 16-byte accesses. It keeps the alignment.
 CANARY_BYTES = 4096
 CANARY = 0xC5
-#: Shared memory that a block of an H200 may ask for.
+#: Most shared memory of a block on an H200.
 HOPPER_SHARED_BYTES = 227 * 1024
 #: Blocks that run at the same time: kOsThreads in fibers.hpp.
 MOST_RESIDENT = 2
-#: What fresh memory holds. As a key, a count or an index it is wrong everywhere.
+#: Byte that fills fresh memory. It is a wrong value for any count or index.
 POISON = 0xAB
 
 
 class KernelFault(AssertionError):
-    """A kernel did what no CUDA kernel may: deadlock, mismatched collectives, a write outside its arrays."""
+    """A kernel broke a rule of CUDA: deadlock, mismatched collectives, or a write outside its arrays."""
 
 
 class HostArray(np.ndarray):
-    """A NumPy array with what launches use of a CuPy array."""
+    """A NumPy array with the attributes of a CuPy array that launches use."""
 
     @property
     def data(self) -> Any:
-        """The memory, of which launches use the address ``ptr``."""
+        """The memory; launches read its address ``ptr``."""
         return SimpleNamespace(ptr=self.ctypes.data)
 
     def get(self) -> np.ndarray:
-        """Copy to the host, where it is already."""
+        """Copy to a NumPy array, as ``cupy.ndarray.get`` does."""
         return np.array(self)
 
 
 class HostCupy:
-    """Looks like CuPy to launches: allocations are those of a device, everything else is NumPy's."""
+    """Replaces the module CuPy: it allocates arrays of a device and takes everything else from NumPy."""
 
     ndarray = HostArray
 
@@ -111,7 +111,7 @@ class Guarded:
 
 
 class HostDevice:
-    """Runs kernels on the CPU, every launch with a fresh order of threads.
+    """Runs kernels on the CPU. Every launch draws a new order of threads.
 
     Parameters
     ----------
@@ -120,14 +120,14 @@ class HostDevice:
     cache : path
         Folder for compiled kernels.
     multiprocessors : int
-        Number that the device reports; few, so that few keys make a block loop.
+        Number that the device reports. A small number makes blocks loop over few keys.
 
     Attributes
     ----------
     seed : int
-        Of the next launch's order; every launch adds one.
+        Seed for the thread order of the next launch; every launch adds one.
     cupy : HostCupy
-        Allocations are poisoned and guarded.
+        Replacement for the module CuPy; its allocations are poisoned and guarded.
     """
 
     def __init__(self, sources: Path, cache: Path, multiprocessors: int = 1) -> None:
@@ -141,19 +141,19 @@ class HostDevice:
         self.array = self.cupy.asarray
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> HostArray:
-        """Allocate poisoned elements between canaries, which `check` looks at."""
+        """Allocate poisoned elements between canaries. `check` reads the canaries."""
         memory = Guarded(shape, dtype)
         self._allocated.append(memory)
         return memory.array
 
     def check(self) -> None:
-        """Raise `KernelFault` if a canary of any array since the last call has changed; forget the arrays."""
+        """Raise `KernelFault` if a canary of an array allocated since the last call has changed."""
         allocated, self._allocated = self._allocated, []
         for memory in allocated:
             memory.check()
 
     def prepare(self, source: str, names: Sequence[str], expression: str | None = None) -> None:
-        """Compile many instances at once, which takes far less time than one by one."""
+        """Compile many instances in one program, which is far faster than one program for each."""
         missing = [name for name in dict.fromkeys(names) if (source, name, expression) not in self._kernels]
         if not missing:
             return
@@ -168,7 +168,7 @@ class HostDevice:
             return
         if launch.cooperative and launch.blocks > MOST_RESIDENT:
             raise KernelFault(
-                f"{launch.kernel} asks for {launch.blocks} blocks at a time, of which {MOST_RESIDENT} are resident"
+                f"{launch.kernel} needs {launch.blocks} resident blocks, but at most {MOST_RESIDENT} can be resident"
             )
         self.prepare(launch.source, [launch.kernel], launch.expression)
         self.seed += 1
@@ -176,15 +176,15 @@ class HostDevice:
         kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
 
     def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make the package launch here and allocate here."""
+        """Make the package launch kernels and allocate arrays on this device."""
         stand_in(monkeypatch, self.launch, self.cupy)
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], cupy: HostCupy) -> None:
-    """Give the package another way to launch, and another CuPy."""
+    """Replace CuPy and the function that launches a kernel in the package."""
     monkeypatch.setattr(loader, "_find_cupy", lambda: cupy)
     monkeypatch.setattr(Launch, "run", lambda self: launch(self))
-    # Launches have ended when they return, so that the words are there already.
+    # A launch has ended when it returns, so the words can be copied at once.
     monkeypatch.setattr(Readback, "__init__", lambda self, words: setattr(self, "_words", words.get()))
     monkeypatch.setattr(Readback, "wait", lambda self: [int(word) for word in self._words])
 
@@ -216,7 +216,7 @@ def _kernel(library: ctypes.CDLL, index: int, name: str) -> Callable[..., None]:
 
 
 def _cell(argument: Any) -> np.ndarray:
-    """Bytes of one kernel argument, as CuPy passes it: an array's address, null for None, a scalar; ints as 64 bits."""
+    """One kernel argument as CuPy passes it: an array's address, null for None, or a scalar (64 bits for an int)."""
     if argument is None:
         return np.zeros(1, np.uintp)
     if isinstance(argument, HostArray):

@@ -1,17 +1,16 @@
 // Runs CUDA C++ kernels on the CPU, from the sources that NVRTC compiles.
 //
-//   launch ── OS thread 0 ── block 0, block 2, ...     blocks are taken in order, so that a block
+//   launch ── OS thread 0 ── block 0, block 2, ...     blocks start in order, so that a block
 //         └── OS thread 1 ── block 1, block 3, ...     may wait for one with a lower index
 //                              │
 //                              └── one fiber a CUDA thread, one running at a time
 //
-// A fiber runs until it meets a barrier, a warp collective, a fence or an atomic. There the next fiber is
-// drawn from those that are ready, so a result that needs a barrier which is not there comes out wrong for
-// some seeds. Every block draws how: evenly, or mostly the one that became ready last, which lets one warp
-// run far ahead of the others. __shared__ arrays are thread-local statics (the fibers of a block share an OS thread),
-// filled with a random byte before every block; dynamic shared memory is defined by the build with spare space,
-// and what lies past the bytes of a launch must keep that byte. What this cannot show: speed, weak memory ordering
-// between blocks, inline PTX.
+// A fiber runs until it reaches a barrier, a warp collective, a fence or an atomic. Then the next fiber is drawn from
+// those that are ready, so a missing barrier makes the result wrong for some seeds. Every block draws its policy: all
+// ready fibers are equally likely, or the one that became ready last is likelier, so that one warp runs far ahead of the
+// others. __shared__ arrays are thread-local statics, because the fibers of a block share an OS thread. They are filled
+// with a random byte before every block. The build defines dynamic shared memory with spare space; the bytes past those
+// of a launch must keep the random byte. This cannot show speed, weak memory ordering between blocks, or inline PTX.
 #pragma once
 #include <link.h>
 #include <setjmp.h>
@@ -34,12 +33,12 @@ struct dim3 {
 namespace host_cuda {
 
 constexpr unsigned kLanes = 32;
-// A kernel's tile lives in shared memory, its registers in a few hundred bytes of stack; the rest is space for
-// frames that the host compiler did not inline. Pages never touched cost nothing.
+// A kernel's tile is in shared memory, and its registers take a few hundred bytes of stack. The rest is for frames that
+// the host compiler does not inline. Pages that are never touched cost nothing.
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kOsThreads = 2;   // so that blocks overlap in time
 
-// The next fiber is drawn evenly once in mask + 1 switches: always, every other time, or hardly ever.
+// Once in mask + 1 switches, all ready fibers are equally likely: always, every other time, or rarely.
 constexpr uint64_t kEvenDrawMasks[] = {0, 1, 15, 255};
 
 // Checked past the end of dynamic shared memory: a warp's worth of the widest (16-byte) accesses.
@@ -61,8 +60,8 @@ struct Fiber {
     uint64_t result;
 };
 
-// One OS thread's share of a launch: a block at a time, on fibers that are kept from block to block and from launch
-// to launch (to make one costs as much as to run it).
+// One OS thread's share of a launch. It runs one block at a time, on fibers that later blocks and launches reuse, because
+// making a fiber takes as long as running it.
 struct Worker {
     std::vector<Fiber> fibers;   // at least `threads`
     std::vector<unsigned> ready;
@@ -153,7 +152,7 @@ struct Worker {
             if (lane[i].op != op || lane[i].mask != mask) fail("lanes of one warp met in different collectives");
             ballot |= uint64_t(lane[i].operand != 0) << i;
         }
-        const uint64_t undefined = random();   // what a shuffle from a lane outside the mask gives
+        const uint64_t undefined = random();   // the result of a shuffle from a lane outside the mask
         for (unsigned i = 0; i < kLanes; ++i) {
             if (!(mask >> i & 1)) continue;
             lane[i].result = ballot;
@@ -180,7 +179,7 @@ struct Worker {
             body(body_arguments);
             fibers[me].state = State::kDone;
             --live;
-            release_barrier_if_complete();   // a barrier waits for the threads that have not left
+            release_barrier_if_complete();   // a barrier waits only for threads that have not exited
             if (_setjmp(fibers[me].resume) == 0) run_next();
         }
     }
@@ -204,7 +203,7 @@ struct Worker {
     }
 
     void begin_launch() {
-        if (error) fibers.clear();   // some never came to the end of the launch that failed
+        if (error) fibers.clear();   // some have not finished the launch that failed
         error = nullptr;
         at_barrier = votes = 0;
         threads = block.x * block.y * block.z;
@@ -263,7 +262,7 @@ inline void run_blocks(Worker& mine, std::atomic<uint64_t>& next_block, uint64_t
     mine.begin_launch();
     const uint64_t blocks = uint64_t(mine.grid.x) * mine.grid.y * mine.grid.z;
     for (uint64_t b; !mine.error && (b = next_block++) < blocks;) {
-        // Every (seed, block) gets a stream of its own; the odd factor (2^64 / golden ratio) spreads near seeds.
+        // Every (seed, block) has its own random stream; the odd factor (2^64 / golden ratio) separates close seeds.
         mine.random_state = (seed * blocks + b + 1) * 0x9E3779B97F4A7C15ull | 1;
         const int poison = int(mine.random() & 0xFF);
         poison_shared_memory(poison);
@@ -272,7 +271,7 @@ inline void run_blocks(Worker& mine, std::atomic<uint64_t>& next_block, uint64_t
     }
 }
 
-// Runs a grid of blocks on the OS threads; gives a message if the kernel broke a rule.
+// Runs a grid of blocks on the OS threads. Returns a message if the kernel broke a rule.
 inline const char* run_grid(dim3 grid, dim3 block, DynamicShared dynamic, uint64_t seed, void (*body)(void*),
                             void* body_arguments) {
     if (dynamic.bytes > kMostDynamicBytes) return "more dynamic shared memory than a block can have";
@@ -314,7 +313,7 @@ const char* launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, Dynamic
     return run_grid(grid, block, dynamic, seed, body, &call);
 }
 
-// Bytes of each parameter, zero-terminated, so that the caller can check what it passes.
+// Bytes of each parameter, zero-terminated, so that the caller can check its arguments.
 template <class... Parameters>
 const unsigned* parameter_bytes(void (*)(Parameters...)) {
     static const unsigned bytes[] = {sizeof(Parameters)..., 0};

@@ -1,5 +1,5 @@
-// CUDA C++'s names for a host compiler: what the kernels use of the language and its built-in functions, on top of the
-// fibers of fibers.hpp. A kernel that uses a name not listed here does not compile: add it.
+// Defines CUDA C++ for a host compiler: the keywords and built-in functions that the kernels use, on the fibers of
+// fibers.hpp. A kernel that uses another name does not compile until the name is added here.
 #pragma once
 #include "fibers.hpp"
 
@@ -39,7 +39,7 @@ T shuffle(unsigned mask, T value, int source, int width) {
     return value;
 }
 
-// Applies `combine` to *address atomically and gives the old value.
+// Applies `combine` to *address atomically and returns the old value.
 template <class T, class Combine>
 T update(T* address, Combine combine) {
     worker->maybe_yield();
@@ -75,7 +75,7 @@ inline int __syncthreads_count(int vote) { return int(host_cuda::worker->wait_fo
 inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0; }
 inline int __syncthreads_and(int vote) { return __syncthreads_count(!vote) == 0; }
 inline void __syncwarp(unsigned mask = ~0u) { host_cuda::worker->warp_call(host_cuda::WarpOp::kSync, mask); }
-inline unsigned __activemask() { return 1u << host_cuda::lane(); }   // any set that holds the caller is allowed
+inline unsigned __activemask() { return 1u << host_cuda::lane(); }   // any set that contains the caller is allowed
 inline unsigned __ballot_sync(unsigned mask, int vote) {
     return unsigned(host_cuda::worker->warp_call(host_cuda::WarpOp::kBallot, mask, vote != 0));
 }

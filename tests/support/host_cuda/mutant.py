@@ -1,7 +1,7 @@
-"""Runs a paper's sort from edited kernel sources, in a process of its own: broken kernels may write anywhere.
+"""Runs a sort from edited kernel sources. It is a separate process, because broken kernels may write anywhere.
 
-``python -m support.host_cuda.mutant ALGORITHM SOURCES CACHE`` exits with 0 if every order of threads sorted right, and
-with `BROKEN` or a signal if one did not.
+``python -m support.host_cuda.mutant ALGORITHM SOURCES CACHE`` exits with 0 if the result is right for every order of
+threads; otherwise it exits with `BROKEN` or by a signal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dask_gpusort.kernels.primitives import scan
 
 from .device import HostDevice, KernelFault
 
-#: Exit status; apart from Python's own 1 and 2.
+#: Exit status of a wrong result; Python itself exits with 1 or 2.
 BROKEN = 3
-#: Launches draw their own orders, so a sort of 16-bit keys tries 4 passes x 12 and more of them.
+#: Every launch draws a new order of threads, so a sort of 16-bit keys in 4 passes tries at least 4 x 12 orders.
 ATTEMPTS = 12
-#: Five tiles of 16-bit keys, the last in part.
+#: Five tiles of 16-bit keys; the last is not full.
 KEYS = 9001
-#: Two levels of the scan.
+#: Enough for two levels of the scan.
 COUNTS = scan.ONE_BLOCK_VALUES + 5
 
 
@@ -48,9 +48,9 @@ def sorts_right(algorithm: str, device: HostDevice, rng: np.random.Generator) ->
     return bool((out.values == positions).all() and (out.keys == keys[positions]).all())
 
 
-#: Four warps a tile, so that runs are merged within a warp, between two, and between all.
+#: A tile has four warps, so runs are merged within one warp, across two, and across all four.
 TILE = merge_tuning.MergeTile(128, 5)
-#: Some tiles, the last in part, and runs of both sorts of kernel.
+#: Several tiles; the last is not full.
 MERGED_KEYS = 7 * TILE.keys // 2
 
 
