@@ -48,7 +48,7 @@ def test_the_checksum_ignores_order_and_detects_changes():
         changed = keys.copy()
         changed[position] += 1
         assert oracle.checksum([changed]) != oracle.checksum([keys])
-    with pytest.raises(AssertionError, match="border"):
+    with pytest.raises(AssertionError, match="block boundary"):
         oracle.assert_ascends([np.array([1, 2]), np.array([1, 5])])
 
 
