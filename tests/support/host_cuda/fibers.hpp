@@ -60,7 +60,7 @@ struct Fiber {
     uint64_t result;
 };
 
-// One OS thread's share of a launch. It runs one block at a time, on fibers that later blocks and launches reuse, because
+// One OS thread's share of a launch. It runs one block at a time, on fibers that later blocks and launches reuse:
 // making a fiber takes as long as running it.
 struct Worker {
     std::vector<Fiber> fibers;   // at least `threads`

@@ -54,7 +54,7 @@ inline void fence() {
     worker->maybe_yield();
 }
 
-// The float next to `nearest`, which is `exact` rounded in some way, so that it is not above (below) `exact`.
+// Rounds `exact` down (up). `nearest` is `exact` rounded to a neighbouring float in any direction.
 inline float round_down(float nearest, long double exact) {
     return nearest > exact ? std::nextafter(nearest, -INFINITY) : nearest;
 }
