@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.host_cuda import HostDevice, forget_old
+from support.host_kernels import prepare
 
 from dask_gpusort.kernels.launch.loader import SOURCES
 
@@ -19,9 +20,12 @@ def kernel_cache(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def built(kernel_cache):
-    """The host device. A module can override this fixture to compile its kernels together."""
-    return HostDevice(SOURCES, kernel_cache)
+def built(request, kernel_cache):
+    """The host device. The kernels of a module that has a function ``calls`` are compiled together (see `prepare`)."""
+    device = HostDevice(SOURCES, kernel_cache)
+    if hasattr(request.module, "calls"):
+        prepare(device, request.module.calls())
+    return device
 
 
 @pytest.fixture

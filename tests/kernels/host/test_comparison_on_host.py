@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import host_cuda, oracle
 from support.host_kernels import MERGE_TILE as TILE
-from support.host_kernels import bits_of_keys, prepare, use_small_merges
+from support.host_kernels import bits_of_keys, use_small_merges
 
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import comparing, complex_keys, merging
@@ -83,12 +83,6 @@ def sorts_of_words():
     yield lambda empty: word_sort.lexsort([empty(9, "f8")] * 4, descending=True)
     for side in ("left", "right"):
         yield lambda empty, side=side: word_sort.search_words(empty((9, 3), "u8"), empty((9, 3), "u8"), side)
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, calls())
-    return built
 
 
 def widths_of_bits(ranges, first_bits):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import prepare, use_small_merges
+from support.host_kernels import use_small_merges
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
@@ -49,13 +49,7 @@ def draw(order, n, seed=0):
     return special[0].astype(order.dtype) if order.dtype.kind == "f" else special[0] + 1j * special[1]
 
 
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, rank_calls())
-    return built
-
-
-def rank_calls():
+def calls():
     """Kernel calls that rank samples of codes."""
     for width in (1, 2, 4, 8):
         yield lambda empty, width=width: kernels.rank_samples(empty(9, f"u{width}"), 2)

@@ -11,7 +11,6 @@ from support.host_kernels import (
     POSITIONS,
     SORTED,
     bits_of_keys,
-    prepare,
     use_small_blocks,
 )
 
@@ -19,12 +18,6 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, calls())
-    return built
 
 
 def calls():

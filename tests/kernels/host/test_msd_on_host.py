@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, prepare, use_small_blocks
+from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import histogram, splitters
@@ -18,12 +18,6 @@ from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, calls())
-    return built
 
 
 def calls():

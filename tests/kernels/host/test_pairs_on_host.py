@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from support import host_cuda, oracle
-from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, prepare, use_small_blocks
+from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -19,12 +19,6 @@ from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, calls())
-    return built
 
 
 def calls():

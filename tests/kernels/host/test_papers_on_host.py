@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import prepare
 
 from dask_gpusort.kernels.launch.grid import instance
 from dask_gpusort.kernels.launch.launch import Launch
@@ -27,7 +26,7 @@ TILES = {dtype: THREADS * keys_per_thread(np.dtype(dtype).itemsize) for dtype in
 COUNT_BYTES = instance("count_sections", "u8", THREADS)
 
 
-def papers_calls():
+def calls():
     """Kernel calls of the tests of the papers' sorts."""
     for dtype, value in PAIRS:
         for module in ALGORITHMS.values():
@@ -39,12 +38,6 @@ def papers_calls():
 
 def empty_columns(empty, key, value):
     return [KeyValueArrays(empty(1000, key), None if value is None else empty(1000, value))] * 2
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, papers_calls())
-    return built
 
 
 def random_keys(rng, dtype, n, kind="uniform"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, prepare, use_small_blocks
+from support.host_kernels import BLOCK_SORT, BLOCK_SORT_KEYS, bits_of_keys, use_small_blocks
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
@@ -22,12 +22,6 @@ WIDE_TILE = tuning.Tile(128, 8, 2, 32)
 WIDE_ROW = int(TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL) + 1
 LONGEST = int(WIDE_TILE.digits * BLOCK_SORT_KEYS * tuning.MOST_FILL)  # for one partition
 DTYPES = ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"]
-
-
-@pytest.fixture(scope="module")
-def built(built):
-    prepare(built, calls())
-    return built
 
 
 def calls():
