@@ -13,18 +13,16 @@
 // Measured (profiler, 2^28 random u32): an insertion sort of each thread's range of bins took 131 instructions and 35
 // shared-memory wavefronts for 32 keys, and the step was bound by the latter.
 #pragma once
+#include "policy/sizes.cuh"
 #include "primitives/block.cuh"
 #include "keys/elements.cuh"
 #include "buckets/linear_map.cuh"
 
 namespace gpusort {
 
-constexpr int kFieldBits = 2;
 constexpr int kFieldsPerWord = 32 / kFieldBits;
-constexpr u32 kMostInField = (1 << kFieldBits) - 1;
-constexpr int kWindow = kMostInField - 1;  // most positions between a code that shares a field and its rank
-constexpr u32 kLowBits = 0x55555555u;      // of all fields of a word
-constexpr u32 kFieldsPerKey = 10;          // with fewer, one field in a bucket of 4096 codes overflows
+constexpr u32 kLowBits = 0x55555555u;  // of all fields of a word
+constexpr u32 kFieldsPerKey = 10;      // with fewer, one field in a bucket of 4096 codes overflows
 
 constexpr u32 kSpreadCodes = 2;  // codes a key in the range, below which several keys share each code
 

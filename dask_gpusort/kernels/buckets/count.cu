@@ -5,6 +5,7 @@
 //
 // Satish, Harris and Garland (IPDPS 2009), section 4, steps 2 and 3, with one column: a tile of a partition claims its
 // output range from one cursor a bucket (order within a bucket is free), so the table needs no column a tile.
+#include "policy/sizes.cuh"
 #include "primitives/block.cuh"
 #include "keys/elements.cuh"
 #include "buckets/count.cuh"
@@ -54,8 +55,6 @@ struct SplitterBuckets {
     }
 };
 
-constexpr int kCountThreads = 1024;  // one block fills a multiprocessor: its counters take most shared memory
-
 // The block that counts its share of the keys, in vectors of 16 bytes. `head` keys precede the first aligned vector.
 template <class Source, class Buckets>
 struct FineCounter {
@@ -102,9 +101,9 @@ struct FineCounter {
     // memory.
     __device__ __forceinline__ void count_vectors() {
         const Vector* vectors = reinterpret_cast<const Vector*>(keys + head);
-        const Offset half = Offset(gridDim.x) * kCountThreads, stride = 2 * half;
+        const Offset half = Offset(gridDim.x) * kFineCountThreads, stride = 2 * half;
         const Offset lane = threadIdx.x % kWarpThreads;
-        Offset warp_first = Offset(blockIdx.x) * kCountThreads + threadIdx.x - lane;
+        Offset warp_first = Offset(blockIdx.x) * kFineCountThreads + threadIdx.x - lane;
         for (; warp_first + kWarpThreads <= num_vectors; warp_first += stride) {
             const bool both = warp_first + half + kWarpThreads <= num_vectors;
             const Offset first = warp_first + lane, second = first + half;
@@ -129,28 +128,28 @@ struct FineCounter {
     // Count the keys before and after the whole warps of vectors; for one block.
     __device__ __forceinline__ void count_rest() {
         const Offset counted_end = head + num_vectors / kWarpThreads * kWarpThreads * kKeys;
-        for (Offset i = threadIdx.x; i < head; i += kCountThreads) count_one(i);
-        for (Offset i = counted_end + threadIdx.x; i < n; i += kCountThreads) count_one(i);
+        for (Offset i = threadIdx.x; i < head; i += kFineCountThreads) count_one(i);
+        for (Offset i = counted_end + threadIdx.x; i < n; i += kFineCountThreads) count_one(i);
     }
 };
 
 // Count keys a bucket. A persistent grid: every block reads vectors a grid apart. Nothing is counted where the map is
 // imbalanced: the host, which has not read the flag yet, will not use the counts.
 template <class Source, class Buckets>
-__global__ void __launch_bounds__(kCountThreads)
+__global__ void __launch_bounds__(kFineCountThreads)
     count_fine(const void* keys, Offset n, SplitterMap* map, u64* counts, u32 wide, u32 num_buckets) {
     extern __shared__ __align__(16) u32 shared_words[];
     if (Buckets::is_imbalanced(map)) return;
     const PackedCounters counters{shared_words + Buckets::kSharedWords, counts, wide != 0};
     Buckets buckets(map, shared_words);
-    for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kCountThreads) counters.words[w] = 0;
+    for (u32 w = threadIdx.x; w < (num_buckets + 1) / 2; w += kFineCountThreads) counters.words[w] = 0;
     __syncthreads();  // counters are zero and the map is copied before keys are counted
     FineCounter<Source, Buckets> counter(keys, n, buckets, counters);
     counter.count_vectors();
     if (blockIdx.x == 0) counter.count_rest();
     buckets.report(map);
     __syncthreads();  // all keys of the block are counted before the counters are added to the table
-    counter.counters.flush(num_buckets, kCountThreads);
+    counter.counters.flush(num_buckets, kFineCountThreads);
 }
 
 constexpr int kScanThreads = 1024;

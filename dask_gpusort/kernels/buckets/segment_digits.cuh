@@ -1,5 +1,6 @@
 // Segments: buckets (or rows) that one more level partitions, each by a map of its range.
 #pragma once
+#include "policy/sizes.cuh"
 #include "buckets/linear_map.cuh"
 #include "buckets/splitter_map.cuh"
 
@@ -12,10 +13,6 @@ enum SegmentMode : u32 {
     kByCode,       // one code a digit: the range is short
     kByPosition,   // all codes are equal: digits of equal width over the positions, which break the ties
 };
-
-constexpr u32 kMaxSegmentDigits = 512;  // one digit a thread of the partition
-constexpr u32 kIntervalsPerDigit = 2;   // a child's size is off by at most the skew inside half a digit
-constexpr u32 kSegmentMapWords = kMaxSegmentDigits * kIntervalsPerDigit;
 
 // Consecutive elements that are partitioned by one table row of cursors.
 struct Segment {

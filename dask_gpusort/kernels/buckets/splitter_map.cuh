@@ -11,16 +11,13 @@
 // A radix digit is the special case of a power-of-two width. Real keys are skewed (half of all uniform floats in [0, 1)
 // share one exponent); any monotone map sorts, so digits need not be bits.
 #pragma once
+#include "policy/sizes.cuh"
 #include "keys/order.cuh"
 #include "buckets/domain.cuh"
 #include "primitives/scan.cuh"
 
 namespace gpusort {
 
-constexpr int kIntervalBits = 11;  // 8 KiB of shared memory; 128 samples an interval of 2^18 samples
-constexpr int kIntervals = 1 << kIntervalBits;
-constexpr int kSubIntervals = 1 << 11;  // of all subdivided intervals together
-constexpr int kMapWords = kIntervals + kSubIntervals;
 constexpr int kHalfBits = 16;  // an interval packs its first bucket and their number
 constexpr u32 kHalfMask = (1u << kHalfBits) - 1;
 // Value maps store both fields in eighths of a bucket, since sparse intervals span few buckets; an interval may span at
@@ -68,9 +65,8 @@ static_assert(sizeof(SplitterMap) == kMapBytes, "splitters.py allocates maps of 
 
 // Words that one access copies; the last vector may reach past the words in use.
 struct alignas(16) WordVector {
-    u32 words[4];
+    u32 words[kWordsPerVector];
 };
-constexpr int kWordsPerVector = 4;
 
 __device__ __forceinline__ void copy_words(const u32* from, u32* to, u32 num_words) {
     const WordVector* vectors = reinterpret_cast<const WordVector*>(from);

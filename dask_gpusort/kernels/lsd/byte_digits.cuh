@@ -1,12 +1,10 @@
 // The digits of a least-significant-digit sort, one byte each, and the histograms of all digits in one reading of the
 // keys.
 #pragma once
+#include "policy/sizes.cuh"
 #include "keys/elements.cuh"
 
 namespace gpusort {
-
-constexpr int kDigitBits = 8;
-constexpr int kRadix = 1 << kDigitBits;
 
 template <class Code>
 __device__ __forceinline__ u32 digit_of(Code code, int shift) {

@@ -17,6 +17,7 @@
 //
 // A partial tile is padded with the greatest code. The padding sorts last and is not stored.
 #pragma once
+#include "policy/sizes.cuh"
 #include "primitives/block.cuh"
 #include "primitives/warp_match.cuh"
 #include "keys/elements.cuh"
@@ -24,10 +25,7 @@
 
 namespace gpusort {
 
-// Tables of digits in shared memory are padded: every 32 digits begin four banks further on. Keys with few bits set
-// would otherwise access the first banks only.
-constexpr int kBankShift = 4;
-constexpr int kPaddedRadix = kRadix + kRadix / kWarpThreads * kBankShift;
+// Positions of digits in padded tables (see kBankShift).
 __device__ __forceinline__ u32 padded_digit(u32 digit) { return digit + digit / kWarpThreads * kBankShift; }
 __device__ __forceinline__ u32 unpadded_digit(u32 padded) {
     return padded - padded / (kWarpThreads + kBankShift) * kBankShift;

@@ -5,6 +5,7 @@
 //                -> sample_segments  -> intervals (table)    where the range is wide
 //                -> count_segments   -> counts (table)
 //                -> scan_segments    -> starts, cursors      the children, for partition and block sort
+#include "policy/sizes.cuh"
 #include "primitives/block.cuh"
 #include "primitives/stratified_sampling.cuh"
 #include "keys/elements.cuh"
@@ -13,7 +14,6 @@
 
 namespace gpusort {
 
-constexpr int kSegmentThreads = 512;
 template <int kItems>
 constexpr int kTile = kSegmentThreads * kItems;  // of all kernels of a level, the partition among them
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 from ..launch.constants import cxx_constant
 
+SIZES = "policy/sizes.cuh"
 WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")
 PADDED_EMPTY_BYTES = 16  # an empty member still takes space for one element, padded
 SHARED_ALIGNMENT = 16
-WINDOW = cxx_constant("block_sort/uniform_tile.cuh", "kWindow")
+WINDOW = cxx_constant(SIZES, "kWindow")
 UNIFORM_SIGMAS = 7  # one bucket in 10^12 is larger, if keys are uniform
-MAX_DIGITS = cxx_constant("buckets/segment_digits.cuh", "kMaxSegmentDigits")
+MAX_DIGITS = cxx_constant(SIZES, "kMaxSegmentDigits")
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: `limits` caches by shape
@@ -101,14 +102,14 @@ LONGEST_UNIFORM_ROW = 1152
 
 # Bits of the fine histogram: 2^16 16-bit counters are the most that shared memory holds (128 KiB).
 MAX_FINE = 1 << 16
-MAP_WORDS = cxx_constant("buckets/splitter_map.cuh", "kMapWords")
-WORDS_PER_VECTOR = cxx_constant("buckets/splitter_map.cuh", "kWordsPerVector")
-INTERVALS_PER_DIGIT = cxx_constant("buckets/segment_digits.cuh", "kIntervalsPerDigit")
-SEGMENT_MAP_WORDS = cxx_constant("buckets/segment_digits.cuh", "kSegmentMapWords")
-COUNT_THREADS = cxx_constant("buckets/count.cu", "kCountThreads")
+MAP_WORDS = cxx_constant(SIZES, "kMapWords")
+WORDS_PER_VECTOR = cxx_constant(SIZES, "kWordsPerVector")
+INTERVALS_PER_DIGIT = cxx_constant(SIZES, "kIntervalsPerDigit")
+SEGMENT_MAP_WORDS = cxx_constant(SIZES, "kSegmentMapWords")
+COUNT_THREADS = cxx_constant(SIZES, "kFineCountThreads")
 COUNT_KEYS_PER_BLOCK = 4 * COUNT_THREADS  # fewer would leave threads without a vector
 COUNT_SHARED_BYTES = 200 * 1024  # of a multiprocessor, for counters (227 KiB on Hopper, less a reserve)
-SEGMENT_THREADS = cxx_constant("msd/segments.cu", "kSegmentThreads")
+SEGMENT_THREADS = cxx_constant(SIZES, "kSegmentThreads")
 MAX_SAMPLES = 1 << 18  # 128 in an interval of the map: a noise of one eleventh in the size of a bucket
 SAMPLE_SHARE = 8  # at most one key in eight is sampled
 FILL = 0.6  # intended mean bucket over capacity: leaves space for the noise of the sample and of Poisson
@@ -239,9 +240,8 @@ GATHER_AHEAD = 1
 # for larger ones. From more keys than one block sorts, to where partitions take less time.
 LSD_COOPERATIVE: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
 LSD_COOPERATIVE_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
-RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")
-BANK_SHIFT = cxx_constant("lsd/onesweep_tile.cuh", "kBankShift")
-STABLE_WORDS = RADIX + RADIX // WARP_THREADS * BANK_SHIFT  # counters of a warp, shifted to spread them over the banks
+RADIX = cxx_constant(SIZES, "kRadix")
+STABLE_WORDS = cxx_constant(SIZES, "kPaddedRadix")  # counters of a warp
 # Up to here every byte has a pass; beyond, the host reads back which bytes vary.
 LSD_ALL_PASSES = 1 << 24
 # Pairs of keys up to 32 bits move their values through the LSD passes from here on; below, values are gathered.
