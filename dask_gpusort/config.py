@@ -6,13 +6,13 @@ from typing import Any
 
 import dask
 
-#: ``exchange``: "auto", "gather", "p2p", "tasks" or "device". ``groups``: number of exchange groups, or None to choose.
+#: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose.
 DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None}
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
 
-EXCHANGES = ("auto", "gather", "p2p", "tasks", "device")
+EXCHANGES = ("auto", "join", "gather", "p2p", "tasks", "device")
 
 
 def setting(name: str) -> Any:

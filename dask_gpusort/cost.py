@@ -26,7 +26,7 @@ from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
-CROSSINGS: dict[Exchange, int] = {"gather": 0, "p2p": 4, "tasks": 2, "device": 2}
+CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "p2p": 4, "tasks": 2, "device": 2}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
     chunks, groups = len(plan.sizes), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = {"gather": 0, "p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}[plan.exchange]
+    senders = {"p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}.get(plan.exchange, 0)
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
@@ -155,13 +155,15 @@ def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) ->
 
     Parameters
     ----------
-    strategy : {"whole", "rechunk", "global"}
+    strategy : {"join", "whole", "rechunk", "global"}
         As `graph.rows.row_strategy` chooses it.
     count : int or None
-        Chunks for "whole", rows for "global"; None for the one row of a one-dimensional array.
+        Chunks for "join" and "whole", rows for "global"; None for the one row of a one-dimensional array.
     plan : Plan, optional
         Plan of the global sort of one row.
     """
+    if strategy == "join":
+        return f"rows      in {count:,} chunks of one device: one task concatenates the chunks and sorts all rows"
     if strategy == "whole":
         return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"
     if strategy == "rechunk" or plan is None:

@@ -12,7 +12,10 @@ order (see `order.Order`) decides how keys are sorted::
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +32,7 @@ from .run import Run
 
 #: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
+_LOCKS: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
 check_lengths = numpy_ops.check_lengths
 
@@ -48,6 +52,50 @@ def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bo
         # Positions fit 32 bits: the kernels sort fewer than 2**32 keys with positions.
         companions.append(permutation.astype(np.uint32))
     return Run(_encode_own(ordered, order), tuple(companions))
+
+
+def join(chunks: Sequence[Any]) -> tuple[Any, bool]:
+    """Concatenate chunks; see `numpy_ops.join`. Neighbours in memory, such as slices of one array, are not copied."""
+    first = chunks[0]
+    if len(chunks) == 1:
+        return cupy.ascontiguousarray(first), not first.flags.c_contiguous
+    end = first.data.ptr
+    for chunk in chunks:
+        if chunk.data.ptr != end or chunk.data.mem is not first.data.mem or not chunk.flags.c_contiguous:
+            return cupy.concatenate(chunks), True
+        end += chunk.nbytes
+    shape = (sum(map(len, chunks)), *first.shape[1:])
+    return cupy.ndarray(shape, first.dtype, memptr=first.data), False
+
+
+def sort_whole(keys: Any, order: Order, *, overwrite: bool) -> Any:
+    """Sort the user's keys; see `numpy_ops.sort_whole`."""
+    if order.coded:
+        out = keys if overwrite else None
+        return kernels.sort_keys(keys, descending=order.descending, stable=order.has_ties, out=out)
+    if order.less is not None:
+        _check_less(keys, order)
+        return _require_sorted(kernels.sort_by_comparison(keys, less=_expression(order)), order)
+    return kernels.sort_wide(keys, descending=order.descending)
+
+
+def argsort_whole(keys: Any, order: Order) -> Any:
+    """Stable permutation, int64, that sorts the user's keys."""
+    return _argsort(keys, order)
+
+
+def sort_whole_by_key(keys: Any, values: Sequence[Any], order: Order, *, with_keys: bool) -> tuple[Any, ...]:
+    """The user's keys, if wanted, and their companions, sorted; see `numpy_ops.sort_whole_by_key`."""
+    if order.coded and len(values) == 1:
+        found: tuple[Any, ...] = kernels.sort_pairs(keys, values[0], descending=order.descending)
+        return found if with_keys else found[1:]
+    permutation = _argsort(keys, order)
+    return tuple(kernels.gather(array, permutation) for array in ((keys, *values) if with_keys else values))
+
+
+def exclusive() -> contextlib.AbstractContextManager[Any]:
+    """A lock of the current device: sorts that take turns need the scratch memory of one."""
+    return _LOCKS[cupy.cuda.runtime.getDevice()]
 
 
 def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:

@@ -3,11 +3,13 @@
 `cupy_ops` has the same steps under the same names for CuPy chunks. In the order in which the graph runs them::
 
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
+    join -> sort_whole, argsort_whole or sort_whole_by_key            all chunks in one memory
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -27,6 +29,7 @@ from .run import concatenate as concatenate_arrays
 __all__ = [
     "NumpyKeys",
     "argsort_rows",
+    "argsort_whole",
     "before",
     "ceiling",
     "check_lengths",
@@ -35,9 +38,11 @@ __all__ = [
     "differ",
     "edges",
     "encode",
+    "exclusive",
     "first_descent",
     "floor",
     "histogram",
+    "join",
     "key_order",
     "local_sort",
     "merge",
@@ -46,6 +51,8 @@ __all__ = [
     "packed_order",
     "search",
     "sort_rows",
+    "sort_whole",
+    "sort_whole_by_key",
     "sorted_keys",
     "summarize_run",
     "take_rows",
@@ -84,6 +91,34 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
         fits = len(block) <= np.iinfo(np.uint32).max
         moved.append(permutation.astype(np.uint32 if fits else np.int64, copy=False))
     return Run(array, tuple(moved))
+
+
+def join(chunks: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
+    """Concatenate chunks along their first dimension; and whether the result is new memory."""
+    return (chunks[0], False) if len(chunks) == 1 else (concatenate(chunks), True)
+
+
+def sort_whole(keys: np.ndarray, order: Order, *, overwrite: bool) -> np.ndarray:
+    """Sort the user's keys; `overwrite` allows the result in their memory."""
+    return decode(local_sort(keys, (), order, positions=False).keys, order)
+
+
+def argsort_whole(keys: np.ndarray, order: Order) -> np.ndarray:
+    """Stable permutation, int64, that sorts the user's keys."""
+    return local_sort(keys, (), order, positions=True).values[-1].astype(np.int64, copy=False)
+
+
+def sort_whole_by_key(
+    keys: np.ndarray, values: Sequence[np.ndarray], order: Order, *, with_keys: bool
+) -> tuple[np.ndarray, ...]:
+    """The user's keys, if wanted, and their companions, sorted."""
+    run = local_sort(keys, values, order, positions=False)
+    return ((decode(run.keys, order),) if with_keys else ()) + run.values
+
+
+def exclusive() -> contextlib.AbstractContextManager[None]:
+    """Nothing: sorts on the host may run side by side."""
+    return contextlib.nullcontext()
 
 
 def check_lengths(block: Any, values: Sequence[Any]) -> None:

@@ -90,8 +90,8 @@ def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) ->
     keys, values = options.keys(array, want), () if options.key is None else (array,)
     request = options.request(want, keys)
     sizes = output_chunks(keys.template, chunks)[axis]
-    strategy = row_strategy(keys, axis)
-    if strategy == "whole" or (strategy == "rechunk" and array.ndim > 1):
+    strategy = row_strategy(request, keys, values, axis)
+    if strategy == "whole" or (strategy in ("join", "rechunk") and array.ndim > 1):
         return describe_rows(strategy, math.prod(array.numblocks))
     first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
     row, row_values = (keys.array, values) if array.ndim == 1 else (keys.array[first], [a[first] for a in values])

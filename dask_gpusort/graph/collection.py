@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +15,21 @@ from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ..chunk import library_of
-from .recipe import Output, Recipe
+from .join import Chunks, Join
+from .recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output array: an empty array of its type and dtype, and its chunks."""
+
+    meta: Any
+    chunks: Chunks
+
+
+def rename(recipe: Recipe | Join, names: Sequence[str]) -> Recipe | Join:
+    """The same recipe for renamed inputs: the optimiser of query planning renames them."""
+    return replace(recipe, names=tuple(names))
 
 
 class StageLayer(Layer):
@@ -65,12 +80,12 @@ def chunk_library(array: Any) -> str:
     return found
 
 
-def new_arrays(recipe: Recipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
+def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     """The output arrays of one sort.
 
     Parameters
     ----------
-    recipe : Recipe
+    recipe : Recipe or Join
     inputs : sequence of dask arrays
         The arrays that the recipe names.
     outputs : sequence of Output
@@ -86,16 +101,16 @@ def new_arrays(recipe: Recipe, inputs: Sequence[Any], outputs: Sequence[Output],
     return tuple(make(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
 
 
-def _new_graph(recipe: Recipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
+def _new_graph(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     stages = f"sort-stages-{recipe.token}"
     name = f"{prefix}-{tokenize(recipe.token, which)}"
     base = HighLevelGraph.from_collections(stages, StageLayer(recipe.stages), inputs)
-    layer = StageLayer(partial(recipe.output, name, which, len(output.trailing)))
+    layer = StageLayer(partial(recipe.output, name, which, output.chunks))
     graph = HighLevelGraph({**base.layers, name: layer}, {**base.dependencies, name: {stages}})
-    return da.Array(graph, name, (recipe.plan.chunks, *output.trailing), meta=output.meta)
+    return da.Array(graph, name, output.chunks, meta=output.meta)
 
 
-def _new_expression(recipe: Recipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
+def _new_expression(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
     from .expression import SortedExpr, new_collection
 

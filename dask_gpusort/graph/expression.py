@@ -9,7 +9,9 @@ from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 from dask.tokenize import tokenize
 
-from .recipe import Recipe, rename
+from .collection import rename
+from .join import Join
+from .recipe import Recipe
 
 __all__ = ["SortedExpr", "new_collection"]
 
@@ -24,7 +26,7 @@ class SortedExpr(ArrayExpr):
         return self.operands[len(self._parameters) :]
 
     @cached_property
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> Recipe | Join:
         return rename(self.operand("recipe"), [array._name for array in self.args])
 
     @cached_property
@@ -37,8 +39,9 @@ class SortedExpr(ArrayExpr):
 
     @cached_property
     def chunks(self) -> tuple[tuple[float, ...], ...]:
-        return (self._recipe.plan.chunks, *self.operand("output").trailing)
+        found: tuple[tuple[float, ...], ...] = self.operand("output").chunks
+        return found
 
     def _layer(self) -> dict[Any, Any]:
-        output = self._recipe.output(self._name, self.operand("which"), len(self.operand("output").trailing))
+        output = self._recipe.output(self._name, self.operand("which"), self.chunks)
         return {**self._recipe.stages(), **output}

@@ -59,13 +59,14 @@ class Finish:
 
 
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
-    """Task: one output chunk out of a group.
+    """Task: one output chunk out of a group."""
+    return cut_part(group[which], slice(start, stop))
 
-    A part much smaller than its group is copied: a view would keep the whole group in memory.
-    """
-    array = group[which]
-    part = array[start:stop]
-    return part.copy() if library_of(array) == "numpy" and array.nbytes >= 2 * part.nbytes else part
+
+def cut_part(array: Any, part: Any) -> Any:
+    """A part of an array; one much smaller than the array is copied, as a view would keep the whole in memory."""
+    cut = array[part]
+    return cut.copy() if library_of(array) == "numpy" and array.nbytes >= 2 * cut.nbytes else cut
 
 
 def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Boundaries | Bounds, first: int, chunk: int) -> Any:

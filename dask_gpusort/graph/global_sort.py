@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from ..config import setting
 from ..order import Order
-from ..plan import InputChunks, Plan, Size, make_plan
-from .collection import chunk_library, new_arrays
-from .recipe import Output, Recipe
+from ..plan import InputChunks, Plan, Size, Workers, fits_join, make_plan
+from .collection import Output, chunk_library, new_arrays
+from .join import Chunks, Join
+from .recipe import Recipe
 from .scheduler import choose_exchange, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
@@ -30,7 +31,7 @@ class Request:
     want : {"keys", "positions", "both", "values"}
         The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
-    exchange : {"auto", "gather", "p2p", "tasks", "device"}
+    exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
     """
 
     order: Order
@@ -57,23 +58,43 @@ def plan_for(
     """
     kind, client = scheduler_in_use(keys)
     library = chunk_library(keys)
-    asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    exchange = choose_exchange(asked, kind, library)
+    workers = workers_in_use(kind, client, library)
     given = InputChunks(
         sizes=keys.chunks[0],
         companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
-        workers=workers_of_chunks(client, keys) if exchange == "device" else (),
         presorted=presorted,
+        positions=request.want == "positions",
     )
+    asked = setting("exchange") if request.exchange == "auto" else request.exchange
+    exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
+    if exchange == "device":
+        given = replace(given, workers=workers_of_chunks(client, keys))
     return make_plan(
         request.order,
         given,
         chunks,
         method=request.method,
         exchange=exchange,
-        workers=workers_in_use(kind, client, library),
+        workers=workers,
         groups=setting("groups"),
     )
+
+
+def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
+    """Whether all chunks are on one device that can hold the whole sort."""
+    return workers.devices and workers.threads == 1 and fits_join(order, given, workers)
+
+
+def joins_rows(request: Request, keys: Any, values: Sequence[Any]) -> bool:
+    """Whether an array of any dimensions is sorted by a join."""
+    asked = setting("exchange") if request.exchange == "auto" else request.exchange
+    library = chunk_library(keys)
+    if asked != "auto" or library != "cupy":
+        return bool(asked == "join")
+    kind, client = scheduler_in_use(keys)
+    companions = sum(value.dtype.itemsize for value in values) + POSITION_BYTES * (request.want == "positions")
+    given = InputChunks((keys.size,), companions, positions=request.want == "positions")
+    return _joins(request.order, given, workers_in_use(kind, client, library))
 
 
 def _row_bytes(value: Any) -> int:
@@ -102,18 +123,68 @@ def global_sort(
     tuple of dask arrays
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
+    plan = plan_for(request, keys, values, chunks, bool(presorted))
+    if plan.exchange == "join":
+        return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (keys, *values)
     recipe = Recipe(
-        plan=plan_for(request, keys, values, chunks, bool(presorted)),
+        plan=plan,
         with_keys=request.want in ("keys", "both"),
         with_positions=request.want == "positions",
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
         presorted=presorted,
     )
+    return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
+
+
+def join(
+    request: Request,
+    keys: Any,
+    values: Sequence[Any],
+    axis: int,
+    chunks: Chunks,
+    presorted: tuple[tuple[int, int], ...] = (),
+) -> tuple[Any, ...]:
+    """Sort an array along one axis in one task.
+
+    Parameters
+    ----------
+    request : Request
+    keys, values : dask arrays
+        With the same chunks in the dimensions of `chunks`, and one chunk in others.
+    axis : int
+        Not negative.
+    chunks : tuple of tuples of int
+        Output chunk sizes in each dimension, nan where unknown.
+    presorted : tuple of (number, chunks)
+        As in `Recipe`.
+
+    Returns
+    -------
+    tuple of dask arrays
+        As `global_sort`.
+    """
+    inputs, dims = (keys, *values), len(chunks)
+    recipe = Join(
+        order=request.order,
+        with_keys=request.want in ("keys", "both"),
+        with_positions=request.want == "positions",
+        axis=axis,
+        names=tuple(array.name for array in inputs),
+        chunks=keys.chunks[:dims],
+        extra_dims=tuple(array.ndim - dims for array in inputs),
+        presorted=presorted,
+    )
+    return new_arrays(recipe, inputs, _outputs(request, inputs, chunks), _prefix(request, presorted))
+
+
+def _outputs(request: Request, inputs: Sequence[Any], chunks: Chunks) -> list[Output]:
+    dims = len(chunks)
     if request.want == "positions":
-        outputs = [Output(np.empty_like(keys._meta, shape=(0,), dtype=np.int64))]
-    else:
-        outputs = [Output(array._meta, array.chunks[1:]) for array in inputs[recipe.with_keys is False :]]
-    prefix = "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"
-    return new_arrays(recipe, inputs, outputs, prefix)
+        return [Output(np.empty_like(inputs[0]._meta, shape=(0,) * dims, dtype=np.int64), chunks)]
+    return [Output(array._meta, (*chunks, *array.chunks[dims:])) for array in inputs[request.want == "values" :]]
+
+
+def _prefix(request: Request, presorted: Sequence[Any]) -> str:
+    return "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from dask._task_spec import Task
 from dask.tokenize import tokenize
@@ -77,23 +75,10 @@ class Recipe:
         counts, cuts = find_cuts(token, plan, runs)
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}
 
-    def output(self, name: str, which: int, extra_dims: int) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
         """Tasks from the finished groups to the chunks of one output array."""
         groups = [(f"sort-merge-{self.token}", group) for group in range(len(self.plan.groups))]
         cuts = (f"sort-scan-{self.token}", self.plan.rounds)
-        tasks = output_chunks(name, self.plan, groups, cuts, which, extra_dims)
+        tasks = output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output array: an empty array of its type and dtype, and its chunks in the dimensions after the sorted one."""
-
-    meta: Any
-    trailing: Chunks = ()
-
-
-def rename(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """The same recipe for renamed inputs: the optimiser of query planning renames them."""
-    return replace(recipe, names=tuple(names))

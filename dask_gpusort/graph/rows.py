@@ -2,6 +2,7 @@
 
 The strategy depends on the chunks of a row::
 
+    "join"       on one device                   one task concatenates all chunks and sorts      no exchange
     "whole"      in one chunk                    sort the rows of each chunk                          no exchange
     "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
     "global"     in several, too long for one    one global sort a row                                our exchange
@@ -20,7 +21,7 @@ from dask.array.core import normalize_chunks
 from ..chunk import complete, ops_for
 from ..order import Order
 from .composite_keys import Keys
-from .global_sort import Request, global_sort
+from .global_sort import Request, global_sort, join, joins_rows
 from .input_checks import checked_chunk, wrong_size
 from .rechunk import chunk_limit, rechunk, rechunk_checked
 
@@ -51,9 +52,11 @@ def take_block(block: Any, indices: Any, axis: int) -> Any:
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
-def row_strategy(keys: Keys, axis: int) -> str:
-    """The strategy for an axis: "whole", "rechunk" or "global" (see the module's table)."""
+def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
+    """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
+    if (array.numblocks[axis] > 1 or array.npartitions == 1) and joins_rows(request, array, values):
+        return "join"
     if array.numblocks[axis] == 1:
         return "whole"
     length = array.shape[axis]
@@ -85,8 +88,10 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     tuple of dask arrays
         As `global_sort`.
     """
-    strategy = row_strategy(keys, axis)
+    strategy = row_strategy(request, keys, values, axis)
     array = keys.array
+    if strategy == "join":
+        return join(request, array, values, axis, chunks)
     if strategy == "global":
         found = _row_by_row(request, array, values, axis)
     else:

@@ -48,8 +48,10 @@ def _asynchronous_client() -> Any:
 def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     """Threads of the scheduler in use, or its GPUs, and the memory of each."""
     devices = library == "cupy"
+    if kind != "distributed" and devices:
+        return Workers(threads=1, memory=own_device_memory(), devices=True)
     if kind != "distributed":
-        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT, devices=devices)
+        return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
     if devices:
         # Workers report this through NVML. If they do not, their GPUs are assumed to be like those of this process.
@@ -84,14 +86,16 @@ def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
     return workers if any(workers) else []
 
 
-def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
+def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
     Parameters
     ----------
-    asked : {"auto", "gather", "p2p", "tasks", "device"}
+    asked : {"auto", "join", "gather", "p2p", "tasks", "device"}
     kind : {"threads", "processes", "distributed"}
     library : {"numpy", "cupy"}
+    joins : bool
+        Whether all chunks are on one device that can hold the whole sort.
 
     Raises
     ------
@@ -105,10 +109,10 @@ def choose_exchange(asked: str, kind: Kind, library: str) -> Exchange:
         if asked == "p2p":
             raise ValueError(f"exchange='p2p' {reason}: use exchange='auto'")
         return "tasks"
-    if asked in ("gather", "tasks", "device"):
+    if asked != "auto":
         return asked  # type: ignore[return-value]
-    if kind == "distributed" and library == "cupy":
-        return "device"
+    if library == "cupy":
+        return "join" if joins else "device"
     return "gather" if kind == "threads" else "tasks"
 
 

@@ -3,13 +3,15 @@
 ==========  ==========================================================
 `terms`     inputs of the plan
 `counting`  how the cuts are counted: rounds, samples, the tree
+`join`      whether one task can hold the whole sort
 `groups`    how the output is divided into groups, the input into bundles
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """
 
 from .counting import choose_path
+from .join import fits_join
 from .plan import Plan, describe, make_plan
 from .terms import Exchange, InputChunks, Size, Workers
 
-__all__ = ["Exchange", "InputChunks", "Plan", "Size", "Workers", "choose_path", "describe", "make_plan"]
+__all__ = ["Exchange", "InputChunks", "Plan", "Size", "Workers", "choose_path", "describe", "fits_join", "make_plan"]

@@ -11,6 +11,7 @@ from dask.utils import format_bytes
 from ..order import Order
 from ..plan import counting
 from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, join_chunks, lay_out_groups, needs_cut_first
+from .join import join_bytes
 from .terms import Exchange, InputChunks, Path, Size, Workers
 
 #: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
@@ -29,7 +30,7 @@ class Plan:
     order : Order
     path : {"radix", "merge"}
         Whether digit histograms or ranks of samples alone give the first brackets.
-    exchange : {"gather", "p2p", "tasks", "device"}
+    exchange : {"join", "gather", "p2p", "tasks", "device"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.
     chunks : tuple of int
@@ -52,6 +53,8 @@ class Plan:
         Runs that one task sorts, for the device exchange; else empty.
     cut_first : bool
         Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
+    joined_bytes : float
+        Bytes that a join takes beside its input (see `join.join_bytes`); 0 for an exchange.
     """
 
     order: Order
@@ -69,6 +72,7 @@ class Plan:
     runs: tuple[tuple[int, ...], ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
     cut_first: bool = False
+    joined_bytes: float = 0
 
     @property
     def known(self) -> bool:
@@ -106,6 +110,8 @@ class Plan:
         """Bytes of the largest table that one task of the counting receives."""
         chunks, groups = len(self.sizes), len(self.groups)
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
+        if self.exchange == "join":
+            return 0
         if self.exchange == "device":
             return len(self.runs) * self.samples * entry
         summaries = min(chunks, self.fan_in)
@@ -131,6 +137,8 @@ class Plan:
     def num_tasks(self) -> int:
         """Tasks of a sort with one output array, without those that make the input."""
         chunks, groups = len(self.sizes), len(self.groups)
+        if self.exchange == "join":
+            return 1 + len(self.chunks)
         if self.exchange == "device":
             merges = groups - len(self.whole_chunks)
             return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
@@ -150,7 +158,12 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run."""
+        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
+
+        Of a join: the peak beside its input.
+        """
+        if self.exchange == "join":
+            return self.joined_bytes
         runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
         longest = max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
         return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * longest * self.row_bytes)
@@ -186,7 +199,7 @@ def make_plan(
     chunks : sequence of int
         Keys in each output chunk, nan where unknown.
     method : {"auto", "radix", "merge"}
-    exchange : {"gather", "p2p", "tasks", "device"}
+    exchange : {"join", "gather", "p2p", "tasks", "device"}
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
@@ -198,8 +211,10 @@ def make_plan(
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
-    device = exchange == "device"
-    if groups is None:
+    device, joins = exchange == "device", exchange == "join"
+    if joins:
+        groups = 1
+    elif groups is None:
         groups = _choose_groups(exchange, total, given, chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
     runs: tuple[tuple[int, ...], ...] = ()
@@ -208,6 +223,8 @@ def make_plan(
         runs, sources = _runs_and_sources(order, given, bundle_chunks(given, row_bytes, workers))
         # One round of ranks: each group resolves the remaining keys when it is finished.
         counts = _Counting("merge", 0, counting.choose_device_samples(len(runs), len(laid_out)), 0, 0)
+    elif joins:
+        counts = _Counting(path, 0, 0, 0, 0)
     else:
         counts = _choose_counting(order, path, given.sizes, len(laid_out))
     return Plan(
@@ -226,6 +243,7 @@ def make_plan(
         runs=runs,
         sources=sources,
         cut_first=device and needs_cut_first(total, workers),
+        joined_bytes=join_bytes(order, given) if joins else 0,
     )
 
 

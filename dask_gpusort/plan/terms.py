@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Path = Literal["radix", "merge"]
-Exchange = Literal["gather", "p2p", "tasks", "device"]
+Exchange = Literal["join", "gather", "p2p", "tasks", "device"]
 Size = float  # a chunk size is an int, or nan if unknown
 
 
@@ -44,9 +44,12 @@ class InputChunks:
         The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
     presorted : bool
         Whether each chunk is sorted already.
+    positions : bool
+        Whether the companions are only the keys' positions, which the sort makes.
     """
 
     sizes: Sequence[Size]
     companion_bytes: int = 0
     workers: Sequence[str | None] = ()
     presorted: bool = False
+    positions: bool = False

@@ -1,0 +1,214 @@
+r"""The join: chunks that share one memory are concatenated and sorted once, in one task. Nothing is exchanged.
+
+::
+
+    chunk 0   chunk 1   ...   chunk P-1       of the keys and of each companion
+        \\        |             /
+               sort-local                     concatenated along every dimension, sorted by one call
+        /        |             \
+    output chunk 0, 1, ..., C-1               views
+
+In one memory an exchange only makes work: every key would be sorted in its chunk, then again in its group, and each
+step would wait for the host. Equal keys keep the order of their chunks, so the result has the same bits as every
+exchange.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.array.core import concatenate3, slices_from_chunks
+from dask.tokenize import tokenize
+from dask.typing import Key
+from tlz import concat
+
+from ..chunk import complete, ops_for
+from ..order import Order
+from ..plan import Size
+from .finish import Finish, cut_part
+from .input_checks import wrong_size
+from .local_sort import check_blocks, check_presorted, chunk_origins
+
+Chunks = tuple[tuple[Size, ...], ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """All that the tasks of one joined sort are made from.
+
+    Attributes
+    ----------
+    order : Order
+    with_keys, with_positions : bool
+        Whether the outputs are, or begin with, the sorted keys; whether they are positions along the axis.
+    axis : int
+    names : tuple of str
+        Names of the input arrays, keys first, all with the same chunks.
+    chunks : tuple of tuples
+        Chunk sizes in each dimension of the keys, nan where unknown; without the dimension of words.
+    extra_dims : tuple of int
+        Further dimensions of each input, one chunk each.
+    presorted : tuple of (number, chunks)
+        As in `Recipe`.
+    """
+
+    order: Order
+    with_keys: bool
+    with_positions: bool
+    axis: int
+    names: tuple[str, ...]
+    chunks: Chunks
+    extra_dims: tuple[int, ...]
+    presorted: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(self)
+
+    @property
+    def numblocks(self) -> tuple[int, ...]:
+        """Chunks in each dimension."""
+        return tuple(map(len, self.chunks))
+
+    def stages(self) -> dict[Key, Task]:
+        """The one task that sorts."""
+        blocks = (
+            List(
+                *(
+                    TaskRef((name, *index) + (0,) * extra)
+                    for name, extra in zip(self.names, self.extra_dims, strict=True)
+                )
+            )
+            for index in np.ndindex(self.numblocks)
+        )
+        task = Task(self._sorted, sort_joined, List(*blocks), self)
+        return {task.key: task}
+
+    def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
+        """Tasks from the sorted arrays to the chunks of one output array."""
+        joined, dims = TaskRef(self._sorted), len(self.chunks)
+        behind = (0,) * (len(chunks) - dims)
+        grid = chunks[:dims]
+        indices = product(*(range(len(sizes)) for sizes in grid))
+        if any(map(math.isnan, concat(grid))):
+            tasks = [Task((name, *index, *behind), take_unknown, joined, which, index) for index in indices]
+        else:
+            parts = zip(indices, slices_from_chunks(grid), strict=True)
+            tasks = [Task((name, *index, *behind), take, joined, which, part) for index, part in parts]
+        return {task.key: task for task in tasks}
+
+    @property
+    def _sorted(self) -> Key:
+        return (f"sort-local-{self.token}", 0)
+
+
+def sort_joined(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+    """Task: concatenate all chunks and sort them.
+
+    Parameters
+    ----------
+    blocks : list of lists of arrays
+        For each chunk, in C order, the keys and their companions.
+    join : Join
+
+    Returns
+    -------
+    tuple
+        The whole output arrays, which on a device may still be in progress; then the starts of the chunks in each
+        dimension.
+    """
+    ops = ops_for(blocks[0][0])
+    for number, (keys, *values) in enumerate(blocks):
+        check_blocks(keys, values, join.order, f"chunk {number} of the input")
+        ops.check_lengths(keys, values)
+    starts = _chunk_starts([block[0].shape for block in blocks], join)
+    with ops.exclusive():
+        if join.presorted:
+            found = _merge(blocks, starts[0], join)
+        elif len(join.chunks) == 1:
+            found = _sort_array(blocks, join)
+        else:
+            found = _sort_rows(blocks, join)
+    return (*found, starts)
+
+
+def _chunk_starts(shapes: Sequence[Sequence[int]], join: Join) -> list[np.ndarray]:
+    """Positions at which the chunks of each dimension begin, and the end of the last.
+
+    Raises
+    ------
+    ValueError
+        If a chunk has another size than its array says, or than the chunks beside it.
+    """
+    grid = np.array([shape[: len(join.chunks)] for shape in shapes], np.int64)
+    grid = grid.reshape(*join.numblocks, len(join.chunks))
+    starts = []
+    for dim, expected in enumerate(join.chunks):
+        found = np.moveaxis(grid[..., dim], dim, 0).reshape(len(expected), -1)
+        sizes = np.where(np.isnan(expected), found[:, 0], expected)
+        wrong = np.argwhere(found != sizes[:, None])
+        if len(wrong):
+            number, other = wrong[0]
+            what = f"chunk {number} of the input has {found[number, other]} keys"
+            raise wrong_size(what if len(join.chunks) == 1 else f"{what} along axis {dim}", sizes[number])
+        starts.append(np.concatenate([[0], np.cumsum(found[:, 0])]))
+    return starts
+
+
+def _merge(blocks: list[list[Any]], starts: np.ndarray, join: Join) -> tuple[Any, ...]:
+    sources = zip(blocks, chunk_origins(join.presorted), strict=True)
+    runs = [check_presorted(*block, order=join.order, origin=origin) for block, origin in sources]
+    finish = Finish(join.order, join.with_keys, join.with_positions)
+    return finish(list(zip(map(int, starts), runs, strict=False)), slice(0, int(starts[-1])))
+
+
+def _sort_array(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+    ops = ops_for(blocks[0][0])
+    (keys, owned), *values = (ops.join(column) for column in zip(*blocks, strict=True))
+    whole = [value for value, _ in values]
+    if join.with_positions:
+        return (ops.argsort_whole(keys, join.order),)
+    if not whole:
+        return (ops.sort_whole(keys, join.order, overwrite=owned),)
+    found: tuple[Any, ...] = ops.sort_whole_by_key(keys, whole, join.order, with_keys=join.with_keys)
+    return found
+
+
+def _sort_rows(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+    ops = ops_for(blocks[0][0])
+    columns = zip(zip(*blocks, strict=True), join.extra_dims, strict=True)
+    keys, *values = (_assemble(column, join.numblocks + (1,) * extra) for column, extra in columns)
+    if join.with_keys and not values:
+        return (ops.sort_rows(keys, join.order, join.axis),)
+    positions = ops.argsort_rows(keys, join.order, join.axis)
+    if join.with_positions:
+        return (positions,)
+    arrays = (keys, *values) if join.with_keys else values
+    return tuple(ops.take_rows(array, positions, join.axis) for array in arrays)
+
+
+def _assemble(blocks: Sequence[Any], numblocks: tuple[int, ...]) -> Any:
+    """The whole array of a grid of chunks, in C order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    grid = np.empty(len(blocks), object)
+    grid[:] = blocks
+    return concatenate3(grid.reshape(numblocks).tolist())
+
+
+def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:
+    """Task: one output chunk. It is complete, although the task that sorts does not wait for the device."""
+    return complete(cut_part(joined[which], part))
+
+
+def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
+    """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
+    starts = joined[-1]
+    return take(joined, which, tuple(slice(*ends[i : i + 2]) for ends, i in zip(starts, index, strict=True)))
