@@ -3,7 +3,7 @@
 `cupy_ops` has the same steps under the same names for CuPy chunks. In the order in which the graph runs them::
 
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
-    join -> sort_whole, argsort_whole or sort_whole_by_key            all chunks in one memory
+    sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
 """
 
@@ -28,8 +28,8 @@ from .run import concatenate as concatenate_arrays
 
 __all__ = [
     "NumpyKeys",
+    "argsort_chunks",
     "argsort_rows",
-    "argsort_whole",
     "before",
     "ceiling",
     "check_lengths",
@@ -42,7 +42,6 @@ __all__ = [
     "first_descent",
     "floor",
     "histogram",
-    "join",
     "key_order",
     "local_sort",
     "merge",
@@ -50,9 +49,9 @@ __all__ = [
     "pack",
     "packed_order",
     "search",
+    "sort_chunks",
+    "sort_chunks_by_key",
     "sort_rows",
-    "sort_whole",
-    "sort_whole_by_key",
     "sorted_keys",
     "summarize_run",
     "take_rows",
@@ -93,26 +92,24 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
     return Run(array, tuple(moved))
 
 
-def join(chunks: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
-    """Concatenate chunks along their first dimension; and whether the result is new memory."""
-    return (chunks[0], False) if len(chunks) == 1 else (concatenate(chunks), True)
+def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
+    """Sort the user's keys of several chunks as one array."""
+    found: np.ndarray = decode(local_sort(concatenate(chunks), (), order, positions=False).keys, order)
+    return found
 
 
-def sort_whole(keys: np.ndarray, order: Order, *, overwrite: bool) -> np.ndarray:
-    """Sort the user's keys; `overwrite` allows the result in their memory."""
-    return decode(local_sort(keys, (), order, positions=False).keys, order)
+def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
+    """Stable permutation, int64, that sorts the user's keys of several chunks as one array."""
+    run = local_sort(concatenate(chunks), (), order, positions=True)
+    found: np.ndarray = run.values[-1].astype(np.int64, copy=False)
+    return found
 
 
-def argsort_whole(keys: np.ndarray, order: Order) -> np.ndarray:
-    """Stable permutation, int64, that sorts the user's keys."""
-    return local_sort(keys, (), order, positions=True).values[-1].astype(np.int64, copy=False)
-
-
-def sort_whole_by_key(
-    keys: np.ndarray, values: Sequence[np.ndarray], order: Order, *, with_keys: bool
+def sort_chunks_by_key(
+    chunks: Sequence[np.ndarray], values: Sequence[Sequence[np.ndarray]], order: Order, *, with_keys: bool
 ) -> tuple[np.ndarray, ...]:
-    """The user's keys, if wanted, and their companions, sorted."""
-    run = local_sort(keys, values, order, positions=False)
+    """The user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
+    run = local_sort(concatenate(chunks), list(map(concatenate, values)), order, positions=False)
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
 
 

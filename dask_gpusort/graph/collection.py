@@ -10,9 +10,11 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask._task_spec import Task
-from dask.highlevelgraph import HighLevelGraph, Layer
+from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.tokenize import tokenize
 from dask.typing import Key
+from tlz import merge
 
 from ..chunk import library_of
 from .join import Chunks, Join
@@ -80,6 +82,15 @@ def chunk_library(array: Any) -> str:
     return found
 
 
+def held_chunks(array: Any) -> dict[Key, Any]:
+    """Chunks that an array's graph contains, by key, as after `persist` on threads; empty if tasks make them."""
+    layer = array.dask.layers.get(array.name)
+    if not isinstance(layer, MaterializedLayer):
+        return {}
+    chunks = {key: layer.mapping.get(key) for key in flatten(array.__dask_keys__())}
+    return chunks if all(library_of(chunk) in ("numpy", "cupy") for chunk in chunks.values()) else {}
+
+
 def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     """The output arrays of one sort.
 
@@ -104,7 +115,14 @@ def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[O
 def _new_graph(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     stages = f"sort-stages-{recipe.token}"
     name = f"{prefix}-{tokenize(recipe.token, which)}"
-    base = HighLevelGraph.from_collections(stages, StageLayer(recipe.stages), inputs)
+    build: Callable[[], dict[Key, Task]]
+    if isinstance(recipe, Join):
+        held = {array.name: held_chunks(array) for array in inputs}
+        inputs = [array for array in inputs if not held[array.name]]
+        build = partial(recipe.stages, merge(held.values()))
+    else:
+        build = recipe.stages
+    base = HighLevelGraph.from_collections(stages, StageLayer(build), inputs)
     layer = StageLayer(partial(recipe.output, name, which, output.chunks))
     graph = HighLevelGraph({**base.layers, name: layer}, {**base.dependencies, name: {stages}})
     return da.Array(graph, name, output.chunks, meta=output.meta)

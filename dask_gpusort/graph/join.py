@@ -16,10 +16,11 @@ exchange.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from dask._task_spec import List, Task, TaskRef
 from dask.array.core import concatenate3, slices_from_chunks
 from dask.tokenize import tokenize
 from dask.typing import Key
-from tlz import concat
+from tlz import concat, partition
 
 from ..chunk import complete, ops_for
 from ..order import Order
@@ -77,18 +78,18 @@ class Join:
         """Chunks in each dimension."""
         return tuple(map(len, self.chunks))
 
-    def stages(self) -> dict[Key, Task]:
-        """The one task that sorts."""
-        blocks = (
-            List(
-                *(
-                    TaskRef((name, *index) + (0,) * extra)
-                    for name, extra in zip(self.names, self.extra_dims, strict=True)
-                )
-            )
+    def stages(self, held: Mapping[Key, Any] = MappingProxyType({})) -> dict[Key, Task]:
+        """The one task that sorts.
+
+        Chunks in `held` become part of the task: Dask orders and culls graphs in time that grows with their keys.
+        """
+        keys = (
+            (name, *index) + (0,) * extra
             for index in np.ndindex(self.numblocks)
+            for name, extra in zip(self.names, self.extra_dims, strict=True)
         )
-        task = Task(self._sorted, sort_joined, List(*blocks), self)
+        chunks = [held[key] if key in held else TaskRef(key) for key in keys]
+        task = Task(self._sorted, sort_joined, List(*chunks), self)
         return {task.key: task}
 
     def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
@@ -109,13 +110,13 @@ class Join:
         return (f"sort-local-{self.token}", 0)
 
 
-def sort_joined(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     """Task: concatenate all chunks and sort them.
 
     Parameters
     ----------
-    blocks : list of lists of arrays
-        For each chunk, in C order, the keys and their companions.
+    chunks : list of arrays
+        The keys and the companions of the first chunk, then of the next one, in C order.
     join : Join
 
     Returns
@@ -124,7 +125,8 @@ def sort_joined(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
         The whole output arrays, which on a device may still be in progress; then the starts of the chunks in each
         dimension.
     """
-    ops = ops_for(blocks[0][0])
+    ops = ops_for(chunks[0])
+    blocks = list(partition(len(join.names), chunks))
     for number, (keys, *values) in enumerate(blocks):
         check_blocks(keys, values, join.order, f"chunk {number} of the input")
         ops.check_lengths(keys, values)
@@ -162,26 +164,25 @@ def _chunk_starts(shapes: Sequence[Sequence[int]], join: Join) -> list[np.ndarra
     return starts
 
 
-def _merge(blocks: list[list[Any]], starts: np.ndarray, join: Join) -> tuple[Any, ...]:
+def _merge(blocks: Sequence[Sequence[Any]], starts: np.ndarray, join: Join) -> tuple[Any, ...]:
     sources = zip(blocks, chunk_origins(join.presorted), strict=True)
     runs = [check_presorted(*block, order=join.order, origin=origin) for block, origin in sources]
     finish = Finish(join.order, join.with_keys, join.with_positions)
     return finish(list(zip(map(int, starts), runs, strict=False)), slice(0, int(starts[-1])))
 
 
-def _sort_array(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+def _sort_array(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
     ops = ops_for(blocks[0][0])
-    (keys, owned), *values = (ops.join(column) for column in zip(*blocks, strict=True))
-    whole = [value for value, _ in values]
+    keys, *values = zip(*blocks, strict=True)
     if join.with_positions:
-        return (ops.argsort_whole(keys, join.order),)
-    if not whole:
-        return (ops.sort_whole(keys, join.order, overwrite=owned),)
-    found: tuple[Any, ...] = ops.sort_whole_by_key(keys, whole, join.order, with_keys=join.with_keys)
+        return (ops.argsort_chunks(keys, join.order),)
+    if not values:
+        return (ops.sort_chunks(keys, join.order),)
+    found: tuple[Any, ...] = ops.sort_chunks_by_key(keys, values, join.order, with_keys=join.with_keys)
     return found
 
 
-def _sort_rows(blocks: list[list[Any]], join: Join) -> tuple[Any, ...]:
+def _sort_rows(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
     ops = ops_for(blocks[0][0])
     columns = zip(zip(*blocks, strict=True), join.extra_dims, strict=True)
     keys, *values = (_assemble(column, join.numblocks + (1,) * extra) for column, extra in columns)
@@ -198,9 +199,10 @@ def _assemble(blocks: Sequence[Any], numblocks: tuple[int, ...]) -> Any:
     """The whole array of a grid of chunks, in C order."""
     if len(blocks) == 1:
         return blocks[0]
-    grid = np.empty(len(blocks), object)
-    grid[:] = blocks
-    return concatenate3(grid.reshape(numblocks).tolist())
+    grid = np.empty(numblocks, object)
+    for index, block in zip(np.ndindex(numblocks), blocks, strict=True):
+        grid[index] = block
+    return concatenate3(grid.tolist())
 
 
 def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:

@@ -32,7 +32,7 @@ def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: 
     descending : bool
         Largest first; equal keys still keep their input order.
     out : cupy.ndarray of int64, optional
-        Receives the result.
+        Receives the result; its memory may begin with the keys, which are then overwritten.
 
     Returns
     -------

@@ -16,6 +16,8 @@ from . import msd
 def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
     """As `sort_indexed`, by LSD passes over the bytes of the keys."""
     cupy = require_cupy()
+    if keys.data.ptr == positions_out.data.ptr:
+        keys = keys.copy()  # a single pass reads the keys while it writes the positions
     codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
     elements = tied_elements(key, position_type, "u32")
     lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
@@ -27,7 +29,7 @@ def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: A
     Parameters
     ----------
     keys : cupy.ndarray, shape (n,)
-        Fewer than 2^32.
+        Fewer than 2^32. They may begin the memory of `positions_out`.
     position_type : str
         C++ type of `positions_out`: that of int64 or of uint32.
     positions_out : cupy.ndarray, shape (n,)
