@@ -14,6 +14,7 @@ from .arguments import (
     checked_options,
     checked_sorted_arrays,
     is_scalar_row,
+    on_device,
     resolved_chunks,
 )
 from .graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, explain_sort
@@ -32,6 +33,7 @@ def sort(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> Any:
     """Sort a Dask array, lazily.
 
@@ -56,9 +58,9 @@ def sort(
         arrays, the first one most significant. Elements with equal keys keep their input order.
     less : callable or str, optional
         A user-defined order: whether elements of an array ``a`` come before those of ``b``. For NumPy chunks a
-        vectorised function ``less(a, b)`` that returns an array of bool; for CuPy chunks a CUDA C++ expression in ``a``
-        and ``b``, as a string. It must be a strict weak order; the sort is stable. It excludes `key`, `order` and
-        `descending`.
+        vectorised function ``less(a, b)`` that returns an array of bool; for CuPy chunks, and with `device`, a CUDA C++
+        expression in ``a`` and ``b``, as a string. It must be a strict weak order; the sort is stable. It excludes
+        `key`, `order` and `descending`.
     chunks : int, tuple or dict, optional
         Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input.
     method : {"auto", "radix", "merge"}
@@ -67,6 +69,10 @@ def sort(
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
         How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
         in use.
+    device : {"cuda", None}
+        "cuda" sorts NumPy chunks on the GPU: they are copied there and back through pinned memory. The results are
+        NumPy chunks with the same bits. CuPy chunks stay where they are. None uses the setting ``gpusort.device``,
+        by default None: NumPy chunks are sorted on the host.
 
     Returns
     -------
@@ -80,7 +86,11 @@ def sort(
     ValueError
         If an option has an unknown value, or `order` names an unknown field.
     TypeError
-        If the chunks are masked, or neither NumPy nor CuPy arrays, or if `less` does not fit them.
+        If the chunks are masked, or neither NumPy nor CuPy arrays, or if `less` does not fit them; with `device`, if
+        CuPy lacks the dtype.
+    KernelsUnavailable
+        With `device`, if there is no CuPy or no GPU. With a distributed client only its workers need a GPU. It is a
+        RuntimeError.
 
     Notes
     -----
@@ -100,7 +110,7 @@ def sort(
     >>> dask_gpusort.sort(x).compute()
     array([0, 1, 2, 3])
     """
-    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
+    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(a)
     axis = axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -120,12 +130,13 @@ def argsort(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> Any:
     """Indices that sort a Dask array, lazily.
 
     Parameters
     ----------
-    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange
+    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
         As for `sort`.
 
     Returns
@@ -143,7 +154,7 @@ def argsort(
     --------
     sort_by_key : moves other arrays with the keys, without indices
     """
-    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
+    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(a)
     axis = None if is_scalar_row(array, axis) else axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -163,6 +174,7 @@ def sort_by_key(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> tuple[Any, ...]:
     """Sort a Dask array and move other arrays with it, lazily.
 
@@ -171,7 +183,7 @@ def sort_by_key(
     keys : dask array
     *values : dask arrays
         Arrays of the keys' shape. With one-dimensional keys, values may have more dimensions: then whole rows move.
-    axis, kind, order, stable, descending, key, less, chunks, method, exchange
+    axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
         As for `sort`. `chunks` apply to the sorted keys and to the values.
 
     Returns
@@ -186,7 +198,7 @@ def sort_by_key(
     AxisError, TypeError
         As `sort`.
     """
-    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
+    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(keys)
     arrays = [checked_array(value) for value in values]
     axis = checked_axis(axis, array.ndim)
@@ -207,12 +219,13 @@ def explain(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> str:
     """The plan of `sort` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
-    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange
+    a, axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
         As for `sort`.
 
     Returns
@@ -220,7 +233,7 @@ def explain(
     str
         Path, rounds, groups, exchange, number of tasks, projected peak bytes and cost, a line each.
     """
-    options = checked_options(kind, order, stable, descending, key, less, method, exchange)
+    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(a)
     axis = axis_or_none(axis, array.ndim)
     chunks = resolved_chunks(chunks, axis, array.ndim)
@@ -235,6 +248,7 @@ def lexsort(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> Any:
     """Indices that sort by several keys, lazily: `numpy.lexsort` for Dask arrays.
 
@@ -247,7 +261,7 @@ def lexsort(
         Axis along which to sort.
     descending : bool or sequence of bool, default False
         Largest first, for all keys or for each of them. NaN and NaT come last in both directions.
-    chunks, method, exchange
+    chunks, method, exchange, device
         As for `sort`; by default the chunks of the last key. "radix" needs keys that fit 64 bits together.
 
     Returns
@@ -280,7 +294,7 @@ def lexsort(
     >>> dask_gpusort.lexsort((first_names, surnames)).compute()
     array([1, 2, 0])
     """
-    options = checked_options(method=method, exchange=exchange)
+    options = on_device(checked_options(method=method, exchange=exchange), device)
     arrays = checked_lexsort_keys(keys)
     scalars = all(is_scalar_row(array, axis) for array in arrays)
     checked = None if scalars else checked_axis(axis, arrays[-1].ndim)
@@ -298,6 +312,7 @@ def merge_sorted(
     chunks: Any = None,
     method: str = "auto",
     exchange: str = "auto",
+    device: str | None = None,
 ) -> Any:
     """Merge sorted Dask arrays into one, lazily, without sorting them again.
 
@@ -305,7 +320,7 @@ def merge_sorted(
     ----------
     *arrays : dask arrays
         One-dimensional; each chunk is already sorted, by the same order.
-    order, descending, key, less, chunks, method, exchange
+    order, descending, key, less, chunks, method, exchange, device
         As for `sort`. The default chunks are those of the concatenated arrays, without the empty ones.
 
     Returns
@@ -336,7 +351,7 @@ def merge_sorted(
     >>> dask_gpusort.merge_sorted(old, new).compute()
     array([1, 2, 3, 3, 5, 7])
     """
-    options = checked_options(None, order, True, descending, key, less, method, exchange)
+    options = on_device(checked_options(None, order, True, descending, key, less, method, exchange), device)
     checked = checked_sorted_arrays(arrays)
     chunks = resolved_chunks(chunks, 0, 1)
     return build_merge(options, checked, chunks)

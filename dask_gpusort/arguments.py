@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -13,7 +14,7 @@ from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
 
 from .chunk import library_of
-from .config import EXCHANGES
+from .config import DEVICES, EXCHANGES, setting
 from .graph.options import Options
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
@@ -48,6 +49,19 @@ def checked_options(
     _check_choice("exchange", exchange, EXCHANGES)
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)
     return Options(asks_stable, bool(descending), fields, method, exchange, key, less)
+
+
+def on_device(options: Options, device: Any) -> Options:
+    """The options for a sort on a device; None follows the setting ``gpusort.device``.
+
+    Raises
+    ------
+    ValueError
+        If the device is unknown.
+    """
+    if device not in DEVICES:
+        raise ValueError(f"device must be None or 'cuda' (got {device!r})")
+    return replace(options, device=setting("device") if device is None else device)
 
 
 def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:

@@ -6,13 +6,15 @@ from typing import Any
 
 import dask
 
-#: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose.
-DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None}
+#: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose. ``device``: one of
+#: `DEVICES`; None sorts NumPy chunks on the host.
+DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None, "device": None}
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
 
 EXCHANGES = ("auto", "join", "gather", "p2p", "tasks", "device")
+DEVICES = (None, "cuda")
 
 
 def setting(name: str) -> Any:
@@ -28,4 +30,6 @@ def setting(name: str) -> Any:
         raise ValueError(f"gpusort.exchange must be one of {', '.join(map(repr, EXCHANGES))} (got {value!r})")
     if name == "groups" and value is not None and (type(value) is not int or value < 1):
         raise ValueError(f"gpusort.groups must be a positive integer, or None to have it chosen (got {value!r})")
+    if name == "device" and value not in DEVICES:
+        raise ValueError(f"gpusort.device must be None or 'cuda' (got {value!r})")
     return value

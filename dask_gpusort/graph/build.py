@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ..cost import describe_rows
 from .composite_keys import Keys
-from .global_sort import Want, global_sort, plan_for
+from .global_sort import Request, Want, global_sort, plan_for
 from .inputs import companion, concatenate_inputs, flatten, output_chunks
 from .is_sorted import is_ordered
 from .options import Options, lexsort_keys
 from .rows import row_strategy, sort_rows
+from .staging import Staging, staging
 
 
 def build_sort(
@@ -39,7 +43,20 @@ def build_sort(
     array, axis = flatten(array, axis)
     if options.key is not None and want != "positions":
         want, values = "values", (array, *values)
-    return _sort_keys(options, want, options.keys(array, want), values, axis, chunks)
+    with staging(options.device, array, nat_last=options.nat_last) as copies:
+        keys, staged = _keys_to_device(options, copies, array, want), [copies.to_device(value) for value in values]
+        found = _sort_keys(options, want, keys, staged, axis, chunks)
+        if want == "positions":
+            return (copies.to_host(found[0], array, np.dtype(np.int64)),)
+        inputs = values if want == "values" else (array, *values)
+        return tuple(copies.to_host(out, own, own.dtype) for out, own in zip(found, inputs, strict=True))
+
+
+def _keys_to_device(options: Options, copies: Staging, array: Any, want: Want) -> Keys:
+    """The keys, on the device if they are staged; a key function takes the user's chunks."""
+    if options.key is None:
+        return options.keys(copies.to_device(array), want)
+    return copies.keys_to_device(options.keys(array, want))
 
 
 def build_lexsort(
@@ -47,8 +64,14 @@ def build_lexsort(
 ) -> Any:
     """Indices that sort by several keys; ``axis=None``: the keys are 0-d, and there is one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
-    keys = lexsort_keys(flat, directions)
-    (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)
+    with staging(options.device, flat[-1], nat_last=True) as copies:
+        staged = [
+            replace(copies, nat_last=not descending).to_device(array)
+            for array, descending in zip(flat, directions, strict=True)
+        ]
+        keys = lexsort_keys(staged, directions)
+        (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)
+        found = copies.to_host(found, flat[-1], found.dtype)
     return found[0] if axis is None else found
 
 
@@ -68,11 +91,13 @@ def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
     """Merge one-dimensional arrays of sorted chunks."""
     joined, presorted = concatenate_inputs(arrays)
     want: Want = "keys" if options.key is None else "values"
-    keys = options.keys(joined, want)
-    request = options.request(want, keys)
-    sizes = output_chunks(keys.template, chunks)[0]
-    values = () if options.key is None else (joined,)
-    return global_sort(request, keys.array, values, sizes, presorted)[0]
+    with staging(options.device, joined, nat_last=options.nat_last) as copies:
+        keys = _keys_to_device(options, copies, joined, want)
+        request = options.request(want, keys)
+        sizes = output_chunks(keys.template, chunks)[0]
+        values = () if options.key is None else (copies.to_device(joined),)
+        (found,) = global_sort(request, keys.array, values, sizes, presorted)
+        return copies.to_host(found, joined, joined.dtype)
 
 
 def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
@@ -86,10 +111,16 @@ def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
 def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) -> str:
     """The plan of a sort as text; computes nothing."""
     array, axis = flatten(array, axis)
-    want: Want = "keys" if options.key is None else "values"
-    keys, values = options.keys(array, want), () if options.key is None else (array,)
-    request = options.request(want, keys)
-    sizes = output_chunks(keys.template, chunks)[axis]
+    with staging(options.device, array, nat_last=options.nat_last) as copies:
+        values = () if options.key is None else (array,)
+        want: Want = "keys" if options.key is None else "values"
+        keys, staged = _keys_to_device(options, copies, array, want), [copies.to_device(value) for value in values]
+        return copies.describe([array]) + _explain_keys(options.request(want, keys), keys, staged, axis, chunks)
+
+
+def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> str:
+    array = keys.template
+    sizes = output_chunks(array, chunks)[axis]
     strategy = row_strategy(request, keys, values, axis)
     if strategy == "whole" or (strategy in ("join", "rechunk") and array.ndim > 1):
         return describe_rows(strategy, math.prod(array.numblocks))

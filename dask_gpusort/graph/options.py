@@ -29,6 +29,8 @@ class Options:
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
     key, less : callable, str or None
         As for `dask_gpusort.sort`.
+    device : {"cuda", None}
+        Where NumPy chunks are sorted.
     """
 
     stable: bool = False
@@ -38,6 +40,12 @@ class Options:
     exchange: str = "auto"
     key: Callable[[Any], Any] | None = None
     less: Callable[[Any, Any], Any] | str | None = None
+    device: str | None = None
+
+    @property
+    def nat_last(self) -> bool:
+        """Whether NaT must be the greatest integer where dates are sorted as integers; otherwise it is the least."""
+        return self.less is None and not self.descending
 
     def keys(self, array: Any, want: Want) -> Keys:
         """The keys that decide the order of an array's elements.
@@ -87,8 +95,8 @@ def _check_less_type(less: Any, array: Any) -> None:
     if library_of(array._meta) == "cupy":
         if not isinstance(less, str):
             raise TypeError(
-                "less of CuPy chunks must be a CUDA C++ expression in a and b, as a string such as 'a < b', "
-                f"not {type(less).__name__}"
+                "less of CuPy chunks, and of NumPy chunks with device='cuda', must be a CUDA C++ expression in a and "
+                f"b, as a string such as 'a < b', not {type(less).__name__}"
             )
     elif not callable(less):
         raise TypeError(

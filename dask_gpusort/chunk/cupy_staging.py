@@ -1,0 +1,197 @@
+"""Staging: NumPy arrays to a device and back, in pieces, through pinned memory.
+
+The driver copies pageable memory at a fraction of the bus's rate. Here every thread copies pieces of its own array to
+two pinned buffers in turn. The memcpy of one piece overlaps the DMA of the other, and the memcpys of all threads run
+side by side, since NumPy releases the interpreter's lock::
+
+    to the device    thread     memcpy 0 | memcpy 1 | memcpy 2, after DMA 0 | memcpy 3, after DMA 1 | ...
+                     stream              | DMA 0    | DMA 1                 | DMA 2                 | ...
+
+Each thread has a stream of its own for copies, so that they do not queue behind the kernels of other threads. It first
+waits for the current stream: the pool may have given memory that kernels there still read, and the kernels that make a
+result run there. Both functions return after their last copy. So any stream may read the result, and no pinned buffer
+and no memory of the device is used again while a copy reads or writes it.
+
+Dates are staged as their integers, since CuPy has no dates. NaT, the least integer, is last in an ascending order: a
+shift by -1, which wraps around, makes it the greatest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cupy
+import numpy as np
+
+#: Bytes of a pinned buffer. A DMA of it takes some 0.15 ms, far more than its launch and the wait for it; the buffers
+#: of 16 threads are 256 MiB.
+PIECE_BYTES = 8 << 20
+#: Buffers that a copy takes in turn.
+BUFFERS = 2
+#: Below this many bytes, one pageable copy takes less time than the events and launches of a piece.
+SMALL_BYTES = 1 << 20
+
+
+class _Streams(threading.local):
+    """The streams for copies of one thread, by device."""
+
+    def __init__(self) -> None:
+        self.by_device: dict[int, Any] = {}
+
+
+_streams = _Streams()
+
+
+class _Buffer:
+    """A pinned buffer for elements of one dtype, and the event of the last DMA that used it."""
+
+    def __init__(self, dtype: np.dtype[Any]):
+        self.elements = np.frombuffer(
+            cupy.cuda.alloc_pinned_memory(PIECE_BYTES), dtype, count=PIECE_BYTES // dtype.itemsize
+        )
+        # A blocked thread leaves its core to the memcpys of other threads.
+        self.copied = cupy.cuda.Event(block=True, disable_timing=True)
+
+
+@contextmanager
+def _buffers(dtype: np.dtype[Any], count: int) -> Iterator[list[_Buffer]]:
+    """Pinned buffers, which return to CuPy's pool when no DMA uses them."""
+    buffers = [_Buffer(dtype) for _ in range(count)]
+    try:
+        yield buffers
+    finally:
+        for buffer in buffers:
+            buffer.copied.synchronize()
+
+
+def _copy_stream() -> Any:
+    """The stream for copies of this thread and device, after the work so far of the current stream."""
+    device = cupy.cuda.runtime.getDevice()
+    stream = _streams.by_device.get(device)
+    if stream is None:
+        stream = _streams.by_device[device] = cupy.cuda.Stream(non_blocking=True)
+    queued = cupy.cuda.Event(disable_timing=True)
+    queued.record(cupy.cuda.get_current_stream())
+    stream.wait_event(queued)
+    return stream
+
+
+def _pieces(array: Any) -> list[slice]:
+    """Parts of a flat array, each at most a pinned buffer."""
+    step = PIECE_BYTES // array.itemsize
+    return [slice(start, min(start + step, array.size)) for start in range(0, array.size, step)]
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    """The elements in C order, dates as integers: a view if the array is contiguous."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(flat.dtype.str[0] + "i8") if flat.dtype.kind in "mM" else flat
+
+
+def _copy(target: np.ndarray, source: np.ndarray, shift: int) -> None:
+    """Copy elements to the target's byte order, integers with a shift; the interpreter's lock is released."""
+    if shift:
+        np.add(source, shift, out=target)
+    else:
+        np.copyto(target, source)
+
+
+def to_device(array: np.ndarray, shift: int = 0) -> Any:
+    """Copy a NumPy array to the current device.
+
+    Parameters
+    ----------
+    array : NumPy array
+        bool, integers, floats and complex numbers that CuPy has, datetime64 or timedelta64; any shape, strides and
+        byte order.
+    shift : int
+        Added to integers and dates, wrapping around.
+
+    Returns
+    -------
+    CuPy array
+        The same shape, contiguous, complete; native byte order, dates as int64.
+    """
+    source = _flat(array)
+    result = cupy.empty(array.shape, source.dtype.newbyteorder("="))
+    flat = result.reshape(-1)
+    if source.nbytes < SMALL_BYTES:
+        native = np.empty(flat.shape, flat.dtype)
+        _copy(native, source, shift)
+        flat.set(native)
+        cupy.cuda.get_current_stream().synchronize()
+        return result
+    stream, pieces = _copy_stream(), _pieces(source)
+    with _buffers(flat.dtype, min(BUFFERS, len(pieces))) as buffers:
+        for number, piece in enumerate(pieces):
+            buffer = buffers[number % len(buffers)]
+            pinned = buffer.elements[: piece.stop - piece.start]
+            buffer.copied.synchronize()
+            _copy(pinned, source[piece], shift)
+            flat[piece].set(pinned, stream=stream)
+            buffer.copied.record(stream)
+    return result
+
+
+def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:
+    """Copy a CuPy array to the host.
+
+    Parameters
+    ----------
+    array : CuPy array
+        Any shape and strides.
+    dtype : numpy.dtype
+        The result's: the array's in either byte order, or for int64 a dtype of dates.
+    shift : int
+        Added to integers and dates, wrapping around.
+
+    Returns
+    -------
+    NumPy array
+        The same shape, contiguous, in pageable memory.
+    """
+    flat = cupy.ascontiguousarray(array).reshape(-1)
+    result = np.empty(array.shape, dtype)
+    target = _flat(result)
+    if flat.nbytes < SMALL_BYTES:
+        _copy(target, flat.get(), shift)
+        return result
+    stream, pieces = _copy_stream(), _pieces(flat)
+    with _buffers(flat.dtype, min(BUFFERS, len(pieces))) as buffers:
+        ahead = len(buffers)
+        for number in range(len(pieces) + ahead):
+            buffer = buffers[number % ahead]
+            if number >= ahead:
+                copied = pieces[number - ahead]
+                buffer.copied.synchronize()
+                _copy(target[copied], buffer.elements[: copied.stop - copied.start], shift)
+            if number < len(pieces):
+                piece = pieces[number]
+                flat[piece].get(stream=stream, out=buffer.elements[: piece.stop - piece.start], blocking=False)
+                buffer.copied.record(stream)
+    return result
+
+
+def empty(ndim: int, dtype: np.dtype[Any]) -> Any:
+    """An array without elements, for metadata."""
+    return cupy.empty((0,) * ndim, dtype)
+
+
+@contextmanager
+def metadata_without_device() -> Iterator[None]:
+    """Make arrays without elements also where there is no device: a client builds graphs that its workers compute."""
+    allocate: Callable[[int], Any] = cupy.cuda.get_allocator()
+
+    def allocate_or_nothing(size: int) -> Any:
+        try:
+            return allocate(size)
+        except cupy.cuda.runtime.CUDARuntimeError:
+            if size:
+                raise
+            return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(0, 0, None, 0), 0)
+
+    with cupy.cuda.using_allocator(allocate_or_nothing):
+        yield

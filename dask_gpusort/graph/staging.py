@@ -1,0 +1,162 @@
+"""NumPy chunks sorted on a GPU: staged chunk by chunk, sorted as CuPy chunks, and copied back.
+
+::
+
+    NumPy chunks -- copy_to_device --> CuPy chunks -- the sort --> CuPy chunks -- copy_to_host --> NumPy chunks
+
+A chunk that has CuPy's type already stays where it is, and so do the outputs made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..kernels import KernelsUnavailable
+from ..kernels.launch.loader import require_cupy
+from .collection import chunk_library
+from .composite_keys import Keys
+from .input_checks import checked_chunk
+from .scheduler import scheduler_in_use
+
+REMEDY = "leave out device= and the setting gpusort.device"
+
+
+def _copies() -> Any:
+    # Imported here, because it imports CuPy.
+    return import_module("dask_gpusort.chunk.cupy_staging")
+
+
+def copy_to_device(block: Any, dtype: np.dtype[Any], shift: int) -> Any:
+    """Task: a chunk on the device."""
+    return _copies().to_device(checked_chunk(block, dtype), shift)
+
+
+def copy_to_host(block: Any, dtype: np.dtype[Any], shift: int) -> np.ndarray:
+    """Task: a chunk of an output, on the host."""
+    found: np.ndarray = _copies().to_host(block, dtype, shift)
+    return found
+
+
+def staged_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that an array has on the device.
+
+    Raises
+    ------
+    TypeError
+        If CuPy cannot hold the elements.
+    """
+    if dtype.kind in "mM":
+        return np.dtype(np.int64)
+    if dtype.kind not in "biufc" or dtype.char in "gG":
+        raise TypeError(f"chunks of {dtype} are not sorted with device='cuda', because CuPy lacks the dtype: {REMEDY}")
+    return dtype.newbyteorder("=")
+
+
+def _is_staged(array: Any) -> bool:
+    return chunk_library(array) != "cupy"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where the chunks of one sort are.
+
+    Attributes
+    ----------
+    device : {"cuda", None}
+        None leaves all chunks where they are.
+    nat_last : bool
+        Whether dates are shifted on the device, so that NaT is the greatest.
+    """
+
+    device: str | None = None
+    nat_last: bool = False
+
+    def _shift(self, dtype: np.dtype[Any]) -> int:
+        return int(self.nat_last and dtype.kind in "mM")
+
+    def to_device(self, array: Any) -> Any:
+        """The array with chunks on the device.
+
+        Raises
+        ------
+        TypeError
+            If CuPy cannot hold the elements.
+        """
+        if self.device is None or not _is_staged(array):
+            return array
+        dtype = staged_dtype(array.dtype)
+        meta = _copies().empty(array.ndim, dtype)
+        shift = -self._shift(array.dtype)
+        return array.map_blocks(copy_to_device, array.dtype, shift, dtype=dtype, meta=meta)
+
+    def keys_to_device(self, keys: Keys) -> Keys:
+        """Keys that were made on the host, on the device."""
+        staged, order = self.to_device(keys.array), keys.order
+        return Keys(staged, order if order.words else replace(order, dtype=staged.dtype))
+
+    def to_host(self, array: Any, like: Any, dtype: np.dtype[Any]) -> Any:
+        """An output, with chunks where those of an input are.
+
+        Parameters
+        ----------
+        array : dask array
+        like : dask array
+            The user's input.
+        dtype : numpy.dtype
+            The output's dtype on the host.
+        """
+        if self.device is None or not _is_staged(like):
+            return array
+        meta = np.empty((0,) * array.ndim, dtype)
+        return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
+
+    def describe(self, arrays: Sequence[Any]) -> str:
+        """The staging of some inputs, as a line of text; empty if nothing is staged."""
+        staged = sum(_is_staged(array) for array in arrays)
+        if self.device is None or not staged:
+            return ""
+        what = f"{staged} arrays of NumPy chunks" if staged > 1 else "NumPy chunks"
+        return f"staging   {what} to the GPU, and the results back, chunk by chunk through pinned memory\n"
+
+
+@contextmanager
+def staging(device: str | None, array: Any, *, nat_last: bool) -> Iterator[Staging]:
+    """The staging of one sort; its graph is built in this context.
+
+    Parameters
+    ----------
+    device : {"cuda", None}
+    array : dask array
+        An input, which selects the scheduler.
+    nat_last : bool
+        As in `Staging`.
+
+    Raises
+    ------
+    KernelsUnavailable
+        If CuPy, or the GPU of the process that will sort, is absent.
+    """
+    if device is None:
+        yield Staging()
+        return
+    _require_device(array)
+    with _copies().metadata_without_device():
+        yield Staging(device, nat_last)
+
+
+def _require_device(array: Any) -> None:
+    """Raise if CuPy is absent, or the GPU; with a distributed client, the workers have the GPUs."""
+    kind, _ = scheduler_in_use(array)
+    if kind == "distributed" and find_spec("cupy") is not None:
+        return
+    try:
+        require_cupy()
+    except KernelsUnavailable as error:
+        raise KernelsUnavailable(f"device='cuda' needs a GPU and CuPy, or else {REMEDY}. {error}") from error
