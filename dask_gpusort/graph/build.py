@@ -115,10 +115,11 @@ def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) ->
         values = () if options.key is None else (array,)
         want: Want = "keys" if options.key is None else "values"
         keys, staged = _keys_to_device(options, copies, array, want), [copies.to_device(value) for value in values]
-        return copies.describe([array]) + _explain_keys(options.request(want, keys), keys, staged, axis, chunks)
+        return copies.describe(array) + _explain_keys(options.request(want, keys), keys, staged, axis, chunks)
 
 
 def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> str:
+    """The plan of a sort of these keys as text."""
     array = keys.template
     sizes = output_chunks(array, chunks)[axis]
     strategy = row_strategy(request, keys, values, axis)

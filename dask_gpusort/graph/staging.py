@@ -4,12 +4,12 @@
 
     NumPy chunks -- copy_to_device --> CuPy chunks -- the sort --> CuPy chunks -- copy_to_host --> NumPy chunks
 
-A chunk that has CuPy's type already stays where it is, and so do the outputs made from it.
+CuPy chunks stay where they are, and so do the outputs that are made from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from dask.tokenize import tokenize
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
@@ -94,12 +95,16 @@ class Staging:
         dtype = staged_dtype(array.dtype)
         meta = _copies().empty(array.ndim, dtype)
         shift = -self._shift(array.dtype)
-        return array.map_blocks(copy_to_device, array.dtype, shift, dtype=dtype, meta=meta)
+        # Named here: Dask would make the name from the meta too, and cannot read it without a device.
+        name = f"copy_to_device-{tokenize(array.name, shift)}"
+        return array.map_blocks(copy_to_device, array.dtype, shift, dtype=dtype, meta=meta, name=name)
 
     def keys_to_device(self, keys: Keys) -> Keys:
         """Keys that were made on the host, on the device."""
         staged, order = self.to_device(keys.array), keys.order
-        return Keys(staged, order if order.words else replace(order, dtype=staged.dtype))
+        if staged is keys.array or order.words:
+            return Keys(staged, order)
+        return Keys(staged, replace(order, dtype=staged.dtype))
 
     def to_host(self, array: Any, like: Any, dtype: np.dtype[Any]) -> Any:
         """An output, with chunks where those of an input are.
@@ -117,13 +122,11 @@ class Staging:
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
 
-    def describe(self, arrays: Sequence[Any]) -> str:
-        """The staging of some inputs, as a line of text; empty if nothing is staged."""
-        staged = sum(_is_staged(array) for array in arrays)
-        if self.device is None or not staged:
+    def describe(self, array: Any) -> str:
+        """The staging of an input, as a line of text; empty if it is not staged."""
+        if self.device is None or not _is_staged(array):
             return ""
-        what = f"{staged} arrays of NumPy chunks" if staged > 1 else "NumPy chunks"
-        return f"staging   {what} to the GPU, and the results back, chunk by chunk through pinned memory\n"
+        return "staging   NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory\n"
 
 
 @contextmanager

@@ -1,0 +1,265 @@
+"""Graphs of sorts with ``device="cuda"``: copies around the sort, early errors, and results on a stand-in of CuPy."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support import strategies as ours
+from support.late_cupy import LateCupy
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.graph import staging
+from dask_gpusort.graph.collection import chunk_library
+from dask_gpusort.kernels import KernelsUnavailable
+
+FUNCTIONS = {
+    "sort": dask_gpusort.sort,
+    "argsort": dask_gpusort.argsort,
+    "sort_by_key": lambda x, **options: dask_gpusort.sort_by_key(x, x, **options)[1],
+    "lexsort": lambda x, **options: dask_gpusort.lexsort((x, x), **options),
+    "merge_sorted": dask_gpusort.merge_sorted,
+    "explain": dask_gpusort.explain,
+}
+DTYPES = ["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "m8[ns]", ">i8", ">f4", ">c16", ">M8[D]"]
+UNSUPPORTED = ["S3", "U2", "O", "V3", np.longdouble, np.clongdouble, ours.PLAIN_RECORD]
+
+
+@pytest.fixture(params=FUNCTIONS)
+def function(request):
+    return FUNCTIONS[request.param]
+
+
+@pytest.fixture
+def metadata(monkeypatch, raise_if_computes):
+    """Graphs may be built without a GPU, and building them computes nothing."""
+    pytest.importorskip("cupy", reason="no CuPy: install dask_gpusort[cu13]")
+    monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    with raise_if_computes():
+        yield
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """A stand-in of CuPy: its arrays are sorted by the operations on NumPy chunks."""
+    copies = pytest.importorskip("dask_gpusort.chunk.cupy_staging", reason="no CuPy: install dask_gpusort[cu13]")
+    cupy = LateCupy()
+    for name, value in {"cupy": cupy, "PIECE_BYTES": 256, "SMALL_BYTES": 64, "_streams": copies._Streams()}.items():
+        monkeypatch.setattr(copies, name, value)
+    monkeypatch.setattr(copies, "metadata_without_device", nullcontext)
+    monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    return cupy
+
+
+def tasks_named(collection, *names):
+    """Number of tasks of each name."""
+    keys = [key[0] for key in dict(collection.__dask_graph__()) if isinstance(key, tuple)]
+    return [sum(key.startswith(name) for key in keys) for name in names]
+
+
+def same(one, other):
+    assert type(one) is type(other) is np.ndarray
+    oracle.assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", 0, True, ""])
+def test_unknown_device(function, device):
+    with pytest.raises(ValueError, match="device must be None or 'cuda'"):
+        function(da.zeros(4, chunks=2), device=device)
+
+
+def test_unknown_device_in_the_configuration(function):
+    message = r"gpusort\.device must be None or 'cuda' \(got 'gpu'\)"
+    with dask.config.set({"gpusort.device": "gpu"}), pytest.raises(ValueError, match=message):
+        function(da.zeros(4, chunks=2))
+
+
+def test_without_a_gpu_the_error_comes_early_and_names_the_remedy(function, monkeypatch, raise_if_computes):
+    def refuse():
+        raise KernelsUnavailable("No usable GPU.")
+
+    monkeypatch.setattr(staging, "require_cupy", refuse)
+    x = da.zeros(4, chunks=2)
+    message = r"device='cuda' needs a GPU and CuPy, or else leave out device= .*gpusort\.device.*No usable GPU"
+    with raise_if_computes(), pytest.raises(KernelsUnavailable, match=message):
+        function(x, device="cuda")
+    with dask.config.set({"gpusort.device": "cuda"}), pytest.raises(KernelsUnavailable, match=message):
+        function(x)
+    function(x)
+
+
+def test_the_client_needs_no_gpu_but_cupy(on_cluster, monkeypatch):
+    def refuse():
+        raise KernelsUnavailable("CuPy is not installed.")
+
+    monkeypatch.setattr(staging, "require_cupy", refuse)
+    x = da.zeros(40, chunks=10)
+    monkeypatch.setattr(staging, "find_spec", lambda name: None)
+    with pytest.raises(KernelsUnavailable, match="not installed"):
+        dask_gpusort.sort(x, device="cuda")
+    monkeypatch.undo()
+    pytest.importorskip("cupy", reason="no CuPy: install dask_gpusort[cu13]")
+    assert "exchange  device" in dask_gpusort.explain(x, device="cuda")
+    assert isinstance(dask_gpusort.sort(x, device="cuda")._meta, np.ndarray)
+
+
+@pytest.mark.parametrize("dtype", UNSUPPORTED, ids=str)
+def test_dtypes_that_cupy_lacks(function, metadata, dtype):
+    x = da.from_array(np.zeros(9, dtype), chunks=3, name=False)
+    with pytest.raises(TypeError, match=r"CuPy lacks the dtype: leave out device="):
+        function(x, device="cuda")
+
+
+def test_companions_of_dtypes_that_cupy_lacks(metadata):
+    x = da.zeros(9, chunks=3)
+    with pytest.raises(TypeError, match="<U3.*CuPy lacks"):
+        dask_gpusort.sort_by_key(x, da.from_array(np.zeros(9, "U3"), chunks=3), device="cuda")
+
+
+def test_keys_of_dtypes_that_cupy_lacks(metadata):
+    x = da.zeros(9, chunks=3)
+    for key in (lambda block: block.astype("U5"), lambda block: (block, block.astype(np.longdouble))):
+        with pytest.raises(TypeError, match="CuPy lacks"):
+            dask_gpusort.sort(x, key=key, device="cuda")
+
+
+def test_less_must_be_an_expression(metadata):
+    x = da.zeros(9, chunks=3)
+    with pytest.raises(TypeError, match=r"device='cuda'.*CUDA C\+\+ expression.*not ufunc"):
+        dask_gpusort.sort(x, less=np.less, device="cuda")
+    dask_gpusort.sort(x, less="a < b", device="cuda")
+    with pytest.raises(TypeError, match="NumPy chunks must be a function"):
+        dask_gpusort.sort(x, less="a < b")
+
+
+def test_chunks_of_cupy_stay_where_they_are(metadata):
+    x = da.zeros(9, chunks=3)
+    with staging.staging("cuda", x, nat_last=True) as copies:
+        staged = copies.to_device(x)
+        assert chunk_library(staged) == "cupy"
+        assert copies.to_device(staged) is staged
+        found = dask_gpusort.sort(staged, device="cuda")
+    assert chunk_library(found) == "cupy"
+    assert tasks_named(found, "copy_to_device", "copy_to_host") == [3, 0]
+
+
+def test_every_chunk_is_copied_once_each_way(metadata):
+    x, y = da.zeros(40, chunks=10), da.zeros((40, 2), chunks=(10, 1), dtype="M8[s]")
+    assert tasks_named(dask_gpusort.sort(x, device="cuda", chunks=5), "copy_to_device", "copy_to_host") == [4, 8]
+    assert tasks_named(dask_gpusort.argsort(x, device="cuda"), "copy_to_device", "copy_to_host") == [4, 4]
+    for out in dask_gpusort.sort_by_key(x, y, device="cuda"):
+        assert isinstance(out._meta, np.ndarray)
+        assert tasks_named(out, "copy_to_device", "copy_to_host") == [12, 4]
+    # The key function takes the user's chunks: keys and values travel.
+    found = dask_gpusort.sort(x, device="cuda", key=lambda block: (block, -block))
+    assert tasks_named(found, "copy_to_device", "copy_to_host") == [8, 4]
+
+
+def test_the_setting_gives_the_default(metadata):
+    x = da.zeros(40, chunks=10)
+    with dask.config.set({"gpusort.device": "cuda"}):
+        assert dask_gpusort.sort(x).name == dask_gpusort.sort(x, device="cuda").name
+        assert "staging   NumPy chunks to the GPU" in dask_gpusort.explain(x)
+        dask_gpusort.is_sorted(x)
+    assert dask_gpusort.sort(x).name != dask_gpusort.sort(x, device="cuda").name
+    assert "staging" not in dask_gpusort.explain(x)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_as_without_device(late, dtype, descending):
+    host = np.concatenate([ours.special(np.dtype(dtype)), ours.make(dtype, 300, "few"), ours.make(dtype, 100, "bits")])
+    x = ours.dask_array(host, 37)
+    values = [ours.dask_array(ours.make(kind, len(host), "bits"), 50) for kind in ("M8[s]", ">i4", "f8")]
+    with groups(4):
+        for unknown in (False, True):
+            keys = ours.forget_sizes(x) if unknown else x
+            for function in (dask_gpusort.sort, dask_gpusort.argsort):
+                found = function(keys, descending=descending, stable=True, device="cuda")
+                if not unknown:
+                    check_sizes(found)
+                assert (found.dtype, type(found._meta)) == (function(keys).dtype, np.ndarray)
+                same(computed(found), computed(function(keys, descending=descending, stable=True)))
+        found = dask_gpusort.sort_by_key(x, *values, descending=descending, device="cuda")
+        wanted = dask_gpusort.sort_by_key(x, *values, descending=descending)
+        for one, other in zip(found, wanted, strict=True):
+            same(computed(one), computed(other))
+
+
+@pytest.mark.parametrize("dtypes", [("M8[s]", "i4"), ("f8", ">m8[s]", "?"), (">c16", "M8[s]")], ids=str)
+def test_lexsort(late, dtypes):
+    hosts = [
+        np.concatenate([ours.special(np.dtype(dtype))[:6], ours.make(dtype, 200, "few")])[:180] for dtype in dtypes
+    ]
+    hosts = [host if len(host) == 180 else np.resize(host, 180) for host in hosts]
+    with groups(3):
+        for descending in (False, True, [number % 2 == 0 for number in range(len(dtypes))]):
+            for shape, chunks in (((180,), 33), ((9, 20), (4, 7))):
+                arrays = [ours.dask_array(host.reshape(shape), chunks) for host in hosts]
+                found = dask_gpusort.lexsort(arrays, descending=descending, device="cuda")
+                same(computed(found), computed(dask_gpusort.lexsort(arrays, descending=descending)))
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i8", "M8[s]"])
+def test_merge_sorted(late, dtype):
+    hosts = [oracle.sort(ours.make(dtype, n, "few", n)) for n in (200, 0, 71)]
+    arrays = [ours.dask_array(host, 41) for host in hosts]
+    with groups(3):
+        same(computed(dask_gpusort.merge_sorted(*arrays, device="cuda")), computed(dask_gpusort.merge_sorted(*arrays)))
+
+
+@pytest.mark.parametrize("limit", ["128MiB", "8B"])
+@pytest.mark.parametrize("axis", [0, 1, 2, None])
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]"])
+def test_rows(late, axis, dtype, limit):
+    x = ours.dask_array(ours.make(dtype, 5 * 6 * 40, "special").reshape(5, 6, 40), (2, 4, 9))
+    with groups(3), dask.config.set({"array.chunk-size": limit}):
+        for function in (dask_gpusort.sort, dask_gpusort.argsort):
+            found, wanted = function(x, axis, device="cuda"), function(x, axis)
+            assert found.chunks == wanted.chunks
+            same(computed(found), computed(wanted))
+
+
+def test_arrays_without_dimensions(late):
+    x = da.from_array(np.array(2.5))
+    for options in ({"device": "cuda"}, {}):
+        assert computed(dask_gpusort.argsort(x, **options)) == 0
+        assert computed(dask_gpusort.sort(x, None, **options)) == [2.5]
+        assert computed(dask_gpusort.lexsort((x, x), **options)) == 0
+
+
+KEYS = {
+    "one": lambda block: -block,
+    "dates": lambda block: block.astype("M8[s]"),
+    "several": lambda block: (block % 7, block),
+    "words": lambda block: (block.astype("f8"), block.astype("M8[s]"), block),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("name", KEYS)
+def test_key_functions(late, name, descending):
+    options = {"key": KEYS[name], "descending": descending}
+    x = ours.dask_array(ours.make("i8", 300, "few"), 40)
+    with groups(3):
+        for function in (dask_gpusort.sort, dask_gpusort.argsort):
+            same(computed(function(x, device="cuda", **options)), computed(function(x, **options)))
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
+def test_threads_and_exchanges(late, exchange):
+    x = ours.dask_array(ours.make("i8", 2_000, "bits"), 130)
+    with groups(4), dask.config.set(scheduler="threads", num_workers=8):
+        same(dask_gpusort.sort(x, exchange=exchange, device="cuda").compute(), np.sort(x.compute()))
+
+
+def test_chunks_that_contradict_the_meta(late):
+    for make in (lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("f4")):
+        x = da.arange(12, chunks=4).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
+        with pytest.raises(TypeError, match="a chunk of the input"):
+            computed(dask_gpusort.sort(x, device="cuda"))

@@ -1,0 +1,81 @@
+"""Whole sorts with ``device="cuda"``, with kernels on the CPU: the graph of CuPy chunks between two copies."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support import host_cuda, oracle
+from support import strategies as ours
+from support.host_kernels import use_small_merges
+from support.sorting import computed, groups
+
+import dask_gpusort
+from dask_gpusort.graph import staging
+
+cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
+copies = pytest.importorskip("dask_gpusort.chunk.cupy_staging")
+pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
+
+
+@pytest.fixture(autouse=True)
+def cupy(device, monkeypatch):
+    """Chunks of the device have CuPy's type, and are copied at once."""
+    use_small_merges(monkeypatch)
+    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
+    monkeypatch.setattr(cupy_ops, "synchronize", lambda: None)
+    monkeypatch.setattr(host_cuda.HostArray, "__module__", "cupy")
+
+    def to_device(array, shift):
+        flat = copies._flat(array)
+        result = device.empty(array.shape, flat.dtype.newbyteorder("="))
+        copies._copy(result.reshape(-1), flat, shift)
+        return result
+
+    def to_host(array, dtype, shift):
+        result = np.empty(array.shape, dtype)
+        copies._copy(copies._flat(result), np.asarray(array).reshape(-1), shift)
+        return result
+
+    def empty(ndim, dtype):
+        return device.empty((0,) * ndim, dtype)
+
+    stand_in = SimpleNamespace(to_device=to_device, to_host=to_host, empty=empty, metadata_without_device=nullcontext)
+    monkeypatch.setattr(staging, "_copies", lambda: stand_in)
+
+
+def same(found, wanted):
+    assert type(found) is np.ndarray
+    oracle.assert_same_bits(found, wanted)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["M8[s]", ">f4"])
+def test_sort_and_argsort(dtype, descending):
+    host = np.concatenate([ours.special(np.dtype(dtype)), ours.make(dtype, 120, "few")])
+    x = ours.dask_array(host, 50)
+    with groups(2):
+        for function in (dask_gpusort.sort, dask_gpusort.argsort):
+            found = function(x, descending=descending, device="cuda")
+            same(computed(found), computed(function(x, descending=descending)))
+
+
+def test_companions_and_several_keys():
+    keys, dates = ours.dask_array(ours.make("i8", 150, "few"), 50), ours.dask_array(ours.make("M8[s]", 150, "few"), 50)
+    with groups(2):
+        for one, wanted in zip(
+            dask_gpusort.sort_by_key(keys, dates, device="cuda"), dask_gpusort.sort_by_key(keys, dates), strict=True
+        ):
+            same(computed(one), computed(wanted))
+        directions = [True, False]
+        found = dask_gpusort.lexsort((dates, keys), descending=directions, device="cuda")
+        same(computed(found), computed(dask_gpusort.lexsort((dates, keys), descending=directions)))
+
+
+def test_less_is_an_expression():
+    x = ours.dask_array(ours.make("i8", 150, "few") % 1000, 50)
+    with groups(2):
+        found = dask_gpusort.sort(x, less="a % 10 < b % 10", device="cuda")
+        same(computed(found), computed(dask_gpusort.sort(x, less=lambda a, b: np.fmod(a, 10) < np.fmod(b, 10))))
