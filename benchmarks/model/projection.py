@@ -54,7 +54,7 @@ def count_tasks(plan: Plan) -> tuple[int, float]:
     """Number of tasks of a whole graph, and the seconds to build it."""
     recipe = Recipe(plan, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
     start = time.perf_counter()
-    tasks = len(recipe.stages()) + len(recipe.output("sorted", 0, 0))
+    tasks = len(recipe.stages()) + len(recipe.output("sorted", 0, (plan.chunks,)))
     return tasks, time.perf_counter() - start
 
 
