@@ -71,10 +71,10 @@ def _joined(chunks: Sequence[Any], memory: Any = None) -> tuple[Any, bool]:
     if len({chunk.dtype for chunk in chunks}) > 1:
         return cupy.concatenate(chunks), True
     joined = cupy.ndarray(shape, first.dtype, memptr=None if memory is None else memory.data)
-    stream, start = cupy.cuda.get_current_stream(), joined.data
+    stream, start = cupy.cuda.get_current_stream(), 0
     for chunk in map(cupy.ascontiguousarray, chunks):
         # cupy.concatenate copies element by element: 1.3 ms for 2^28 uint32 keys, this 0.5 ms.
-        start.copy_from_device_async(chunk.data, chunk.nbytes, stream)
+        (joined.data + start).copy_from_device_async(chunk.data, chunk.nbytes, stream)
         start += chunk.nbytes
     return joined, True
 
