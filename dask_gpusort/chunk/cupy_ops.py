@@ -33,6 +33,8 @@ from .run import Run
 
 #: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
+#: Bytes of the widest elements that CuPy copies.
+_WIDE_BYTES = 16
 _LOCKS: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
 check_lengths = numpy_ops.check_lengths
@@ -384,12 +386,13 @@ def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
     return ordered, keys[:1].reshape(count, *shape), keys[-1:].reshape(count, *shape)
 
 
-def sort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Sort a chunk along an axis of one chunk."""
+def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -> Any:
+    """Sort a chunk along an axis of one chunk; `overwrite` allows the result in the chunk's memory."""
     if not order.coded:
         return take_rows(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
-    ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable)
+    out = rows if overwrite or rows.data.ptr != block.data.ptr else None
+    ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable, out=out)
     return cupy.moveaxis(ordered.reshape(shape), -1, axis)
 
 
@@ -432,8 +435,18 @@ def take_rows(block: Any, indices: Any, axis: int) -> Any:
 
 
 def concatenate(arrays: Sequence[Any]) -> Any:
-    """Join arrays along their first dimension."""
-    return cupy.concatenate(arrays)
+    """Join arrays along their first dimension; neighbours in memory are not copied."""
+    return _joined(arrays)[0]
+
+
+def paste(block: Any, part: Any) -> None:
+    """Copy a chunk into its part of a whole array."""
+    layouts = (block.data.ptr, part.data.ptr, block.shape[-1] * block.itemsize, *block.strides[:-1], *part.strides[:-1])
+    contiguous = block.strides[-1] == part.strides[-1] == block.itemsize == part.itemsize
+    if contiguous and not any(number % _WIDE_BYTES for number in layouts):
+        # CuPy copies element by element: the wider they are, the less time it takes.
+        block, part = block.view(np.complex128), part.view(np.complex128)
+    part[...] = block
 
 
 def synchronize() -> None:

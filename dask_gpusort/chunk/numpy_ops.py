@@ -37,6 +37,7 @@ __all__ = [
     "decode",
     "differ",
     "edges",
+    "empty",
     "encode",
     "exclusive",
     "first_descent",
@@ -48,6 +49,7 @@ __all__ = [
     "needles",
     "pack",
     "packed_order",
+    "paste",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",
@@ -111,6 +113,16 @@ def sort_chunks_by_key(
     """The user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
     run = local_sort(concatenate(chunks), list(map(concatenate, values)), order, positions=False)
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
+
+
+def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """An uninitialized array."""
+    return np.empty(shape, dtype)
+
+
+def paste(block: np.ndarray, part: np.ndarray) -> None:
+    """Copy a chunk into its part of a whole array."""
+    part[...] = block
 
 
 def exclusive() -> contextlib.AbstractContextManager[None]:

@@ -83,7 +83,7 @@ def _sort_keys(
     outputs = output_chunks(template, chunks)
     values = [companion(template, value, number) for number, value in enumerate(values)]
     if template.ndim == 1 and (template.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
-        return global_sort(request, keys.array, values, outputs[0])
+        return global_sort(request, keys, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
 
 
@@ -96,7 +96,7 @@ def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
         request = options.request(want, keys)
         sizes = output_chunks(keys.template, chunks)[0]
         values = () if options.key is None else (copies.to_device(joined),)
-        (found,) = global_sort(request, keys.array, values, sizes, presorted)
+        (found,) = global_sort(request, keys, values, sizes, presorted)
         return copies.to_host(found, joined, joined.dtype)
 
 

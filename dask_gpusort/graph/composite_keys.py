@@ -32,10 +32,16 @@ class Keys:
     array : dask array
         The shape is that of the sorted array; words have one more dimension, the last, in one chunk.
     order : Order
+    parts : tuple of dask arrays
+        The arrays that are packed into `array`, most significant first, with its chunks; else empty.
+    directions : tuple of bool
+        Whether each of them descends.
     """
 
     array: Any
     order: Order
+    parts: tuple[Any, ...] = ()
+    directions: tuple[bool, ...] = ()
 
     @property
     def template(self) -> Any:
@@ -85,7 +91,7 @@ def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
         chunks=chunks,
         **new,
     )
-    return Keys(packed, order)
+    return Keys(packed, order, tuple(arrays), directions)
 
 
 def _packed(metas: Sequence[Any], directions: tuple[bool, ...]) -> tuple[Order, Any]:

@@ -13,6 +13,7 @@ from ..config import setting
 from ..order import Order
 from ..plan import InputChunks, Plan, Size, Workers, fits_join, make_plan
 from .collection import Output, chunk_library, new_arrays
+from .composite_keys import Keys
 from .join import Chunks, Join
 from .recipe import Recipe
 from .scheduler import choose_exchange, scheduler_in_use, workers_in_use, workers_of_chunks
@@ -103,7 +104,7 @@ def _row_bytes(value: Any) -> int:
 
 def global_sort(
     request: Request,
-    keys: Any,
+    keys: Keys,
     values: Sequence[Any],
     chunks: Sequence[Size],
     presorted: tuple[tuple[int, int], ...] = (),
@@ -113,7 +114,8 @@ def global_sort(
     Parameters
     ----------
     request : Request
-    keys, values, chunks
+    keys : Keys
+    values, chunks
         As for `plan_for`.
     presorted : tuple of (number, chunks)
         As in `Recipe`.
@@ -123,10 +125,10 @@ def global_sort(
     tuple of dask arrays
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
-    plan = plan_for(request, keys, values, chunks, bool(presorted))
+    plan = plan_for(request, keys.array, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    inputs = (keys, *values)
+    inputs = (keys.array, *values)
     recipe = Recipe(
         plan=plan,
         with_keys=request.want in ("keys", "both"),
@@ -140,7 +142,7 @@ def global_sort(
 
 def join(
     request: Request,
-    keys: Any,
+    keys: Keys,
     values: Sequence[Any],
     axis: int,
     chunks: Chunks,
@@ -151,8 +153,9 @@ def join(
     Parameters
     ----------
     request : Request
-    keys, values : dask arrays
-        With the same chunks in the dimensions of `chunks`, and one chunk in others.
+    keys : Keys
+    values : sequence of dask arrays
+        With the keys' chunks in the dimensions of `chunks`, and one chunk in others.
     axis : int
         Not negative.
     chunks : tuple of tuples of int
@@ -165,16 +168,18 @@ def join(
     tuple of dask arrays
         As `global_sort`.
     """
-    inputs, dims = (keys, *values), len(chunks)
+    inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
     recipe = Join(
         order=request.order,
         with_keys=request.want in ("keys", "both"),
         with_positions=request.want == "positions",
         axis=axis,
         names=tuple(array.name for array in inputs),
-        chunks=keys.chunks[:dims],
+        chunks=keys.array.chunks[:dims],
         extra_dims=tuple(array.ndim - dims for array in inputs),
         presorted=presorted,
+        packed=tuple(part.dtype for part in keys.parts),
+        directions=keys.directions,
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, chunks), _prefix(request, presorted))
 

@@ -91,7 +91,7 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     strategy = row_strategy(request, keys, values, axis)
     array = keys.array
     if strategy == "join":
-        return join(request, array, values, axis, chunks)
+        return join(request, keys, values, axis, chunks)
     if strategy == "global":
         found = _row_by_row(request, array, values, axis)
     else:
@@ -153,7 +153,7 @@ def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
     keys, *values = arrays
     if keys.ndim == 1 + bool(request.order.words):
-        return global_sort(request, keys, values, keys.chunks[0])
+        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
     # Stacking makes swapped byte orders native and padded records packed.
     return tuple(
