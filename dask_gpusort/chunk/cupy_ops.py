@@ -29,6 +29,7 @@ from .. import keys as key_codes
 from ..chunk import numpy_less, numpy_ops, numpy_words, summarize, word_layout
 from ..order import Order
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
+from .cupy_buffers import empty as empty
 from .run import Run
 
 #: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
