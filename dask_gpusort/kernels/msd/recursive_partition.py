@@ -16,7 +16,7 @@ from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_b
 from ..keys.elements import Arrays, Elements
 from ..launch.constants import cxx_constant
 from ..launch.grid import instance
-from ..launch.launch import Launch, Readback
+from ..launch.launch import Launch, Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
@@ -174,18 +174,19 @@ class Level:
 
     def run(self) -> SegmentList | None:
         """Run the level; `None` if no segment needs a partition."""
-        self.measure()
-        num_children, num_constant = self.plan()
-        if num_constant:
-            self.store_constant()
-        if num_children == 0:
-            return None
-        intervals = self.sample(num_children)
-        starts, cursors = self.count(num_children, intervals)
-        if self.keys_alone:
-            self.fill(starts)
-        self.partition(intervals, cursors)
-        return self.sort_children(num_children, starts, cursors)
+        with side_by_side:
+            self.measure()
+            num_children, num_constant = self.plan()
+            if num_constant:
+                self.store_constant()
+            if num_children == 0:
+                return None
+            intervals = self.sample(num_children)
+            starts, cursors = self.count(num_children, intervals)
+            if self.keys_alone:
+                self.fill(starts)
+            self.partition(intervals, cursors)
+            return self.sort_children(num_children, starts, cursors)
 
 
 def partition_recursively(

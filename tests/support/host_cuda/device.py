@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.launch.launch import Launch, Readback
 
@@ -134,6 +135,7 @@ class HostDevice:
         self.sources = sources
         self.cache = cache
         self.seed = 0
+        self.requests = 0
         self.multiprocessors = multiprocessors
         self.cupy = HostCupy(self.empty, multiprocessors)
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
@@ -163,9 +165,7 @@ class HostDevice:
             self._kernels[source, name, expression] = _kernel(library, index, name)
 
     def launch(self, launch: Launch) -> None:
-        """Run a kernel, as ``Launch.run`` does on a GPU."""
-        if launch.blocks <= 0:
-            return
+        """Run a kernel, as ``Launch.start`` does on a GPU."""
         if launch.cooperative and launch.blocks > MOST_RESIDENT:
             raise KernelFault(
                 f"{launch.kernel} needs {launch.blocks} resident blocks, but at most {MOST_RESIDENT} can be resident"
@@ -175,18 +175,26 @@ class HostDevice:
         kernel = self._kernels[launch.source, launch.kernel, launch.expression]
         kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
 
+    def request(self, *_: Any) -> bool:
+        """Whether a kernel is compiled: every other one is, so that some launches wait and others run at once."""
+        self.requests += 1
+        return self.requests % 2 == 0
+
     def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch kernels and allocate arrays on this device."""
-        stand_in(monkeypatch, self.launch, self.cupy)
+        stand_in(monkeypatch, self.launch, self.request, self.cupy)
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], cupy: HostCupy) -> None:
-    """Replace CuPy and the function that launches a kernel in the package."""
+def stand_in(
+    monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], request: Callable[..., bool], cupy: HostCupy
+) -> None:
+    """Replace CuPy, the function that launches a kernel, and the one that requests a kernel, in the package."""
     monkeypatch.setattr(loader, "_find_cupy", lambda: cupy)
-    monkeypatch.setattr(Launch, "run", lambda self: launch(self))
+    monkeypatch.setattr(launching, "request", request)
+    monkeypatch.setattr(Launch, "start", lambda self: launch(self))
     # A launch has ended when it returns, so the words can be copied at once.
-    monkeypatch.setattr(Readback, "__init__", lambda self, words: setattr(self, "_words", words.get()))
-    monkeypatch.setattr(Readback, "wait", lambda self: [int(word) for word in self._words])
+    monkeypatch.setattr(Readback, "start", lambda self: setattr(self, "_words", self._source.get()))
+    monkeypatch.setattr(Readback, "_synchronize", lambda self: None)
 
 
 def _kernel(library: ctypes.CDLL, index: int, name: str) -> Callable[..., None]:
