@@ -153,18 +153,10 @@ _kernels = KernelCache(_compile)
 _kernels_with_expression = KernelCache(_compile_with_expression, most=256)
 
 
-def _instance(
-    source: str, name: str, cooperative: bool, expression: str | None
-) -> tuple[KernelCache[_Instance, _Kernel], _Instance]:
-    """A kernel for the current device, and the cache that has it."""
-    instance = require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression
-    return _kernels if expression is None else _kernels_with_expression, instance
-
-
 def request(source: str, name: str, cooperative: bool = False, expression: str | None = None) -> bool:
     """Start to compile a kernel for the current device, with parameters as `kernel`; whether it is compiled already."""
-    cache, instance = _instance(source, name, cooperative, expression)
-    return cache.request(instance)
+    cache = _kernels if expression is None else _kernels_with_expression
+    return cache.request((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
 
 
 def kernel(
@@ -190,5 +182,6 @@ def kernel(
     ValueError
         The expression does not compile; the message quotes the compiler's.
     """
-    cache, instance = _instance(source, name, cooperative, expression)
-    return cache.get(instance).with_shared(shared_bytes)
+    cache = _kernels if expression is None else _kernels_with_expression
+    compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
+    return compiled.with_shared(shared_bytes)
