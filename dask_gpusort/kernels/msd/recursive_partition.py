@@ -24,6 +24,7 @@ from .partition import Partition, Segments, segment_digits
 
 SOURCE = "msd/segments.cu"
 PLAN_WORDS = cxx_constant(SOURCE, "kPlanWords")
+SCAN_SEGMENTS = instance("scan_segments", tuning.SEGMENT_THREADS)
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class Level:
         counts = cupy.zeros(num_children, np.uint64)
         starts, cursors = cupy.empty((2, num_children), np.uint64)
         self.launch(self.on_tiles("count_segments"), self.num_tiles, *self.inputs, intervals, *self.listed, counts)
-        self.launch("scan_segments", self.segments.count, self.segments.table, counts, starts, cursors)
+        self.launch(SCAN_SEGMENTS, self.segments.count, self.segments.table, counts, starts, cursors)
         return starts, cursors
 
     def fill(self, starts: Any) -> None:
