@@ -33,7 +33,7 @@ MESSAGE_BYTES = 1 << 26
 WARM_KEYS = {"cupy": 1 << 24, "numpy": 1 << 14}
 #: Chunks of the arrays that the warm-up of one GPU sorts: one size of each class, and two chunks, which are merged.
 WARM_CHUNKS = ((1 << 16,), (1 << 19,), (1 << 21,), (1 << 23,), (17 << 20,), (1 << 20, 1 << 20))
-#: Dtypes that are warmed up at a time: their arrays take up to 2 GB of device memory, and their kernels all processors.
+#: Dtypes that are warmed up at a time: their arrays take some 3 GB of device memory.
 WARM_DTYPES = 3
 #: Keys that are drawn at random. Larger arrays repeat them, and still have many times more distinct keys than buckets.
 DRAWN_KEYS = 1 << 20
@@ -141,7 +141,7 @@ def warm_up(client: Any = None, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i
 
     Without a client, this process sorts random keys on the current device: arrays of several sizes from 2^16 keys on,
     uniform and skewed, in one chunk and in two. That compiles and loads the kernels of `sort` and `argsort`, those of
-    different dtypes and sizes at the same time on all processors, and takes up to 2 GB of device memory. CuPy 14.2 and
+    different dtypes at the same time, and takes some 3 GB of device memory. CuPy 14.2 and
     newer keep compiled kernels on disk, so that later processes only load them.
 
     Parameters
