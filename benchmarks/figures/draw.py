@@ -56,6 +56,13 @@ LIBRARIES = {
     "torch.sort": ("torch.sort", ORANGE),
     "numpy.sort": (HOST, GREY),
 }
+#: Names of the lines for Dask arrays of CuPy chunks, and their colours.
+IN_CHUNKS = {
+    "ours": ("ours", BLUE),
+    "no-op": ("Dask's no-op", ORANGE),
+    "kernel": ("our kernel", SKY),
+    "CuPy": ("cupy.sort", BLACK),
+}
 #: Names of the algorithms in figures, and their colours.
 ALGORITHMS = {
     "auto": ("ours", BLUE),
@@ -166,6 +173,22 @@ draw_gpu_sizes = partial(
     "Sorting random keys on one GPU: ours and CUB",
     3.8,
     {"sizes uint32": "uint32", "sizes uint64": "uint64"},
+)
+draw_gpu_dask_chunks = partial(
+    draw_against_x,
+    "Sorting CuPy chunks on one GPU; the kernel and CuPy have one array",
+    3.8,
+    {"chunks uint32": "$2^{28}$ uint32", "chunks int64": "$2^{28}$ int64"},
+    labels=("chunks", "milliseconds"),
+    show=partial(values, scale=1e-3),
+    names=IN_CHUNKS,
+)
+draw_gpu_dask_sizes = partial(
+    draw_against_x,
+    "Sorting 16 CuPy chunks on one GPU; the kernel and CuPy have one array",
+    3.8,
+    {"sizes uint32": "uint32", "sizes int64": "int64"},
+    names=IN_CHUNKS,
 )
 #: Figure 8 of the paper on today's hardware.
 draw_gpu_algorithms = partial(
