@@ -35,6 +35,7 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks, slices_from_chunks
+from tlz import identity
 
 import dask_gpusort
 
@@ -130,16 +131,8 @@ def held(found: Any) -> tuple[Any, ...]:
     return dask.persist(*several(found), scheduler="threads")
 
 
-def whole(chunks: da.Array) -> Any:
-    return chunks.compute(scheduler="synchronous")
-
-
-def same(block: Any) -> Any:
-    return block
-
-
 def no_op(arrays: tuple[da.Array, ...]) -> Any:
-    return held(tuple(x.map_blocks(same, dtype=x.dtype, meta=x._meta) for x in arrays))
+    return held(tuple(x.map_blocks(identity, dtype=x.dtype, meta=x._meta) for x in arrays))
 
 
 def bits_equal(found: Any, wanted: Any) -> bool:
@@ -150,10 +143,7 @@ def bits_equal(found: Any, wanted: Any) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """A public function, and what it is compared with: our kernel and CuPy's function, on keys in one array.
-
-    `verify` says whether the result of the kernel, its last arguments, is right.
-    """
+    """A public function, our kernel and CuPy's function, and the check of arrays and what the kernel makes of them."""
 
     ours: Callable[..., Any]
     kernel: Callable[..., Any]
@@ -178,41 +168,31 @@ def calls_of(library: Library) -> dict[str, Call]:
         *keys, positions = keys_and_positions
         return is_stable_order([encode(key) for key in keys[::-1]], positions)
 
-    def is_paired(keys: Any, values: Any, sorted_keys: Any, moved: Any) -> bool:
-        return is_stable_order([encode(keys)], moved) and bits_equal(keys[moved], sorted_keys)
+    def is_paired(keys: Any, _: Any, sorted_keys: Any, moved: Any) -> bool:
+        return is_argsorted(keys, moved) and bits_equal(keys[moved], sorted_keys)
+
+    def is_cupys(axis: int, keys: Any, found: Any) -> bool:
+        return bits_equal(found, module.sort(keys, axis=axis))
 
     def along(axis: int) -> Call:
-        sort = partial(module.sort, axis=axis)
-        return Call(
-            partial(dask_gpusort.sort, axis=axis),
-            partial(sort_rows, library, axis),
-            sort,
-            lambda keys, found: bits_equal(found, sort(keys)),
-        )
+        ours, kernel = partial(dask_gpusort.sort, axis=axis), partial(sort_rows, library, axis)
+        return Call(ours, kernel, partial(module.sort, axis=axis), partial(is_cupys, axis))
 
-    def merge(keys: Any) -> Any:
-        return kernels.merge_runs(module.split(keys, CHUNKS))[0]
-
+    several_keys = [lambda *keys, function=f: function(keys) for f in (dask_gpusort.lexsort, kernels.lexsort)]
+    less = [partial(f, less=library.less) for f in (dask_gpusort.sort, kernels.sort_by_comparison)]
     return {
         "sort": Call(dask_gpusort.sort, kernels.sort_keys, module.sort, is_sorted),
         "argsort": Call(dask_gpusort.argsort, kernels.argsort, module.argsort, is_argsorted),
         "sort_by_key": Call(dask_gpusort.sort_by_key, kernels.sort_pairs, None, is_paired),
-        "lexsort": Call(
-            lambda *keys: dask_gpusort.lexsort(keys),
-            lambda *keys: kernels.lexsort(keys),
-            lambda *keys: module.lexsort(module.stack(keys)),
-            is_argsorted,
-        ),
-        "less": Call(
-            partial(dask_gpusort.sort, less=library.less),
-            partial(kernels.sort_by_comparison, less=library.less),
+        "lexsort": Call(*several_keys, lambda *keys: module.lexsort(module.stack(keys)), is_argsorted),
+        "less": Call(*less, module.sort, is_sorted),
+        "complex": Call(dask_gpusort.sort, kernels.sort_wide, module.sort, partial(is_cupys, -1)),
+        "merge_sorted": Call(
+            dask_gpusort.merge_sorted,
+            lambda runs: kernels.merge_runs(module.split(runs, CHUNKS))[0],
             module.sort,
             is_sorted,
         ),
-        "complex": Call(
-            dask_gpusort.sort, kernels.sort_wide, module.sort, lambda keys, found: bits_equal(found, module.sort(keys))
-        ),
-        "merge_sorted": Call(dask_gpusort.merge_sorted, merge, module.sort, is_sorted),
         "last axis": along(-1),
         "axis 0": along(0),
     }
@@ -233,6 +213,10 @@ class Compared:
             self.baselines["CuPy"] = statistics.median(slow)
         self.baselines["kernel"] = statistics.median(library.milliseconds(kernel))
 
+    def equals_kernel(self, found: Any) -> bool:
+        results = dask.compute(*several(found), scheduler="threads")
+        return all(bits_equal(one, wanted) for one, wanted in zip(results, self.wanted, strict=True))
+
     def row(
         self,
         work: str,
@@ -244,17 +228,14 @@ class Compared:
     ) -> Row:
         """A row for the keys in chunks. The ratio is to `against`. `point` is a figure and x."""
         library = self.library
-        found = held(self.call.ours(*chunks))
-        right = all(bits_equal(whole(one), wanted) for one, wanted in zip(found, self.wanted, strict=True))
-        del found
+        right = self.verified and self.equals_kernel(self.call.ours(*chunks))
         ours = library.milliseconds(lambda: held(self.call.ours(*chunks)))
         idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
         baselines = {**self.baselines, "no-op": idle}
         if against:
             baselines = {against: baselines[against], **baselines}
-        row = Row(work, statistics.median(ours), "ms", self.section, chunks[0].size, baselines)
-        row.verified, row.samples = self.verified and right, {"ours": ours}
-        row.details = {} if point is None else {"figure": point[0], "x": point[1]}
+        row = Row(work, statistics.median(ours), "ms", self.section, chunks[0].size, baselines, samples={"ours": ours})
+        row.verified, row.details = right, {"figure": point[0], "x": point[1]} if point else {}
         library.pool.free_all_blocks()
         return row.aiming(least, most)
 
@@ -275,11 +256,9 @@ def chunk_rows(library: Library, n: int) -> Iterator[Row]:
 def size_rows(library: Library, n: int) -> Iterator[Row]:
     for dtype in ("uint32", "int64"):
         for size in (SMALL, *(1 << log for log in range(16, n.bit_length(), 2))):
-            keys = library.keys(dtype, size)
-            point = f"sizes {dtype}", size
-            yield Compared(library, "sizes", "sort", keys).row(
-                f"sort {dtype}, {CHUNKS} chunks", in_chunks(CHUNKS, keys), point=point
-            )
+            keys, point = library.keys(dtype, size), (f"sizes {dtype}", size)
+            row = Compared(library, "sizes", "sort", keys).row
+            yield row(f"sort {dtype}, {CHUNKS} chunks", in_chunks(CHUNKS, keys), point=point)
 
 
 def pair_rows(library: Library, n: int) -> Iterator[Row]:
@@ -307,16 +286,12 @@ def large_rows(library: Library, n: int) -> Iterator[Row]:
 
 
 def memory_rows(library: Library, n: int) -> Iterator[Row]:
-    for call, dtype, most in (
-        ("sort", "uint32", 2.1),
-        ("sort", "int64", 2.1),
-        ("argsort", "uint32", 4.2),
-        ("argsort", "int64", 3.2),
-    ):
+    goals = {("sort", "uint32"): 2.1, ("sort", "int64"): 2.1, ("argsort", "uint32"): 4.2, ("argsort", "int64"): 3.2}
+    for (call, dtype), most in goals.items():
         keys, function = library.keys(dtype, n), calls_of(library)[call]
         chunks = in_chunks(CHUNKS, keys)
         (found,), grown = library.growth(lambda: held(function.ours(*chunks)))  # noqa: B023 - called at once
-        verified = function.verify(keys, whole(found))
+        verified = function.verify(keys, found.compute(scheduler="threads"))
         del found
         baselines = {"CuPy": function.cupy, "kernel": function.kernel}
         sizes = {name: library.growth(partial(run, keys))[1] / keys.nbytes for name, run in baselines.items()}
@@ -329,11 +304,8 @@ def row_rows(library: Library, n: int) -> Iterator[Row]:
     shape = (1 << log // 2, 1 << log - log // 2)
     keys = library.keys("float32", *shape)
     quarter = tuple(size // 4 for size in shape)
-    for call, chunks, most in (
-        ("last axis", quarter, 8),
-        ("last axis", shape, None),
-        ("axis 0", (quarter[0], shape[1]), 10),
-    ):
+    rows = ("last axis", quarter, 8), ("last axis", shape, None), ("axis 0", (quarter[0], shape[1]), 10)
+    for call, chunks, most in rows:
         work = f"sort float32 {shape[0]} x {shape[1]}, {call}, chunks {chunks[0]} x {chunks[1]}"
         yield Compared(library, "rows", call, keys).row(work, (resident(keys, chunks),), most=most)
 
@@ -354,7 +326,7 @@ def host_rows(library: Library, n: int) -> Iterator[Row]:
     keys = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, n // 2)
     (x,) = in_chunks(CHUNKS, keys)
     on_device = partial(dask_gpusort.sort, x, **library.on_device)
-    right = bits_equal(whole(on_device()), np.sort(keys))
+    right = bits_equal(on_device().compute(scheduler="threads"), np.sort(keys))
     ours = library.milliseconds(lambda: held(on_device()))
     slow = {
         "our sort on the CPU": lambda: held(dask_gpusort.sort(x)),
@@ -362,8 +334,8 @@ def host_rows(library: Library, n: int) -> Iterator[Row]:
         "no-op": lambda: no_op((x,)),
     }
     baselines = {name: library.milliseconds(run, 1, 0)[0] for name, run in slow.items()}
-    row = Row(f"sort int64, {CHUNKS} NumPy chunks", statistics.median(ours), "ms", "host", keys.size, baselines)
-    row.verified, row.samples = right, {"ours": ours}
+    work, taken = f"sort int64, {CHUNKS} NumPy chunks", statistics.median(ours)
+    row = Row(work, taken, "ms", "host", keys.size, baselines, verified=right, samples={"ours": ours})
     yield row.aiming(most=120)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from dask_gpusort import kernels
 
 from ..baselines.cub import LIBRARY, Cub
 from .command import parse, parser_of, run_sections
+from .machine import describe_machine
 from .records import Record, Row
 from .verify import is_sorted_permutation, is_stable_order
 
@@ -69,20 +69,6 @@ def copy_bandwidth() -> float:
     target = cp.empty_like(source)
     milliseconds = median_ms(lambda: cp.copyto(target, source))
     return 2 * source.nbytes / milliseconds * 1e3
-
-
-def describe_device(copy: float, commit: str) -> dict[str, str]:
-    properties = cp.cuda.runtime.getDeviceProperties(0)
-    versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
-    return {
-        "device": properties["name"].decode(),
-        "copy bandwidth": f"{copy / 1e12:.2f} TB/s",
-        "CUDA driver / runtime": f"{versions['driver']} / {versions['runtime']}",
-        "CuPy": cp.__version__,
-        "NumPy": np.__version__,
-        "Python": platform.python_version(),
-        "commit": commit,
-    }
 
 
 def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
@@ -150,13 +136,15 @@ class Table:
 
 
 def run_table(
-    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], Iterator[Row]]]
+    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], Iterator[Any]]]
 ) -> None:
-    """Run the command that measures a table of one GPU. Each section yields rows for a number of keys."""
+    """Run a command that measures one GPU. Each section yields rows or points for a number of keys."""
     parser = parser_of(module, document, list(sections), quick=False)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
     parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
     options = parse(parser, list(sections))
     table = Table(Cub(options.cub))
-    record = Record(describe_device(table.copy, options.commit), {"repeats": REPEATS})
+    machine = describe_machine(commit=options.commit)
+    machine |= {"CuPy": cp.__version__, "copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
+    record = Record(machine, {"repeats": REPEATS, "turns": TURNS, "sections": options.sections})
     run_sections(options, record, f"{name}.json", sections, table, 1 << options.keys_log2)

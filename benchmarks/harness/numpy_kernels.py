@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dask_gpusort.keys import encode
-
-__all__ = [
-    "argsort",
-    "argsort_by_comparison",
-    "encode",
-    "lexsort",
-    "merge_runs",
-    "sort_by_comparison",
-    "sort_keys",
-    "sort_pairs",
-    "sort_rows",
-    "sort_wide",
-]
+from dask_gpusort.keys import encode as encode
 
 
 def into(out: Any, found: np.ndarray) -> np.ndarray:
@@ -29,20 +17,13 @@ def into(out: Any, found: np.ndarray) -> np.ndarray:
     return found
 
 
-def sort_keys(keys: np.ndarray, *, out: Any = None) -> np.ndarray:
-    return into(out, np.sort(keys))
+def by(function: Any, keys: Any, *, out: Any = None, descending: bool = False, **_: Any) -> np.ndarray:
+    return into(out, function(keys)[:: -1 if descending else 1])
 
 
-def argsort(keys: np.ndarray, *, out: Any = None) -> np.ndarray:
-    return into(out, np.argsort(keys, kind="stable"))
-
-
-def lexsort(keys: Sequence[np.ndarray], *, out: Any = None) -> np.ndarray:
-    return into(out, np.lexsort(keys))
-
-
-def sort_by_comparison(keys: np.ndarray, *, out: Any = None, descending: bool = False, **_: Any) -> np.ndarray:
-    return into(out, np.sort(keys)[:: -1 if descending else 1])
+sort_keys = sort_wide = sort_rows = sort_by_comparison = partial(by, np.sort)
+argsort = argsort_by_comparison = partial(by, partial(np.argsort, kind="stable"))
+lexsort = partial(by, np.lexsort)
 
 
 def sort_pairs(keys: np.ndarray, values: np.ndarray, *, keys_out: Any = None, values_out: Any = None) -> Any:
@@ -51,10 +32,5 @@ def sort_pairs(keys: np.ndarray, values: np.ndarray, *, keys_out: Any = None, va
 
 
 def merge_runs(runs: Sequence[np.ndarray], companions: Sequence[Sequence[np.ndarray]] = ()) -> Any:
-    keys = np.concatenate(runs)
-    order = argsort(keys)
+    order = argsort(keys := np.concatenate(runs))
     return keys[order], tuple(np.concatenate(one)[order] for one in companions)
-
-
-sort_rows = sort_wide = sort_keys
-argsort_by_comparison = argsort

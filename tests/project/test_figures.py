@@ -120,17 +120,15 @@ def algorithms(device: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
             script, name, lambda *args: np.random.default_rng(0).integers(0, 1 << 32, args[-1]).astype(args[-2])
         )
     monkeypatch.setattr(script, "SIZES_LOG2", range(4, 8, 2))
-    for name in ("ENTROPY_LOG2", "PHASES_LOG2"):
-        monkeypatch.setattr(script, name, 6)
     monkeypatch.setattr(script, "BLOG_KEYS", 100)
     return script
 
 
 def test_measurements_of_a_gpu_are_drawn(algorithms: Any, tmp_path: Path) -> None:
-    cub = SimpleNamespace(keys=lambda keys: 2.0)
+    table = SimpleNamespace(cub=SimpleNamespace(keys=lambda keys: 2.0))
     found = load("harness.records").Record({"device": "a GPU"}, {})
     for section in algorithms.SECTIONS.values():
-        found.points.extend(section(cub))
+        found.points.extend(section(table, 1 << 6))
     lines = found.lines("algorithms")
     papers = {"four_step", "count_scan_reorder", "split", "merge", "odd_even_merge", "odd_even_transposition"}
     assert lines.keys() == {"auto", "lsd", "cupy.sort", "CUB"} | papers
@@ -139,7 +137,7 @@ def test_measurements_of_a_gpu_are_drawn(algorithms: Any, tmp_path: Path) -> Non
     # Launches of a kernel are added up over its template arguments.
     assert found.lines("phases auto").keys() == {"count_digits", "block_sort"}
     assert found.lines("phases auto")["block_sort"][0].median == pytest.approx(2e-3)
-    found.write(tmp_path / algorithms.FILE)
+    found.write(tmp_path / "algorithms_gpu.json")
     text = run("documents", "--results", str(tmp_path))
     assert {path.stem for path in tmp_path.glob("*.svg")} == {
         "gpu_algorithms",
@@ -160,7 +158,7 @@ def test_a_wrong_result_of_a_gpu_is_detected(algorithms: Any) -> None:
 
 def test_slow_algorithms_skip_larger_sizes(algorithms: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "MOST_SECONDS", 1e-3)
-    found = list(algorithms.algorithm_points(SimpleNamespace(keys=lambda keys: 2.0)))
+    found = list(algorithms.algorithm_points(SimpleNamespace(cub=SimpleNamespace(keys=lambda keys: 2.0)), 64))
     assert {point.x for point in found if point.series != "CUB"} == {16}
     assert all(len(point.samples) == 1 for point in found)
 
@@ -180,7 +178,7 @@ def test_a_table_with_wrong_results_is_written_too(
 ) -> None:
     monkeypatch.setattr(device, "Cub", lambda library: "CUB")
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e9)
-    monkeypatch.setattr(device, "describe_device", lambda copy, commit: {"device": "a GPU", "commit": commit})
+    monkeypatch.setattr(device, "describe_machine", lambda commit: {"device": "a GPU", "commit": commit})
     options = ["some", "--keys-log2", "4", "--output", str(tmp_path), "--commit", "abc+"]
     monkeypatch.setattr(sys, "argv", ["table", *options])
 
@@ -197,7 +195,7 @@ def test_a_table_with_wrong_results_is_written_too(
             measure()
     found = record(tmp_path / "gpu_table.json")
     (row,) = found.rows
-    assert found.machine == {"device": "a GPU", "commit": "abc+"}
+    assert found.machine == {"device": "a GPU", "commit": "abc+", "CuPy": np.__version__, "copy bandwidth": "0.00 TB/s"}
     assert (row.work, row.verified, row.ratio, row.reached, row.wanted) == (
         "16 keys",
         verified,
@@ -221,8 +219,8 @@ def test_a_gpu_table_has_the_stored_rows(device: Any, monkeypatch: pytest.Monkey
     """The sections run with NumPy. The test compares names, baselines and verification of the rows, not times."""
     module, kernels = load(f"gpu.{script}"), device.kernels
     stand_in = load("harness.numpy_kernels")
-    for name in stand_in.__all__:
-        monkeypatch.setattr(kernels, name, getattr(stand_in, name))
+    for name in kernels.__all__:
+        monkeypatch.setattr(kernels, name, getattr(stand_in, name, None))
     monkeypatch.setattr(device, "copy_bandwidth", lambda: 1e12)
     for one in (device, module):
         monkeypatch.setattr(one, "random_keys", whole_numbers)

@@ -13,6 +13,8 @@ import numpy as np
 
 import dask_gpusort
 
+from ...harness.verify import checksums, summarize
+
 #: Keys made or checked at a time. They take little memory compared with all keys.
 PIECE = 1 << 26
 GOLDEN = 0x9E3779B97F4A7C15
@@ -195,11 +197,11 @@ class Data:
         )
 
     def check_positions(self, positions: Any) -> bool:
-        """Whether positions are a permutation, by their sum and that of their squares."""
-        sums = [self.client.submit(sums_of, future, self.library, pure=False) for future in chunk_futures(positions)]
-        one, two = (sum(column) % (1 << 64) for column in zip(*self.client.gather(sums), strict=True))
+        """Whether positions are a permutation, by their number, their sum and that of their squares."""
+        parts = self.client.gather([self.client.submit(summarize, one, pure=False) for one in chunk_futures(positions)])
         n = self.total
-        return one == n * (n - 1) // 2 % (1 << 64) and two == (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
+        wanted = n, n * (n - 1) // 2 % (1 << 64), (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
+        return checksums(parts) == wanted
 
 
 def number_keys(block: Any, library: str, block_id: Any = None) -> Any:
@@ -207,15 +209,6 @@ def number_keys(block: Any, library: str, block_id: Any = None) -> Any:
     module = __import__(library)
     start = block_id[0] * len(block)
     return (module.arange(len(block), dtype="u8") + np.uint64(start)).astype("u4")
-
-
-def sums_of(positions: Any, library: str) -> tuple[int, int]:
-    """Task: sum of the positions, and of their squares, modulo 2**64."""
-    one = two = 0
-    for first in range(0, len(positions), PIECE):
-        part = positions[first : first + PIECE].astype("u8")
-        one, two = one + int(part.sum(dtype="u8")), two + int((part * part).sum(dtype="u8"))
-    return one, two
 
 
 def chunk_futures(array: Any) -> list[Any]:
