@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +60,7 @@ def run_sections(
 def run_rows(
     module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Effort], Iterator[Row]]]
 ) -> None:
-    """Run the command that measures sections of a table on a CPU. A wrong result raises.
+    """Run the command that measures a table on a CPU. A wrong result raises.
 
     The stored file `name` is replaced only if all sections run.
     """
@@ -72,8 +71,6 @@ def run_rows(
     for section in options.sections:
         # The goals do not hold for small sizes.
         record.add(replace(row, reached=None) if effort.quick else row for row in sections[section](effort))
-    whole = len(options.sections) == len(sections)
-    if options.output and (whole or options.output != RESULTS):
+    if options.output and (len(options.sections) == len(sections) or options.output != RESULTS):
         record.write(options.output / f"{name}.json")
-        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents")
-    sys.stdout.flush()
+        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents", flush=True)

@@ -62,16 +62,21 @@ def check_sorted(found: Iterable[Any], distribution: str, n: int, chunks: int) -
     return check_parts(found, checksums(map(summarize, keys)))
 
 
+def fault_of(parts: Iterable[Part], wanted: tuple[int, int, int]) -> str:
+    """What is wrong with chunks that should be in order and have these checksums; empty if nothing is."""
+    full = [part for part in parts if part.keys]
+    if not all(part.in_order for part in full):
+        return "a chunk of the result is not in order"
+    if any(after.first < before.last for before, after in pairwise(full)):
+        return "a chunk of the result begins below the end of the one before"
+    return "" if checksums(full) == wanted else "the result does not hold the keys of the input"
+
+
 def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]:
     """Raise unless the chunks are in order and have these checksums; return their sizes."""
     held = list(parts)
-    full = [part for part in held if part.keys]
-    if not all(part.in_order for part in full):
-        raise AssertionError("a chunk of the result is not in order")
-    if any(after.first < before.last for before, after in pairwise(full)):
-        raise AssertionError("a chunk of the result begins below the end of the one before")
-    if checksums(full) != wanted:
-        raise AssertionError("the result does not hold the keys of the input")
+    if fault := fault_of(held, wanted):
+        raise AssertionError(fault)
     return [part.keys for part in held]
 
 

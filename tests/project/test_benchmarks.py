@@ -374,13 +374,17 @@ def test_a_wrong_result_of_several_gpus_is_detected() -> None:
     data = load("gpu.multi.data")
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
     values = np.arange(1_000, dtype="u4")
-    right = data.chunk_facts(keys, values)
-    assert right["ordered"]
-    assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
-    assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
-    assert not data.chunk_facts(keys[::-1], None)["ordered"]
+    right, sums = data.summarize_chunk(keys, values), data.checksums
+    assert right.in_order
+    assert sums([right]) == sums([data.summarize_chunk(keys[::-1].copy(), values[::-1])])
+    assert sums([right]) != sums([data.summarize_chunk(keys, values[::-1])])
+    assert not data.summarize_chunk(keys[::-1], None).in_order
     # The sort is stable, so equal keys keep the order of their values.
-    assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
+    assert not data.summarize_chunk(np.zeros(3, "u4"), np.array([1, 0, 2], "u4")).in_order
+    # Floats that are not negative are in the order of their bits.
+    floats = np.sort(np.random.default_rng(0).random(1_000))
+    assert data.summarize_chunk(floats).in_order
+    assert not data.summarize_chunk(floats[::-1].copy()).in_order
 
 
 GPU_SECTIONS = ["chunks", "sizes", "pairs", "large", "memory", "rows", "small", "host"]
