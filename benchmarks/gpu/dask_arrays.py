@@ -358,8 +358,8 @@ def main() -> None:
     options = parse(parser, list(SECTIONS))
     if options.library == "numpy" and options.output == RESULTS:
         parser.error("times of NumPy say nothing of a GPU: store them elsewhere with --output")
-    machine = describe_machine("cupy-cuda13x", "cupy-cuda12x", commit=options.commit)
-    record = Record(machine, {"repeats": REPEATS, "library": options.library})
+    settings = {"repeats": REPEATS, "library": options.library, "sections": options.sections}
+    record = Record(describe_machine(commit=options.commit), settings)
     run_sections(options, record, FILE, SECTIONS, library_of(options.library), 1 << options.keys_log2)
 
 

@@ -144,7 +144,6 @@ def run_table(
     parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
     options = parse(parser, list(sections))
     table = Table(Cub(options.cub))
-    machine = describe_machine(commit=options.commit)
-    machine |= {"CuPy": cp.__version__, "copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
+    machine = describe_machine(commit=options.commit) | {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
     record = Record(machine, {"repeats": REPEATS, "turns": TURNS, "sections": options.sections})
     run_sections(options, record, f"{name}.json", sections, table, 1 << options.keys_log2)

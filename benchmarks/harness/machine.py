@@ -88,7 +88,13 @@ def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any
         "versions": {name: version_of(name) for name in (*PACKAGES, *packages)},
         "commit": commit or commit_of(ROOT),
     }
-    return found | ({"device": ", ".join(devices())} if devices() else {})
+    if devices():
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        found |= {"device": ", ".join(devices()), "CuPy": cupy.__version__}
+        found["CUDA driver / runtime"] = f"{runtime.driverGetVersion()} / {runtime.runtimeGetVersion()}"
+    return found
 
 
 class Watch:

@@ -195,7 +195,7 @@ def test_a_table_with_wrong_results_is_written_too(
             measure()
     found = record(tmp_path / "gpu_table.json")
     (row,) = found.rows
-    assert found.machine == {"device": "a GPU", "commit": "abc+", "CuPy": np.__version__, "copy bandwidth": "0.00 TB/s"}
+    assert found.machine == {"device": "a GPU", "commit": "abc+", "copy bandwidth": "0.00 TB/s"}
     assert (row.work, row.verified, row.ratio, row.reached, row.wanted) == (
         "16 keys",
         verified,
