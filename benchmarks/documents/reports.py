@@ -50,7 +50,9 @@ def gpu_table(rows: list[Row]) -> str:
         theirs = [next(iter(ms), ""), next(iter(ms.values()), "")] if one else [ms.get(name, "") for name in names]
         rate = f"{row.keys / row.ours / 1e6:.1f}" if row.ours and row.unit == "ms" else ""
         shares = [f"{100 * row.copy_share:.0f} %" if row.copy_share else ""] * shared
-        numbers = [f"{row.keys:,}", f"{row.ours:.3f}", *theirs, ratio(row.ratio), row.wanted, rate, *shares, mark(row)]
+        # Of many baselines, the first one is named.
+        times = ratio(row.ratio) + f" x {next(iter(ms), '')}" * (len(names) > 2 and not one and row.ratio is not None)
+        numbers = [f"{row.keys:,}", f"{row.ours:.3f}", *theirs, times, row.wanted, rate, *shares, mark(row)]
         cells.append([row.work, *numbers])
     head = ["work", "keys", "ours", *(["baseline", "theirs"] if one else names), "times", "wanted", "Gkeys/s"]
     return table([*head, *["share of copy bandwidth"] * shared, ""], cells)
