@@ -125,8 +125,10 @@ def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int
     strategy = row_strategy(request, keys, values, axis)
     if strategy == "whole" or (strategy in ("join", "rechunk") and array.ndim > 1):
         return describe_rows(strategy, math.prod(array.numblocks))
-    first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
-    row, row_values = (keys.array, values) if array.ndim == 1 else (keys.array[first], [a[first] for a in values])
+    row, row_values = keys, values
+    if array.ndim > 1:
+        first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
+        row, row_values = Keys(keys.array[first], keys.order), [value[first] for value in values]
     plan = plan_for(request, row, row_values, sizes)
     rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     return describe_rows("global", rows if array.ndim > 1 else None, plan)

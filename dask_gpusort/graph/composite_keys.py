@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dask.array as da
@@ -43,7 +44,7 @@ class Keys:
     parts: tuple[Any, ...] = ()
     directions: tuple[bool, ...] = ()
 
-    @property
+    @cached_property
     def template(self) -> Any:
         """A Dask array of the sorted array's shape and chunks, for metadata only."""
         return self.array[..., 0] if self.order.words else self.array

@@ -42,14 +42,15 @@ class Request:
 
 
 def plan_for(
-    request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
+    request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
 ) -> Plan:
     """The plan of a global sort.
 
     Parameters
     ----------
     request : Request
-    keys : dask array, one-dimensional, or with words in a second dimension
+    keys : Keys
+        One-dimensional.
     values : sequence of dask arrays
         Companions, with the keys' chunks along the first dimension and one chunk along others.
     chunks : sequence of int
@@ -57,19 +58,15 @@ def plan_for(
     presorted : bool
         Whether the chunks of the keys are sorted already.
     """
-    kind, client = scheduler_in_use(keys)
-    library = chunk_library(keys)
+    array = keys.array
+    kind, client = scheduler_in_use(array)
+    library = chunk_library(array)
     workers = workers_in_use(kind, client, library)
-    given = InputChunks(
-        sizes=keys.chunks[0],
-        companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
-        presorted=presorted,
-        positions=request.want == "positions",
-    )
+    given = replace(_given(request, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
     if exchange == "device":
-        given = replace(given, workers=workers_of_chunks(client, keys))
+        given = replace(given, workers=workers_of_chunks(client, array))
     return make_plan(
         request.order,
         given,
@@ -86,20 +83,31 @@ def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
     return workers.devices and workers.threads == 1 and fits_join(order, given, workers)
 
 
-def joins_rows(request: Request, keys: Any, values: Sequence[Any]) -> bool:
+def _given(request: Request, keys: Keys, values: Sequence[Any]) -> InputChunks:
+    """All keys as one chunk."""
+    positions = request.want == "positions"
+    return InputChunks(
+        sizes=(keys.template.size,),
+        companion_bytes=sum(_row_bytes(value, keys.template.ndim) for value in values) + POSITION_BYTES * positions,
+        companions=len(values),
+        positions=positions,
+        packed=bool(keys.parts),
+    )
+
+
+def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
     """Whether an array of any dimensions is sorted by a join."""
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    library = chunk_library(keys)
+    library = chunk_library(keys.array)
     if asked != "auto" or library != "cupy":
         return bool(asked == "join")
-    kind, client = scheduler_in_use(keys)
-    companions = sum(value.dtype.itemsize for value in values) + POSITION_BYTES * (request.want == "positions")
-    given = InputChunks((keys.size,), companions, positions=request.want == "positions")
-    return _joins(request.order, given, workers_in_use(kind, client, library))
+    kind, client = scheduler_in_use(keys.array)
+    return _joins(request.order, _given(request, keys, values), workers_in_use(kind, client, library))
 
 
-def _row_bytes(value: Any) -> int:
-    return int(value.dtype.itemsize * math.prod(value.shape[1:]))
+def _row_bytes(value: Any, dims: int) -> int:
+    """Bytes that travel with one key, for keys of `dims` dimensions."""
+    return int(value.dtype.itemsize * math.prod(value.shape[dims:]))
 
 
 def global_sort(
@@ -125,7 +133,7 @@ def global_sort(
     tuple of dask arrays
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
-    plan = plan_for(request, keys.array, values, chunks, bool(presorted))
+    plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (keys.array, *values)

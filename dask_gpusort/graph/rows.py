@@ -55,7 +55,7 @@ def take_block(block: Any, indices: Any, axis: int) -> Any:
 def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
     """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
-    if (array.numblocks[axis] > 1 or array.npartitions == 1) and joins_rows(request, array, values):
+    if (array.numblocks[axis] > 1 or array.npartitions == 1) and joins_rows(request, keys, values):
         return "join"
     if array.numblocks[axis] == 1:
         return "whole"

@@ -300,6 +300,11 @@ def describe(plan: Plan) -> str:
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
     }
+    if plan.exchange == "join":
+        del rows["rounds"], rows["table"], rows["groups"]
+        rows["path"] = "one sort of all chunks, concatenated in one task"
+        rows["exchange"] = "join: the chunks share one memory, which holds the sort"
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
 
 
