@@ -7,7 +7,7 @@ from .terms import InputChunks, Workers
 
 #: Share of a GPU's memory that the input and the join may take together. The rest is for CUDA's context, the kernels'
 #: code and tables, and blocks that the pool cannot reuse.
-JOIN_FRACTION = 0.9
+JOIN_FRACTION = 0.8
 POSITION_BYTES = 8
 #: Widest codes that are counted and filled in, without scratch memory.
 COUNTED_BYTES = 2
