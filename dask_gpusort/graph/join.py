@@ -129,7 +129,7 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     blocks = list(partition(len(join.names), chunks))
     for number, (keys, *values) in enumerate(blocks):
         check_blocks(keys, values, join.order, f"chunk {number} of the input")
-        ops.check_lengths(keys, values)
+        ops.check_lengths(keys, values, len(join.chunks))
     starts = _chunk_starts([block[0].shape for block in blocks], join)
     with ops.exclusive():
         if join.presorted:
@@ -199,6 +199,10 @@ def _assemble(blocks: Sequence[Any], numblocks: tuple[int, ...]) -> Any:
     """The whole array of a grid of chunks, in C order."""
     if len(blocks) == 1:
         return blocks[0]
+    dtypes = {block.dtype for block in blocks}
+    if len(dtypes) > 1:
+        # Dask would truncate strings to the length of those of the first chunk.
+        blocks = [block.astype(np.result_type(*dtypes)) for block in blocks]
     grid = np.empty(numblocks, object)
     for index, block in zip(np.ndindex(numblocks), blocks, strict=True):
         grid[index] = block

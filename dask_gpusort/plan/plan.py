@@ -286,6 +286,8 @@ def describe(plan: Plan) -> str:
         if plan.path == "radix"
         else "merge: ranks of regular samples"
     )
+    if plan.exchange == "join":
+        path = "one sort of all chunks"
     direction = "descending" if order.descending else "ascending"
     if order.less is not None:
         direction = "by a comparison"
@@ -300,7 +302,8 @@ def describe(plan: Plan) -> str:
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
     }
-    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+    left_out = ("rounds", "table", "groups") if plan.exchange == "join" else ()
+    return "\n".join(f"{name:<9} {text}" for name, text in rows.items() if name not in left_out)
 
 
 def _bundles_of(plan: Plan) -> str:
