@@ -130,12 +130,13 @@ def exclusive() -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
-def check_lengths(block: Any, values: Sequence[Any]) -> None:
-    """Refuse companions of another length than the keys."""
+def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
+    """Refuse companions that differ from the keys in the size of one of the first dimensions."""
     for value in values:
-        if len(value) != len(block):
+        if value.shape[:dims] != block.shape[:dims]:
+            keys, others = (" x ".join(map(str, array.shape[:dims])) for array in (block, value))
             raise ValueError(
-                f"a chunk of {len(block)} keys has {len(value)} values: "
+                f"a chunk of {keys} keys has {others} values: "
                 "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk"
             )
 

@@ -134,7 +134,7 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     blocks = list(partition(len(join.names), chunks))
     for number, block in enumerate(blocks):
         _check_block(block, join, f"chunk {number} of the input")
-        ops.check_lengths(block[0], block[1:])
+        ops.check_lengths(block[0], block[1:], len(join.chunks))
     starts = _chunk_starts([block[0].shape for block in blocks], join)
     with ops.exclusive():
         if join.presorted:
@@ -218,7 +218,9 @@ def _assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) ->
     ops, dims = ops_for(blocks[0]), len(starts)
     shape = (*(int(ends[-1]) for ends in starts), *blocks[0].shape[dims:])
     stored = [*(dim for dim in range(dims) if dim != axis), axis, *range(dims, len(shape))]
-    whole = ops.empty(np.result_type(*{block.dtype for block in blocks}), tuple(shape[dim] for dim in stored))
+    dtypes = {block.dtype for block in blocks}
+    dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+    whole = ops.empty(dtype, tuple(shape[dim] for dim in stored))
     whole = whole.transpose(np.argsort(stored).tolist())
     for index, block in zip(np.ndindex(*(len(ends) - 1 for ends in starts)), blocks, strict=True):
         ops.paste(block, whole[_part(starts, index)])

@@ -49,13 +49,14 @@ def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
 def take_block(block: Any, indices: Any, axis: int) -> Any:
     """Task: rows of one chunk, reordered by indices."""
     checked_chunk(block, None)
+    ops_for(block).check_lengths(indices, [block], indices.ndim)
     return complete(ops_for(block).take_rows(block, indices, axis))
 
 
 def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
     """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
-    if (array.numblocks[axis] > 1 or array.npartitions == 1) and joins_rows(request, keys, values):
+    if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
         return "join"
     if array.numblocks[axis] == 1:
         return "whole"

@@ -302,7 +302,7 @@ def describe(plan: Plan) -> str:
     }
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
-        rows["path"] = "one sort of all chunks, concatenated in one task"
+        rows["path"] = "one sort of all chunks"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
         rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())

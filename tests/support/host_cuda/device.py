@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,13 +34,52 @@ class KernelFault(AssertionError):
     """A kernel broke a rule of CUDA: deadlock, mismatched collectives, or a write outside its arrays."""
 
 
+class HostPointer:
+    """A position in the memory of an array, as CuPy's ``MemoryPointer``.
+
+    Attributes
+    ----------
+    mem : numpy.ndarray
+        The array that owns the memory.
+    ptr : int
+        Address.
+    """
+
+    def __init__(self, mem: np.ndarray, ptr: int) -> None:
+        self.mem = mem
+        self.ptr = ptr
+
+    def __add__(self, offset: int) -> HostPointer:
+        return HostPointer(self.mem, self.ptr + offset)
+
+    def copy_from_device_async(self, source: HostPointer, size: int, stream: Any = None) -> None:
+        """Copy bytes."""
+        self.take(size)[:] = source.take(size)
+
+    def take(self, size: int) -> np.ndarray:
+        """The bytes from here on."""
+        start = self.ptr - self.mem.ctypes.data
+        found = self.mem.reshape(-1).view(np.uint8)[start : start + size]
+        if start < 0 or found.size != size:
+            raise KernelFault(f"{size} bytes at {start} leave a memory of {self.mem.nbytes} bytes")
+        return found
+
+
 class HostArray(np.ndarray):
     """A NumPy array with the attributes of a CuPy array that launches use."""
+
+    def __new__(cls, shape: tuple[int, ...], dtype: npt.DTypeLike, memptr: HostPointer) -> HostArray:
+        """An array in given memory, as ``cupy.ndarray`` makes it."""
+        dtype = np.dtype(dtype)
+        return memptr.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape).view(cls)
 
     @property
     def data(self) -> Any:
         """The memory; launches read its address ``ptr``."""
-        return SimpleNamespace(ptr=self.ctypes.data)
+        owner: np.ndarray = self
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return HostPointer(owner, self.ctypes.data)
 
     def get(self) -> np.ndarray:
         """Copy to a NumPy array, as ``cupy.ndarray.get`` does."""
@@ -59,7 +99,7 @@ class HostCupy:
         attributes["MaxSharedMemoryPerMultiprocessor"] = shared_limit + 1024
         device = SimpleNamespace(attributes=attributes)
         runtime = SimpleNamespace(getDevice=lambda: 0)
-        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
+        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime, get_current_stream=lambda: None)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
