@@ -11,14 +11,32 @@ import numpy as np
 
 from ..config import setting
 from ..order import Order
-from ..plan import InputChunks, Plan, Size, Workers, fits_join, make_plan
+from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, joined_bytes, make_plan
 from .collection import Output, chunk_library, new_arrays
+from .composite_keys import Keys
 from .join import Chunks, Join
+from .rechunk import rechunk
 from .recipe import Recipe
-from .scheduler import choose_exchange, scheduler_in_use, workers_in_use, workers_of_chunks
+from .scheduler import choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """The memory that a sort of all chunks at once needs of a GPU which has less.
+
+    Attributes
+    ----------
+    needed : float
+        In bytes, nan if unknown.
+    memory : int
+        Bytes of the GPU.
+    """
+
+    needed: float
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -32,12 +50,15 @@ class Request:
         The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
+    staged : bool
+        Whether chunks of the host are sorted on a GPU, some at a time.
     """
 
     order: Order
     want: Want
     method: str
     exchange: str
+    staged: bool = False
 
 
 def plan_for(
@@ -59,12 +80,9 @@ def plan_for(
     kind, client = scheduler_in_use(keys)
     library = chunk_library(keys)
     workers = workers_in_use(kind, client, library)
-    given = InputChunks(
-        sizes=keys.chunks[0],
-        companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
-        presorted=presorted,
-        positions=request.want == "positions",
-    )
+    if request.staged:
+        workers = replace(workers, staging_memory=own_device_memory())
+    given = _given(request, keys, values, presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
     if exchange == "device":
@@ -78,6 +96,52 @@ def plan_for(
         workers=workers,
         groups=setting("groups"),
     )
+
+
+def _given(request: Request, keys: Any, values: Sequence[Any], presorted: bool = False) -> InputChunks:
+    return InputChunks(
+        sizes=keys.chunks[0],
+        companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
+        presorted=presorted,
+        positions=request.want == "positions",
+    )
+
+
+def divide_inputs(request: Request, keys: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
+    memory = own_device_memory() if request.staged else None
+    if memory is None or math.isnan(keys.shape[0]):
+        return (keys, *values)
+    sizes = divide_chunks(request.order, _given(request, keys, values), memory)
+    return tuple(rechunk(array, {0: sizes}) for array in (keys, *values))
+
+
+def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) -> Shortage | None:
+    """The memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing.
+
+    Parameters
+    ----------
+    exchange : str
+        As in `Request`.
+    want : str
+        As in `Request`.
+    keys : Keys
+        With chunks on the host.
+    values : sequence of dask arrays
+    """
+    kind, _ = scheduler_in_use(keys.array)
+    memory = own_device_memory()
+    asked = setting("exchange") if exchange == "auto" else exchange
+    if kind == "distributed" or memory is None or asked in ("join", "device"):
+        return None
+    size = keys.template.size
+    companions = sum(value.nbytes for value in values) / size if values and size else 0
+    companions = POSITION_BYTES * (want == "positions")
+    companions += sum(value.dtype.itemsize * math.prod(value.shape[keys.template.ndim :]) for value in values)
+    given = InputChunks((size,), companions, positions=want == "positions")
+    if not math.isnan(size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
+        return None
+    return Shortage(joined_bytes(keys.order, given), memory)
 
 
 def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
@@ -123,6 +187,8 @@ def global_sort(
     tuple of dask arrays
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
+    if not presorted:
+        keys, *values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)

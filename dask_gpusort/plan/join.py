@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from ..chunk.device_memory import USABLE_FRACTION
 from ..order import Order
 from .terms import InputChunks, Workers
 
-#: Share of a GPU's memory that the input and the join may take together. The rest is for CUDA's context, the kernels'
-#: code and tables, and blocks that the pool cannot reuse.
-JOIN_FRACTION = 0.9
 #: Widest codes that are counted and filled in, without scratch memory.
 COUNTED_BYTES = 2
 POSITION_BYTES = 8
@@ -26,9 +24,13 @@ def join_bytes(order: Order, given: InputChunks) -> float:
     return 0.0
 
 
+def joined_bytes(order: Order, given: InputChunks) -> float:
+    """Bytes that the input and a join take together, nan if a chunk size is unknown."""
+    return sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) + join_bytes(order, given)
+
+
 def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether a join fits the memory of the one device; where a size is unknown it is tried."""
     if workers.memory is None:
         return True
-    held = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes)
-    return not held + join_bytes(order, given) > JOIN_FRACTION * workers.memory
+    return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
