@@ -11,16 +11,19 @@ from ..plan import counting
 from .groups import MOST_GROUPS
 from .terms import InputChunks, Size
 
-#: Steps that fit the GPU side by side: one sorts while the others copy, and the memory copies of one thread are slower
-#: than the bus.
-STEPS_IN_FLIGHT = 4
+#: Chunks that fit the GPU side by side: one is sorted while the others are copied. The memory copies of one thread take
+#: some five times as long as the bus, in each direction.
+CHUNKS_IN_FLIGHT = 8
+#: Groups that fit the GPU side by side. Chunks are divided into views, but the parts of an output chunk are copied once
+#: more, so groups may be larger.
+GROUPS_IN_FLIGHT = 4
 #: Bytes of a group below which launches, and waits for the sort's counters, take longer than its copies.
 LEAST_GROUP_BYTES = 64 << 20
 
 
-def step_limit(memory: int) -> float:
-    """Bytes of the GPU that one step may take."""
-    return USABLE_FRACTION * memory / STEPS_IN_FLIGHT
+def _steps(order: Order, rows: float, companion_bytes: int, memory: int, in_flight: int) -> int:
+    """Steps in which some keys are sorted, so that several steps fit a GPU side by side."""
+    return math.ceil(step_bytes(order, rows, companion_bytes) / (USABLE_FRACTION * memory / in_flight))
 
 
 def divide_chunks(order: Order, given: InputChunks, memory: int) -> tuple[Size, ...]:
@@ -30,13 +33,13 @@ def divide_chunks(order: Order, given: InputChunks, memory: int) -> tuple[Size, 
     ----------
     order : Order
     given : InputChunks
+        Of known sizes.
     memory : int
         Bytes of the GPU.
     """
     sizes: list[Size] = []
     for size in given.sizes:
-        needed = step_bytes(order, size, given.companion_bytes)
-        parts = 1 if math.isnan(size) else max(1, math.ceil(needed / step_limit(memory)))
+        parts = max(1, _steps(order, size, given.companion_bytes, memory, CHUNKS_IN_FLIGHT))
         sizes += [size] if parts == 1 else [size * (part + 1) // parts - size * part // parts for part in range(parts)]
     return tuple(sizes)
 
@@ -59,7 +62,7 @@ def count_staged_groups(order: Order, given: InputChunks, chunks: Sequence[Size]
     """
     rows = sum(given.sizes)
     total_bytes = rows * (order.transit_dtype.itemsize + given.companion_bytes)
-    least = math.ceil(step_bytes(order, rows, given.companion_bytes) / step_limit(memory))
+    least = _steps(order, rows, given.companion_bytes, memory, GROUPS_IN_FLIGHT)
     # One task holds the cuts of all chunks.
     most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * len(given.sizes)) - 1)
     return int(max(1, least, min(len(chunks), most, total_bytes // LEAST_GROUP_BYTES)))
