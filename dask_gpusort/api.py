@@ -71,7 +71,8 @@ def sort(
         in use.
     device : {"cuda", None}
         "cuda" sorts NumPy chunks on the GPU: they are copied there and back through pinned memory. The results are
-        NumPy chunks with the same bits. CuPy chunks stay where they are. None uses the setting ``gpusort.device``,
+        NumPy chunks with the same bits. Arrays larger than its memory are sorted there in parts, except with a
+        distributed client. CuPy chunks stay where they are. None uses the setting ``gpusort.device``,
         by default None: NumPy chunks are sorted on the host.
 
     Returns

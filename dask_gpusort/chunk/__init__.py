@@ -1,4 +1,7 @@
-"""Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names."""
+"""Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names.
+
+`cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,16 @@ def library_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-def ops_for(array: Any) -> ModuleType:
-    """The steps for chunks of an array's type; CuPy is imported only for CuPy chunks."""
-    name = "cupy_ops" if library_of(array) == "cupy" else "numpy_ops"
+def ops_for(array: Any, *, staged: bool = False) -> ModuleType:
+    """The steps for chunks of an array's type; CuPy is imported only if it is needed.
+
+    Parameters
+    ----------
+    array : array
+    staged : bool
+        Whether the heavy steps of NumPy chunks run on a GPU.
+    """
+    name = "cupy_ops" if library_of(array) == "cupy" else "cupy_staged_ops" if staged else "numpy_ops"
     return import_module(f"{__name__}.{name}")
 
 

@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -26,19 +23,19 @@ import numpy as np
 
 from .. import kernels
 from .. import keys as key_codes
-from ..chunk import numpy_less, numpy_ops, numpy_words, summarize, word_layout
+from ..chunk import cupy_staging, numpy_less, numpy_ops, numpy_words, summarize, word_layout
 from ..order import Order
-from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
+from ..table import Brackets, Digits, RankSummary, Side
 from .cupy_buffers import empty as empty
+from .device_memory import gate_of
 from .run import Run
 
 #: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24
 #: Bytes of the widest elements that CuPy copies.
 _WIDE_BYTES = 16
-_LOCKS: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
-check_lengths = numpy_ops.check_lengths
+check_lengths, key_order = numpy_ops.check_lengths, numpy_ops.key_order
 
 
 def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bool) -> Run:
@@ -117,8 +114,8 @@ def sort_chunks_by_key(
 
 
 def exclusive() -> contextlib.AbstractContextManager[Any]:
-    """A lock of the current device: sorts that take turns need the scratch memory of one."""
-    return _LOCKS[cupy.cuda.runtime.getDevice()]
+    """The whole memory of the current device: sorts that take turns need the scratch memory of one."""
+    return gate_of(cupy.cuda.runtime.getDevice()).reserved(1)
 
 
 def _sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
@@ -170,32 +167,22 @@ def _expression(order: Order) -> str:
     return order.less
 
 
-def _on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def comparison_on_host(less: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """A comparison of host arrays that runs on the device, for the few keys that the rounds of counting compare."""
 
     def compare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        one, other = (cupy.asarray(np.ascontiguousarray(keys)) for keys in (first, second))
+        one, other = (cupy.asarray(cupy_staging.native(keys)) for keys in (first, second))
         found: np.ndarray = cupy.asnumpy(kernels.compare_elements(one, other, less))
         return found
 
     return compare
 
 
-def _host_order(order: Order) -> Order:
-    """The same order for keys on the host."""
-    return order if order.less is None else replace(order, less=_on_host(_expression(order)))
-
-
-def key_order(order: Order) -> KeyOrder:
-    """How the table compares entries' keys; see `numpy_ops.key_order`."""
-    return numpy_ops.key_order(_host_order(order))
-
-
 def _check_less(keys: Any, order: Order) -> None:
     """Raise if the expression contradicts itself for some of the keys; see `numpy_less.check`."""
     if len(keys):
         tested = np.unique(np.linspace(0, len(keys) - 1, numpy_less.TESTED_KEYS).astype(np.int64))
-        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(tested)]), _on_host(_expression(order)))
+        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(tested)]), comparison_on_host(_expression(order)))
 
 
 def _require_sorted(keys: Any, order: Order) -> Any:
@@ -273,7 +260,7 @@ class CupyKeys:
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return numpy_ops.differ(first, second, _host_order(self.order))
+        return numpy_ops.differ(first, second, self.order)
 
     def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:

@@ -9,7 +9,7 @@ side by side, since NumPy releases the interpreter's lock::
 
 Each thread has a stream of its own for copies, so that they do not queue behind the kernels of other threads. It first
 waits for the current stream: the pool may have given memory that kernels there still read, and the kernels that make a
-result run there. Both functions return after their last copy. So any stream may read the result, and no pinned buffer
+result run there. The functions return after their last copy. So any stream may read the result, and no pinned buffer
 and no memory of the device is used again while a copy reads or writes it.
 
 Dates are staged as their integers, since CuPy has no dates. NaT, the least integer, is last in an ascending order: a
@@ -19,8 +19,10 @@ shift by -1, which wraps around, makes it the greatest.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from typing import Any
 
 import cupy
@@ -91,6 +93,17 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return flat.view(flat.dtype.str[0] + "i8") if flat.dtype.kind in "mM" else flat
 
 
+def device_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that elements have on the device."""
+    return np.dtype(np.int64) if dtype.kind in "mM" else dtype.newbyteorder("=")
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The elements as the device holds them, on the host."""
+    found: np.ndarray = _flat(array).astype(device_dtype(array.dtype), copy=False).reshape(array.shape)
+    return found
+
+
 def _copy(target: np.ndarray, source: np.ndarray, shift: int) -> None:
     """Copy elements to the target's byte order, integers with a shift; the interpreter's lock is released."""
     if shift:
@@ -116,24 +129,63 @@ def to_device(array: np.ndarray, shift: int = 0) -> Any:
         The same shape, contiguous, complete; native byte order, dates as int64.
     """
     source = _flat(array)
-    result = cupy.empty(array.shape, source.dtype.newbyteorder("="))
-    flat = result.reshape(-1)
-    if source.nbytes < SMALL_BYTES:
-        native = np.empty(flat.shape, flat.dtype)
-        _copy(native, source, shift)
-        flat.set(native)
+    result = cupy.empty(array.shape, device_dtype(array.dtype))
+    _copy_to_device(result.reshape(-1), [source], shift)
+    return result
+
+
+def to_device_joined(arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Copy NumPy arrays to neighbouring memory of the current device.
+
+    Parameters
+    ----------
+    arrays : sequence of NumPy arrays, not empty
+        As for `to_device`, all of one dtype.
+
+    Returns
+    -------
+    list of CuPy arrays
+        As `to_device`, views of one array.
+    """
+    sources = list(map(_flat, arrays))
+    ends = list(accumulate((source.size for source in sources), initial=0))
+    result = cupy.empty(ends[-1], device_dtype(arrays[0].dtype))
+    _copy_to_device(result, sources, 0)
+    return [
+        result[start:stop].reshape(array.shape) for array, (start, stop) in zip(arrays, pairwise(ends), strict=True)
+    ]
+
+
+def _copy_to_device(target: Any, sources: Sequence[np.ndarray], shift: int) -> None:
+    """Copy flat arrays, end to end, to a flat array of the device."""
+    ends = list(accumulate((source.size for source in sources), initial=0))
+    if target.nbytes < SMALL_BYTES:
+        native = np.empty(target.shape, target.dtype)
+        _copy_joined(native, sources, ends, 0, shift)
+        target.set(native)
         cupy.cuda.get_current_stream().synchronize()
-        return result
-    stream, pieces = _copy_stream(), _pieces(source)
-    with _buffers(flat.dtype, min(BUFFERS, len(pieces))) as buffers:
+        return
+    stream, pieces = _copy_stream(), _pieces(target)
+    with _buffers(target.dtype, min(BUFFERS, len(pieces))) as buffers:
         for number, piece in enumerate(pieces):
             buffer = buffers[number % len(buffers)]
             pinned = buffer.elements[: piece.stop - piece.start]
             buffer.copied.synchronize()
-            _copy(pinned, source[piece], shift)
-            flat[piece].set(pinned, stream=stream)
+            _copy_joined(pinned, sources, ends, piece.start, shift)
+            target[piece].set(pinned, stream=stream)
             buffer.copied.record(stream)
-    return result
+
+
+def _copy_joined(
+    target: np.ndarray, sources: Sequence[np.ndarray], ends: Sequence[int], start: int, shift: int
+) -> None:
+    """Copy elements from `start` on of arrays that are end to end; `ends` are their ends, after a 0."""
+    stop = start + target.size
+    number, done = bisect_right(ends, start) - 1, start
+    while done < stop:
+        end = min(stop, ends[number + 1])
+        _copy(target[done - start : end - start], sources[number][done - ends[number] : end - ends[number]], shift)
+        number, done = number + 1, end
 
 
 def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,9 @@ def needles(codes: Sequence[int], order: Order) -> np.ndarray:
 
 
 def function_of(order: Order) -> Callable[[Any, Any], Any]:
-    if not callable(order.less):
-        raise TypeError(f"less of NumPy chunks must be a function of two arrays, not {order.less!r}")
+    if isinstance(order.less, str):
+        # A CUDA C++ expression is evaluated on the device.
+        found: Callable[[Any, Any], Any] = import_module(f"{__package__}.cupy_ops").comparison_on_host(order.less)
+        return found
+    assert order.less is not None
     return order.less

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -143,10 +142,6 @@ def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
 
 def key_order(order: Order) -> KeyOrder:
     """Comparisons of summaries' keys, which are all the least of their tie class."""
-    if isinstance(order.less, str):
-        # A CUDA C++ expression is evaluated on the device.
-        device_order: KeyOrder = import_module(f"{__package__}.cupy_ops").key_order(order)
-        return device_order
     if order.coded:
         return KeyOrder(numpy_radix.argsort, lambda array: array[1:] != array[:-1], np.searchsorted)
     return KeyOrder(

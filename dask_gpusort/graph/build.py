@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..cost import describe_rows
+from .collection import chunk_library
 from .composite_keys import Keys
-from .global_sort import Request, Want, global_sort, plan_for
+from .global_sort import Request, Want, divide_inputs, global_sort, plan_for, shortage_of
 from .inputs import companion, concatenate_inputs, flatten, output_chunks
 from .is_sorted import is_ordered
 from .options import Options, lexsort_keys
@@ -44,19 +45,33 @@ def build_sort(
     if options.key is not None and want != "positions":
         want, values = "values", (array, *values)
     with staging(options.device, array, nat_last=options.nat_last) as copies:
-        keys, staged = _keys_to_device(options, copies, array, want), [copies.to_device(value) for value in values]
-        found = _sort_keys(options, want, keys, staged, axis, chunks)
+        copies, keys, staged = _stage(options, copies, array, values, want)
+        found = _sort_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
         if want == "positions":
             return (copies.to_host(found[0], array, np.dtype(np.int64)),)
         inputs = values if want == "values" else (array, *values)
         return tuple(copies.to_host(out, own, own.dtype) for out, own in zip(found, inputs, strict=True))
 
 
-def _keys_to_device(options: Options, copies: Staging, array: Any, want: Want) -> Keys:
-    """The keys, on the device if they are staged; a key function takes the user's chunks."""
-    if options.key is None:
-        return options.keys(copies.to_device(array), want)
-    return copies.keys_to_device(options.keys(array, want))
+def _stage(
+    options: Options, copies: Staging, array: Any, values: Sequence[Any], want: Want
+) -> tuple[Staging, Keys, list[Any]]:
+    """The staging, and the keys and the values where it has them; a key function takes the user's chunks."""
+    keys = options.keys(array, want)
+    copies = _limited(options, copies, want, keys, values)
+    keys = options.keys(copies.to_device(array), want) if options.key is None else copies.keys_to_device(keys)
+    return copies, keys, [copies.to_device(value) for value in values]
+
+
+def _limited(options: Options, copies: Staging, want: Want, keys: Keys, values: Sequence[Any] = ()) -> Staging:
+    """The staging of these keys and values: with the shortage of memory, if there is one."""
+    if copies.device is None or chunk_library(keys.array) == "cupy":
+        return copies
+    return replace(copies, shortage=shortage_of(options.exchange, want, keys, values))
+
+
+def _request(options: Options, copies: Staging, want: Want, keys: Keys) -> Request:
+    return replace(options.request(want, keys), staged=copies.shortage is not None)
 
 
 def build_lexsort(
@@ -65,24 +80,22 @@ def build_lexsort(
     """Indices that sort by several keys; ``axis=None``: the keys are 0-d, and there is one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
     with staging(options.device, flat[-1], nat_last=True) as copies:
+        copies = _limited(options, copies, "positions", lexsort_keys(flat, directions))
         staged = [
             replace(copies, nat_last=not descending).to_device(array)
             for array, descending in zip(flat, directions, strict=True)
         ]
         keys = lexsort_keys(staged, directions)
-        (found,) = _sort_keys(options, "positions", keys, (), axis or 0, chunks)
+        (found,) = _sort_keys(_request(options, copies, "positions", keys), keys, (), axis or 0, chunks)
         found = copies.to_host(found, flat[-1], found.dtype)
     return found[0] if axis is None else found
 
 
-def _sort_keys(
-    options: Options, want: Want, keys: Keys, values: Sequence[Any], axis: int, chunks: Any
-) -> tuple[Any, ...]:
+def _sort_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     template = keys.template
-    request = options.request(want, keys)
     outputs = output_chunks(template, chunks)
     values = [companion(template, value, number) for number, value in enumerate(values)]
-    if template.ndim == 1 and (template.numblocks[0] > 1 or any(value.ndim > 1 for value in values)):
+    if template.ndim == 1 and (template.numblocks[0] > 1 or request.staged or any(value.ndim > 1 for value in values)):
         return global_sort(request, keys, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
 
@@ -92,11 +105,9 @@ def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
     joined, presorted = concatenate_inputs(arrays)
     want: Want = "keys" if options.key is None else "values"
     with staging(options.device, joined, nat_last=options.nat_last) as copies:
-        keys = _keys_to_device(options, copies, joined, want)
-        request = options.request(want, keys)
+        copies, keys, values = _stage(options, copies, joined, () if options.key is None else (joined,), want)
         sizes = output_chunks(keys.template, chunks)[0]
-        values = () if options.key is None else (copies.to_device(joined),)
-        (found,) = global_sort(request, keys, values, sizes, presorted)
+        (found,) = global_sort(_request(options, copies, want, keys), keys, values, sizes, presorted)
         return copies.to_host(found, joined, joined.dtype)
 
 
@@ -114,8 +125,8 @@ def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) ->
     with staging(options.device, array, nat_last=options.nat_last) as copies:
         values = () if options.key is None else (array,)
         want: Want = "keys" if options.key is None else "values"
-        keys, staged = _keys_to_device(options, copies, array, want), [copies.to_device(value) for value in values]
-        return copies.describe(array) + _explain_keys(options.request(want, keys), keys, staged, axis, chunks)
+        copies, keys, staged = _stage(options, copies, array, values, want)
+        return copies.describe(array) + _explain_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
 
 
 def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> str:
@@ -123,12 +134,14 @@ def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int
     array = keys.template
     sizes = output_chunks(array, chunks)[axis]
     strategy = row_strategy(request, keys, values, axis)
-    if strategy == "whole" or (strategy in ("join", "rechunk") and array.ndim > 1):
+    whole = strategy == "whole" and not (request.staged and array.ndim == 1)
+    if whole or (strategy in ("join", "rechunk") and array.ndim > 1):
         return describe_rows(strategy, math.prod(array.numblocks))
     row, row_values = keys, values
     if array.ndim > 1:
         first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
         row, row_values = Keys(keys.array[first], keys.order), [value[first] for value in values]
+    row, row_values = divide_inputs(request, row, row_values)
     plan = plan_for(request, row, row_values, sizes)
     rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     return describe_rows("global", rows if array.ndim > 1 else None, plan)

@@ -128,7 +128,8 @@ def sort_bundle(
         blocks = zip(sources, origins, strict=True)
         runs = [check_presorted(*chunk, order=order, origin=origin) for (chunk,), origin in blocks]
     else:
-        runs = [_sort_joined(chunks, order, positions) for chunks in sources]
+        with ops_for(sources[0][0][0]).exclusive():
+            runs = [_sort_joined(chunks, order, positions) for chunks in sources]
     summaries = tuple(_summarize(run, chunks, order, samples) for run, chunks in zip(runs, sources, strict=True))
     complete(runs[0].keys)
     return Bundle(numbers, tuple(runs), summaries)
@@ -229,7 +230,8 @@ def finish_group(
         Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
     """
     bounds = bounds_of(cut_info, plan)
-    found = finish(_pieces_in_order(shards, bounds, group, plan), bounds.kept(group))
+    with ops_for(shards[0].keys).exclusive():
+        found = finish(_pieces_in_order(shards, bounds, group, plan), bounds.kept(group))
     complete(found[0])
     return found
 

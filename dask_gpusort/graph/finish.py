@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
+from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries
@@ -29,11 +30,14 @@ class Finish:
         Whether the sorted keys are wanted.
     with_positions : bool
         Whether the last value is a position in its chunk, to be made global.
+    staged : bool
+        Whether pieces of the host are merged on a GPU.
     """
 
     order: Order
     with_keys: bool
     with_positions: bool
+    staged: bool = False
 
     def __call__(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
         """Merge the pieces of a group.
@@ -50,12 +54,24 @@ class Finish:
         tuple of arrays
             Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
         """
+        if self.staged:
+            return self._on_device(pieces, kept)
         runs = [with_global_positions(piece) if self.with_positions else piece[1] for piece in pieces]
         ops = ops_for(runs[0].keys)
         merged = ops.merge(runs, self.order)
         if kept != slice(0, len(merged)):
             merged = merged[kept]
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
+
+    def _on_device(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
+        starts, runs = zip(*pieces, strict=True)
+
+        def merge(moved: Sequence[Run], order: Order) -> tuple[Any, ...]:
+            return replace(self, order=order, staged=False)(list(zip(starts, moved, strict=True)), kept)
+
+        outputs = {"with_keys": self.with_keys, "with_positions": self.with_positions}
+        found: tuple[Any, ...] = ops_for(runs[0].keys, staged=True).run_on_device(runs, self.order, merge, **outputs)
+        return found
 
 
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:

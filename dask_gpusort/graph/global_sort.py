@@ -11,15 +11,32 @@ import numpy as np
 
 from ..config import setting
 from ..order import Order
-from ..plan import InputChunks, Plan, Size, Workers, fits_join, make_plan
+from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, joined_bytes, make_plan
 from .collection import Output, chunk_library, new_arrays
 from .composite_keys import Keys
 from .join import Chunks, Join
+from .rechunk import rechunk
 from .recipe import Recipe
-from .scheduler import choose_exchange, scheduler_in_use, workers_in_use, workers_of_chunks
+from .scheduler import choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """The memory that a sort of all chunks at once needs of a GPU which has less.
+
+    Attributes
+    ----------
+    needed : float
+        In bytes, nan if unknown.
+    memory : int
+        Bytes of the GPU.
+    """
+
+    needed: float
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -33,12 +50,15 @@ class Request:
         The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
+    staged : bool
+        Whether chunks of the host are sorted on a GPU, some at a time.
     """
 
     order: Order
     want: Want
     method: str
     exchange: str
+    staged: bool = False
 
 
 def plan_for(
@@ -62,7 +82,9 @@ def plan_for(
     kind, client = scheduler_in_use(array)
     library = chunk_library(array)
     workers = workers_in_use(kind, client, library)
-    given = replace(_given(request, keys, values), sizes=array.chunks[0], presorted=presorted)
+    if request.staged:
+        workers = replace(workers, staging_memory=own_device_memory())
+    given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
     if exchange == "device":
@@ -78,21 +100,55 @@ def plan_for(
     )
 
 
+def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:
+    """All keys as one chunk."""
+    return InputChunks(
+        sizes=(keys.template.size,),
+        companion_bytes=sum(_row_bytes(value, keys.template.ndim) for value in values)
+        + POSITION_BYTES * (want == "positions"),
+        companions=len(values),
+        positions=want == "positions",
+        packed=bool(keys.parts),
+    )
+
+
+def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[Keys, list[Any]]:
+    """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
+    memory = own_device_memory() if request.staged else None
+    if memory is None or math.isnan(keys.array.shape[0]):
+        return keys, list(values)
+    given = replace(_given(request.want, keys, values), sizes=keys.array.chunks[0])
+    sizes = {0: divide_chunks(request.order, given, memory)}
+    return Keys(rechunk(keys.array, sizes), keys.order), [rechunk(value, sizes) for value in values]
+
+
+def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) -> Shortage | None:
+    """The memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing.
+
+    Parameters
+    ----------
+    exchange : str
+        As in `Request`.
+    want : str
+        As in `Request`.
+    keys : Keys
+        With chunks on the host.
+    values : sequence of dask arrays
+    """
+    kind, _ = scheduler_in_use(keys.array)
+    memory = own_device_memory()
+    asked = setting("exchange") if exchange == "auto" else exchange
+    if kind == "distributed" or memory is None or asked in ("join", "device"):
+        return None
+    given = _given(want, keys, values)
+    if not math.isnan(keys.template.size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
+        return None
+    return Shortage(joined_bytes(keys.order, given), memory)
+
+
 def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether all chunks are on one device that can hold the whole sort."""
     return workers.devices and workers.threads == 1 and fits_join(order, given, workers)
-
-
-def _given(request: Request, keys: Keys, values: Sequence[Any]) -> InputChunks:
-    """All keys as one chunk."""
-    positions = request.want == "positions"
-    return InputChunks(
-        sizes=(keys.template.size,),
-        companion_bytes=sum(_row_bytes(value, keys.template.ndim) for value in values) + POSITION_BYTES * positions,
-        companions=len(values),
-        positions=positions,
-        packed=bool(keys.parts),
-    )
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
@@ -102,7 +158,7 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
     if asked != "auto" or library != "cupy":
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
-    return _joins(request.order, _given(request, keys, values), workers_in_use(kind, client, library))
+    return _joins(request.order, _given(request.want, keys, values), workers_in_use(kind, client, library))
 
 
 def _row_bytes(value: Any, dims: int) -> int:
@@ -133,6 +189,8 @@ def global_sort(
     tuple of dask arrays
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
+    if not presorted:
+        keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)

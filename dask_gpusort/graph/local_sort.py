@@ -24,15 +24,17 @@ def check_blocks(block: Any, values: Sequence[Any], order: Order, what: str = "a
         checked_chunk(value, None, f"a chunk of values {number}")
 
 
-def sort_chunk(block: Any, *values: Any, order: Order, positions: bool, chunk: int) -> Run:
+def sort_chunk(block: Any, *values: Any, order: Order, positions: bool, chunk: int, staged: bool = False) -> Run:
     """Task: sort one chunk."""
     check_blocks(block, values, order, f"chunk {chunk} of the input")
-    run: Run = ops_for(block).local_sort(block, values, order, positions=positions)
+    run: Run = ops_for(block, staged=staged).local_sort(block, values, order, positions=positions)
     complete(run.keys)
     return run
 
 
-def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, positions: bool) -> dict[Key, Task]:
+def local_sorts(
+    token: str, order: Order, sources: Sequence[Sequence[Key]], *, positions: bool, staged: bool = False
+) -> dict[Key, Task]:
     """Graph of the stage.
 
     Parameters
@@ -43,6 +45,8 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
         The chunks of the keys and of each companion.
     positions : bool
         Whether the keys' positions travel with them.
+    staged : bool
+        Whether NumPy chunks are sorted on a GPU.
 
     Returns
     -------
@@ -57,6 +61,7 @@ def local_sorts(token: str, order: Order, sources: Sequence[Sequence[Key]], *, p
             order=order,
             positions=positions,
             chunk=chunk,
+            staged=staged,
         )
         for chunk, source in enumerate(sources)
     )

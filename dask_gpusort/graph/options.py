@@ -58,7 +58,7 @@ class Options:
             If `less` or `key` does not fit the array.
         """
         if self.less is not None:
-            _check_less_type(self.less, array)
+            _check_less_type(self.less, "cupy" if self.device else library_of(array._meta))
             return Keys(array, Order(array.dtype, stable=True, less=self.less))
         if self.key is None:
             stable = self.stable or want != "keys"
@@ -91,8 +91,8 @@ class Options:
         return Request(order, want, self.method, self.exchange)
 
 
-def _check_less_type(less: Any, array: Any) -> None:
-    if library_of(array._meta) == "cupy":
+def _check_less_type(less: Any, library: str) -> None:
+    if library == "cupy":
         if not isinstance(less, str):
             raise TypeError(
                 "less of CuPy chunks, and of NumPy chunks with device='cuda', must be a CUDA C++ expression in a and "

@@ -50,7 +50,7 @@ class Recipe:
     @property
     def finish(self) -> Finish:
         """The function that finishes a group."""
-        return Finish(self.plan.order, self.with_keys, self.with_positions)
+        return Finish(self.plan.order, self.with_keys, self.with_positions, self.plan.staged)
 
     @property
     def direct(self) -> dict[int, int]:
@@ -70,7 +70,7 @@ class Recipe:
         if self.presorted:
             sorts = sorted_chunks(token, plan.order, sources, self.presorted)
         else:
-            sorts = local_sorts(token, plan.order, sources, positions=self.with_positions)
+            sorts = local_sorts(token, plan.order, sources, positions=self.with_positions, staged=plan.staged)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}

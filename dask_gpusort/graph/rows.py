@@ -32,25 +32,26 @@ def check_length(block: Any, axis: int, length: float) -> None:
         raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
 
 
-def sort_block(block: Any, order: Order, axis: int, length: float) -> Any:
+def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: sort the rows of one chunk."""
     checked_chunk(block, order.dtype.base)
     check_length(block, axis, length)
-    return complete(ops_for(block).sort_rows(block, order, axis))
+    return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
 
 
-def argsort_block(block: Any, order: Order, axis: int, length: float) -> Any:
+def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: indices that sort the rows of one chunk."""
     checked_chunk(block, order.dtype.base)
     check_length(block, axis, length)
-    return complete(ops_for(block).argsort_rows(block, order, axis))
+    return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
 
 
-def take_block(block: Any, indices: Any, axis: int) -> Any:
+def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any:
     """Task: rows of one chunk, reordered by indices."""
     checked_chunk(block, None)
-    ops_for(block).check_lengths(indices, [block], indices.ndim)
-    return complete(ops_for(block).take_rows(block, indices, axis))
+    ops = ops_for(block, staged=staged)
+    ops.check_lengths(indices, [block], indices.ndim)
+    return complete(ops.take_rows(block, indices, axis))
 
 
 def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
@@ -127,16 +128,16 @@ def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     order, meta = request.order, keys._meta
-    length = keys.shape[axis]
+    length, staged = keys.shape[axis], request.staged
     if request.want == "keys":
-        return (keys.map_blocks(sort_block, order, axis, length, dtype=keys.dtype, meta=meta),)
+        return (keys.map_blocks(sort_block, order, axis, length, staged, dtype=keys.dtype, meta=meta),)
     dropped = {"drop_axis": [keys.ndim - 1]} if order.words else {}
     meta = np.empty_like(meta, shape=(0,) * (keys.ndim - len(dropped)), dtype=np.int64)
-    positions = keys.map_blocks(argsort_block, order, axis, length, dtype=np.int64, meta=meta, **dropped)
+    positions = keys.map_blocks(argsort_block, order, axis, length, staged, dtype=np.int64, meta=meta, **dropped)
     if request.want == "positions":
         return (positions,)
     return tuple(
-        da.map_blocks(take_block, array, positions, axis, dtype=array.dtype, meta=array._meta)
+        da.map_blocks(take_block, array, positions, axis, staged, dtype=array.dtype, meta=array._meta)
         for array in ((keys, *values) if request.want == "both" else values)
     )
 

@@ -63,9 +63,16 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
 
 
-@functools.cache  # a call to the driver takes milliseconds
 def own_device_memory() -> int | None:
-    """Bytes of the smallest GPU visible to this process; None without a GPU."""
+    """Bytes of the smallest GPU visible to this process, or the limit of CuPy's pool; None without a GPU."""
+    memory = _smallest_device()
+    if memory is None:
+        return None
+    return min(memory, import_module("cupy").get_default_memory_pool().get_limit() or memory)
+
+
+@functools.cache  # a call to the driver takes milliseconds
+def _smallest_device() -> int | None:
     try:
         runtime = import_module("cupy").cuda.runtime
         return min(runtime.getDeviceProperties(i)["totalGlobalMem"] for i in range(runtime.getDeviceCount()))

@@ -4,11 +4,15 @@
 
     NumPy chunks -- copy_to_device --> CuPy chunks -- the sort --> CuPy chunks -- copy_to_host --> NumPy chunks
 
+Chunks that do not fit the GPU together stay on the host. Then each step that sorts a chunk, or finishes a group, copies
+its arrays there and back (see `chunk.cupy_staged_ops`).
+
 CuPy chunks stay where they are, and so do the outputs that are made from them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +22,13 @@ from typing import Any
 
 import numpy as np
 from dask.tokenize import tokenize
+from dask.utils import format_bytes
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
 from .collection import chunk_library
 from .composite_keys import Keys
+from .global_sort import Shortage
 from .input_checks import checked_chunk
 from .scheduler import scheduler_in_use
 
@@ -74,10 +80,13 @@ class Staging:
         None leaves all chunks where they are.
     nat_last : bool
         Whether dates are shifted on the device, so that NaT is the greatest.
+    shortage : Shortage or None
+        The memory that the device lacks for all chunks together, which then stay on the host.
     """
 
     device: str | None = None
     nat_last: bool = False
+    shortage: Shortage | None = None
 
     def _shift(self, dtype: np.dtype[Any]) -> int:
         return int(self.nat_last and dtype.kind in "mM")
@@ -93,6 +102,8 @@ class Staging:
         if self.device is None or not _is_staged(array):
             return array
         dtype = staged_dtype(array.dtype)
+        if self.shortage is not None:
+            return array
         meta = _copies().empty(array.ndim, dtype)
         shift = -self._shift(array.dtype)
         # Named here: Dask would make the name from the meta too, and cannot read it without a device.
@@ -117,7 +128,7 @@ class Staging:
         dtype : numpy.dtype
             The output's dtype on the host.
         """
-        if self.device is None or not _is_staged(like):
+        if self.device is None or self.shortage is not None or not _is_staged(like):
             return array
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
@@ -126,6 +137,12 @@ class Staging:
         """The staging of an input, as a line of text; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
             return ""
+        if self.shortage is not None:
+            needed, memory = self.shortage.needed, format_bytes(self.shortage.memory)
+            why = "an unknown size" if math.isnan(needed) else format_bytes(int(needed))
+            return (
+                f"staging   chunks and groups to the GPU, some at a time: together they take {why}, it has {memory}\n"
+            )
         return "staging   NumPy chunks to the GPU, and the results back, chunk by chunk through pinned memory\n"
 
 

@@ -4,14 +4,28 @@
 `terms`     inputs of the plan
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
+`staging`   how the chunks of the host are divided for a GPU
 `groups`    how the output is divided into groups, the input into bundles
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """
 
 from .counting import choose_path
-from .join import fits_join
+from .join import fits_join, joined_bytes
 from .plan import Plan, describe, make_plan
+from .staging import divide_chunks
 from .terms import Exchange, InputChunks, Size, Workers
 
-__all__ = ["Exchange", "InputChunks", "Plan", "Size", "Workers", "choose_path", "describe", "fits_join", "make_plan"]
+__all__ = [
+    "Exchange",
+    "InputChunks",
+    "Plan",
+    "Size",
+    "Workers",
+    "choose_path",
+    "describe",
+    "divide_chunks",
+    "fits_join",
+    "joined_bytes",
+    "make_plan",
+]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from ..chunk.device_memory import USABLE_FRACTION
 from ..order import Order
 from .terms import InputChunks, Workers
 
-#: Share of a GPU's memory that the input and the join may take together. The rest is for CUDA's context, the kernels'
-#: code and tables, and blocks that the pool cannot reuse.
-JOIN_FRACTION = 0.8
 POSITION_BYTES = 8
 #: Widest codes that are counted and filled in, without scratch memory.
 COUNTED_BYTES = 2
@@ -52,10 +50,15 @@ def _uncoded_bytes(order: Order, given: InputChunks) -> float:
     return 3.5 * width + 2 * moved if moved else 5.5 * width
 
 
+def joined_bytes(order: Order, given: InputChunks) -> float:
+    """Bytes that the input and a join take together, nan if a chunk size is unknown."""
+    made = POSITION_BYTES if given.positions else 0
+    held = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
+    return held + join_bytes(order, given)
+
+
 def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether a join fits the memory of the one device; where a size is unknown it is tried."""
     if workers.memory is None:
         return True
-    made = POSITION_BYTES if given.positions else 0
-    held = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
-    return not held + join_bytes(order, given) > JOIN_FRACTION * workers.memory
+    return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory

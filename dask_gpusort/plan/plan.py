@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from dask.utils import format_bytes
 
+from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
 from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, join_chunks, lay_out_groups, needs_cut_first
 from .join import join_bytes
+from .staging import count_staged_groups
 from .terms import Exchange, InputChunks, Path, Size, Workers
 
 #: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
@@ -55,6 +57,8 @@ class Plan:
         Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
         Bytes that a join takes beside its input (see `join.join_bytes`); 0 for an exchange.
+    staging_memory : int or None
+        As in `Workers`.
     """
 
     order: Order
@@ -73,6 +77,12 @@ class Plan:
     sources: tuple[tuple[int, ...], ...] = ()
     cut_first: bool = False
     joined_bytes: float = 0
+    staging_memory: int | None = None
+
+    @property
+    def staged(self) -> bool:
+        """Whether chunks and groups of the host are sorted on a GPU."""
+        return self.staging_memory is not None
 
     @property
     def known(self) -> bool:
@@ -164,9 +174,19 @@ class Plan:
         """
         if self.exchange == "join":
             return self.joined_bytes
+        return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
+
+    @property
+    def step_bytes(self) -> float:
+        """Bytes of the GPU that one step of a staged sort takes at its peak, nan if unknown."""
+        largest = max((1 + self.unresolved) * self.group_bytes / self.row_bytes, self._longest)
+        return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
+
+    @property
+    def _longest(self) -> float:
+        """Keys of the longest run."""
         runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
-        longest = max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
-        return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * longest * self.row_bytes)
+        return max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
 
 
 @dataclass(frozen=True)
@@ -215,7 +235,7 @@ def make_plan(
     if joins:
         groups = 1
     elif groups is None:
-        groups = _choose_groups(exchange, total, given, chunks, workers)
+        groups = _choose_groups(order, exchange, total, given, chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
     runs: tuple[tuple[int, ...], ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
@@ -244,15 +264,23 @@ def make_plan(
         sources=sources,
         cut_first=device and needs_cut_first(total, workers),
         joined_bytes=join_bytes(order, given) if joins else 0,
+        staging_memory=workers.staging_memory,
     )
 
 
 def _choose_groups(
-    exchange: Exchange, total_bytes: float, given: InputChunks, chunks: Sequence[Size], workers: Workers
+    order: Order,
+    exchange: Exchange,
+    total_bytes: float,
+    given: InputChunks,
+    chunks: Sequence[Size],
+    workers: Workers,
 ) -> int:
     device = exchange == "device"
     if math.isnan(total_bytes):
         return min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
+    if workers.staging_memory is not None:
+        return count_staged_groups(order, given, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, len(given.sizes), workers)
     # The parts of an output chunk are copied once more, which pays only if a GPU would have no group otherwise.
     return min(groups, max(len(chunks), workers.threads)) if device else groups
@@ -305,6 +333,8 @@ def describe(plan: Plan) -> str:
         rows["path"] = "one sort of all chunks"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
         rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
+    if plan.staging_memory is not None:
+        rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
 
 

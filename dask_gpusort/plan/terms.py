@@ -23,11 +23,14 @@ class Workers:
         Bytes for each thread or GPU, None if there is no known limit.
     devices : bool
         Whether the chunks are on GPUs, one GPU for each worker.
+    staging_memory : int or None
+        Bytes of the GPU on which chunks and groups of the host are sorted, some at a time; None if the host sorts them.
     """
 
     threads: int
     memory: int | None = None
     devices: bool = False
+    staging_memory: int | None = None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,20 @@ def test_same_bits_there_and_back(cupy, dtype):
         assert_same(back, kept)
 
 
+@pytest.mark.parametrize("counts", [[0], [0, 0, 3], [5, 0, 1, 90, 0], [1] * 200, [300, 1, 0, 257, 31]])
+@pytest.mark.parametrize("dtype", ["u1", "f8", ">i4", "M8[s]"])
+def test_joined_arrays_are_neighbours(cupy, dtype, counts):
+    for shape in ((), (3,)):
+        hosts = [ours.make(dtype, n * 3, "bits", n).reshape(-1, 3)[:, :1] for n in counts]
+        hosts = [host[:, 0] if not shape else np.repeat(host, 3, axis=1) for host in hosts]
+        joined = staging.to_device_joined(hosts)
+        for host, found in zip(hosts, joined, strict=True):
+            assert_same(found.view(np.ndarray), native(host))
+        filled = [found for found in joined if found.size]
+        starts = [found.__array_interface__["data"][0] for found in filled]
+        assert starts == [starts[0] + sum(found.nbytes for found in filled[:n]) for n in range(len(filled))]
+
+
 @pytest.mark.parametrize("dtype", ["u1", "f8", ">i4", "M8[s]"])
 @pytest.mark.parametrize("n", [3, 400])
 def test_strides_and_dimensions(cupy, dtype, n):

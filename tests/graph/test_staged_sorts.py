@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from importlib import import_module
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -10,11 +12,12 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
-from support.late_cupy import LateCupy
+from support.late_cupy import LateCupy, OutOfMemoryError
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
-from dask_gpusort.graph import staging
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.graph import global_sort, scheduler, staging
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.kernels import KernelsUnavailable
 
@@ -45,7 +48,7 @@ def metadata(monkeypatch, raise_if_computes):
 
 
 @pytest.fixture
-def late(monkeypatch):
+def stand_in(monkeypatch):
     """A stand-in of CuPy: its arrays are sorted by the operations on NumPy chunks."""
     copies = pytest.importorskip("dask_gpusort.chunk.cupy_staging", reason="no CuPy: install dask_gpusort[cu13]")
     cupy = LateCupy()
@@ -53,7 +56,26 @@ def late(monkeypatch):
         monkeypatch.setattr(copies, name, value)
     monkeypatch.setattr(copies, "metadata_without_device", nullcontext)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    steps = import_module("dask_gpusort.chunk.cupy_staged_ops")
+    for name, value in {"cupy": cupy, "cupy_ops": numpy_ops, "OutOfMemoryError": OutOfMemoryError}.items():
+        monkeypatch.setattr(steps, name, value)
     return cupy
+
+
+@pytest.fixture(params=["at once", "in parts"])
+def late(request, stand_in, monkeypatch):
+    """The stand-in; all chunks are sorted at once, or some at a time as if they did not fit the device."""
+    if request.param == "in parts":
+        limit_memory(stand_in, monkeypatch, 32 << 10)
+        monkeypatch.setattr(global_sort, "fits_join", lambda *given: False)
+    yield stand_in
+    assert stand_in.emptied == 0
+
+
+def limit_memory(cupy, monkeypatch, nbytes):
+    cupy.memory = nbytes
+    for module in (global_sort, scheduler):
+        monkeypatch.setattr(module, "own_device_memory", lambda: nbytes)
 
 
 def tasks_named(collection, *names):
@@ -261,5 +283,91 @@ def test_threads_and_exchanges(late, exchange):
 def test_chunks_that_contradict_the_meta(late):
     for make in (lambda block: np.ma.masked_equal(block, 3), lambda block: block.astype("f4")):
         x = da.arange(12, chunks=4).map_blocks(make, dtype="i8", meta=np.empty(0, "i8"))
-        with pytest.raises(TypeError, match="a chunk of the input"):
+        with pytest.raises(TypeError, match=r"chunk (\d )?of the input"):
             computed(dask_gpusort.sort(x, device="cuda"))
+
+
+@pytest.fixture
+def small(stand_in, monkeypatch):
+    """A device of 96 KiB."""
+    limit_memory(stand_in, monkeypatch, 96 << 10)
+    return stand_in
+
+
+@pytest.mark.parametrize("chunks", [3_000, -1, ((0, 29_000, 1, 999, 10_000),)])
+def test_arrays_larger_than_the_device(small, chunks):
+    host = ours.make("i8", 40_000, "bits")
+    x, rows = da.from_array(host, chunks=chunks), da.from_array(np.arange(80_000).reshape(-1, 2), chunks=7_000)
+    order = np.argsort(host, kind="stable")
+    with dask.config.set(scheduler="threads", num_workers=8):
+        found = dask_gpusort.sort(x, device="cuda")
+        assert found.chunks == x.chunks
+        check_sizes(found)
+        same(found.compute(), host[order])
+        same(dask_gpusort.argsort(x, device="cuda", chunks=9_000).compute(), order)
+        same(dask_gpusort.lexsort((-x, x % 100), device="cuda").compute(), np.lexsort((-host, host % 100)))
+        keys, values = dask.compute(*dask_gpusort.sort_by_key(x, rows, device="cuda"))
+        same(keys, host[order])
+        same(values, rows.compute()[order])
+    assert tasks_named(found, "copy_to_device", "copy_to_host") == [0, 0]
+    # The steps side by side filled the memory, and none of them had to be done again.
+    assert small.emptied == 0
+    assert small.used == 0
+    assert 0 < small.peak <= small.memory
+
+
+def test_arrays_that_fit_are_copied_at_once(small):
+    x = da.from_array(ours.make("i8", 3_000, "bits"), chunks=1_000)
+    assert tasks_named(dask_gpusort.sort(x, device="cuda"), "copy_to_device") == [3]
+    assert tasks_named(dask_gpusort.sort(da.concatenate([x] * 5), device="cuda"), "copy_to_device") == [0]
+    # A companion takes memory too.
+    found = dask_gpusort.sort_by_key(x, da.zeros((3_000, 4), chunks=(1_000, 4)), device="cuda")[0]
+    assert tasks_named(found, "copy_to_device") == [0]
+    # What needs chunks on the device has them there.
+    large = da.concatenate([x] * 5)
+    for exchange in ("device", "join"):
+        assert tasks_named(dask_gpusort.sort(large, exchange=exchange, device="cuda"), "copy_to_device") == [15]
+
+
+def test_chunks_of_unknown_sizes_are_sorted_in_parts(small):
+    host = ours.make("i8", 12_000, "bits")
+    x = da.from_array(host, chunks=1_000)
+    found = dask_gpusort.sort(x[x % 3 == 0], device="cuda")
+    assert tasks_named(found, "copy_to_device") == [0]
+    same(computed(found), np.sort(host[host % 3 == 0]))
+
+
+def test_explain_says_why_chunks_stay_on_the_host(small):
+    x = da.zeros(40_000, chunks=1_000)
+    lines = dict(line.split(maxsplit=1) for line in dask_gpusort.explain(x, device="cuda").splitlines())
+    assert lines["staging"].endswith("together they take 0.92 MiB, it has 96.00 kiB")
+    assert lines["exchange"] == "gather"
+    assert lines["step"].endswith("of the GPU's 96.00 kiB, several side by side")
+    assert lines["chunks"] == "120 in, 40 out"
+    assert "step" not in dask_gpusort.explain(x)
+    rows = dask_gpusort.explain(da.zeros((100, 400), chunks=(10, 400)), device="cuda")
+    assert "together they take" in rows
+    assert "an unknown size" in dask_gpusort.explain(x[x > 0], device="cuda")
+    one = dask_gpusort.explain(da.zeros(40_000, chunks=-1), device="cuda")
+    assert "1 out" in one
+    assert "120 in" not in one
+
+
+def test_rows_larger_than_the_device_name_the_remedy(small):
+    x = da.zeros((2, 20_000), chunks=(2, -1))
+    with pytest.raises(MemoryError, match=r"rechunk the array to smaller chunks, or leave out device="):
+        computed(dask_gpusort.sort(x, device="cuda"))
+    with dask.config.set({"array.chunk-size": "8KiB"}):
+        same(computed(dask_gpusort.sort(x.rechunk((1, 500)), device="cuda")), np.zeros((2, 20_000)))
+
+
+def test_memory_is_that_of_the_pool(monkeypatch):
+    limit = 0
+    pool = SimpleNamespace(get_limit=lambda: limit)
+    monkeypatch.setattr(scheduler, "_smallest_device", lambda: 1_000)
+    monkeypatch.setattr(scheduler, "import_module", lambda name: SimpleNamespace(get_default_memory_pool=lambda: pool))
+    assert scheduler.own_device_memory() == 1_000
+    limit = 300
+    assert scheduler.own_device_memory() == 300
+    limit = 3_000
+    assert scheduler.own_device_memory() == 1_000

@@ -25,6 +25,10 @@ def _nothing() -> None:
     """Work that is done; it keeps no memory alive."""
 
 
+class OutOfMemoryError(MemoryError):
+    """As `cupy.cuda.memory.OutOfMemoryError`."""
+
+
 class LateStream:
     """A queue of work in order. Work of any thread runs under one lock."""
 
@@ -100,11 +104,19 @@ class LateCupy:
         The current stream, which all threads share.
     pinned : int
         Number of pinned buffers in use.
+    memory : int
+        Bytes of the device; an array that does not fit raises CuPy's error.
+    used, peak : int
+        Bytes of all arrays that `empty` allocated, now and at most.
+    emptied : int
+        How often the pool was emptied.
     """
 
     def __init__(self) -> None:
         self.current = LateStream()
         self.pinned = 0
+        self.memory = 1 << 40
+        self.used = self.peak = self.emptied = 0
         self._free: list[np.ndarray] = []
         self._lock = threading.Lock()
         self.ndarray = type("LateArray", (LateArray,), {"stream": self.current})
@@ -113,14 +125,30 @@ class LateCupy:
             Event=LateEvent,
             alloc_pinned_memory=self.alloc_pinned_memory,
             get_current_stream=lambda: self.current,
-            runtime=SimpleNamespace(getDevice=lambda: 0),
+            runtime=SimpleNamespace(getDevice=lambda: 0, memGetInfo=lambda: (0, 1 << 40)),
         )
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Any:
         """Allocate memory that queued work on the current stream still writes."""
         memory = np.zeros(shape, dtype)
+        self._change_used(memory.nbytes)
+        weakref.finalize(memory, self._change_used, -memory.nbytes)
         self.current.add(lambda: memory.reshape(-1).view(np.uint8).fill(POISON))
         return memory.view(self.ndarray)
+
+    def _change_used(self, nbytes: int) -> None:
+        with self._lock:
+            if self.used + nbytes > self.memory:
+                raise OutOfMemoryError(nbytes, self.used, self.memory)
+            self.used += nbytes
+            self.peak = max(self.peak, self.used)
+
+    def get_default_memory_pool(self) -> Any:
+        """The pool, which has no blocks that it could free."""
+        return SimpleNamespace(get_limit=lambda: self.memory, free_all_blocks=self._empty_pool)
+
+    def _empty_pool(self) -> None:
+        self.emptied += 1
 
     def ascontiguousarray(self, array: Any) -> Any:
         """Copy strided memory on the current stream."""

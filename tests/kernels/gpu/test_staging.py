@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 from typing import Any
 
@@ -294,6 +296,116 @@ def test_repeated_sorts_leak_no_memory(small_pieces: int) -> None:
         dask_gpusort.sort(x, device="cuda").compute()
     gc.collect()
     assert pool.used_bytes() == used
+
+
+@contextmanager
+def pool_of(nbytes: int) -> Iterator[Any]:
+    """CuPy's pool with a limit, which must hold, and with everything freed at the end; as many groups as it needs."""
+    pool = cupy.get_default_memory_pool()
+    gc.collect()
+    pool.free_all_blocks()
+    used = pool.used_bytes()
+    pool.set_limit(size=used + nbytes)
+    try:
+        with dask.config.set({"gpusort.groups": None}):
+            yield pool
+        assert pool.total_bytes() <= used + nbytes
+        wait_until_free(pool, used)
+    finally:
+        pool.set_limit(size=0)
+
+
+def wait_until_free(pool: Any, nbytes: int) -> None:
+    """Wait until the pool's arrays take no more than some bytes: tasks beside one that fails still run to their end."""
+    for _ in range(300):
+        gc.collect()
+        if pool.used_bytes() <= nbytes:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{pool.used_bytes()} bytes are in use, not {nbytes}")
+
+
+def in_parts(found: Any) -> Any:
+    """The array, which must not be copied to the device as a whole."""
+    assert not any("copy_to_device" in str(key) for key in dict(found.__dask_graph__()))
+    return found
+
+
+LARGE = 1 << 27
+LIMIT = 512 << 20
+
+
+@pytest.mark.parametrize("chunks", [1 << 22, 1 << 25, -1])
+def test_sort_of_twice_the_memory(chunks: int) -> None:
+    host = np.random.default_rng(0).integers(-(1 << 62), 1 << 62, LARGE)
+    x = da.from_array(host, chunks=chunks)
+    with pool_of(LIMIT):
+        found = in_parts(dask_gpusort.sort(x, device="cuda"))
+        assert found.chunks == x.chunks
+        same(found.compute(), np.sort(host))
+
+
+def test_positions_and_companions_of_twice_the_memory() -> None:
+    rng = np.random.default_rng(1)
+    host = rng.integers(0, 1 << 24, LARGE // 2)
+    dates = rng.integers(0, 1 << 40, LARGE // 2).view("M8[s]")
+    x, y = (da.from_array(array, chunks=1 << 23) for array in (host, dates))
+    with pool_of(LIMIT // 2):
+        positions = in_parts(dask_gpusort.argsort(x, device="cuda")).compute()
+        keys, values = dask.compute(*map(in_parts, dask_gpusort.sort_by_key(x, y, device="cuda")))
+        both = in_parts(dask_gpusort.lexsort((y, x), device="cuda")).compute()
+    wanted = dask_gpusort.argsort(x).compute()
+    same(positions, wanted)
+    same(keys, host[wanted])
+    same(values, dates[wanted])
+    same(both, dask_gpusort.lexsort((y, x)).compute())
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["i1", "f4", ">f8", "c8", "c16", "M8[s]"])
+def test_bits_of_parts(dtype: str, descending: bool) -> None:
+    host = keys_of(dtype, (192 << 20) // np.dtype(dtype).itemsize)
+    x = da.from_array(host, chunks=len(host) // 10)
+    options = {"descending": descending, "stable": True}
+    with pool_of(128 << 20):
+        found = in_parts(dask_gpusort.sort(x, device="cuda", **options)).compute()
+    same(found, dask_gpusort.sort(x, **options).compute())
+
+
+def test_rows_and_less_in_parts() -> None:
+    host = ours.make("i8", 1 << 23, "bits") % 1000
+    x, rows = da.from_array(host, chunks=1 << 20), da.from_array(host.reshape(1 << 11, 1 << 12), chunks=(128, 1 << 10))
+    with pool_of(64 << 20), dask.config.set({"array.chunk-size": "4MiB"}):
+        for function in (dask_gpusort.sort, dask_gpusort.argsort):
+            found = in_parts(function(x, less="a % 10 < b % 10", device="cuda")).compute()
+            same(found, function(x, key=lambda block: np.fmod(block, 10)).compute())
+            for axis in (0, 1):
+                same(in_parts(function(rows, axis, device="cuda")).compute(), function(rows, axis).compute())
+        ordered = da.from_array(np.sort(host), chunks=1 << 20)
+        same(in_parts(dask_gpusort.merge_sorted(ordered, ordered, device="cuda")).compute(), np.sort(np.tile(host, 2)))
+
+
+def test_memory_that_others_hold() -> None:
+    host = ours.make("i8", LARGE // 4, "bits")
+    with pool_of(LIMIT // 4) as pool:
+        found = in_parts(dask_gpusort.sort(da.from_array(host, chunks=1 << 20), device="cuda"))
+        used = pool.used_bytes()
+        held = cupy.empty(LIMIT // 4 - (1 << 20), np.uint8)
+        with pytest.raises(MemoryError, match="rechunk the array to smaller chunks, or leave out device="):
+            found.compute()
+        del held
+        # The error kept nothing of its steps.
+        wait_until_free(pool, used)
+        held = cupy.empty(LIMIT // 8, np.uint8)
+        same(found.compute(), np.sort(host))
+        del held
+
+
+def test_chunks_of_the_device_take_turns() -> None:
+    host = ours.make("i8", 1 << 25, "bits")
+    x = da.from_array(cupy.asarray(host), chunks=1 << 21, asarray=False)
+    found = dask_gpusort.sort(x, exchange="device").compute()
+    same(cupy.asnumpy(found), np.sort(host))
 
 
 @pytest.mark.parametrize("processes", [False, True])

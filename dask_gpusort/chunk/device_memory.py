@@ -1,0 +1,84 @@
+"""Memory of a device that threads share: what a step takes at its peak, and the gate that the steps pass."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..order import Order
+
+#: Share of a device's memory that arrays may take together. The rest is for CUDA's context, the kernels' code and
+#: tables, and blocks that the pool cannot reuse.
+USABLE_FRACTION = 0.9
+#: Copies of coded keys alone while they are sorted: the keys, their codes and the scratch memory of the sort.
+KEY_COPIES = 3
+#: Copies of keys with companions: as given, joined, and sorted, and two of digits that are sorted with positions.
+ROW_COPIES = 5
+#: Bytes of the permutation of each key, and of its scratch memory.
+PERMUTATION_BYTES = 16
+
+
+def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
+    """Bytes of the device that the sort or the merge of some keys takes at its peak, its input and output included.
+
+    Parameters
+    ----------
+    order : Order
+    rows : float
+        Number of keys, nan if unknown.
+    companion_bytes : int
+        Bytes that travel with each key, positions included.
+    """
+    width = order.transit_dtype.itemsize
+    # Complex keys that compare equal are put in order by their positions.
+    by_positions = order.has_ties and order.dtype.kind == "c"
+    if order.coded and not companion_bytes and not by_positions:
+        return rows * width * (KEY_COPIES + order.has_ties)
+    return rows * (ROW_COPIES * (width + companion_bytes) + PERMUTATION_BYTES)
+
+
+class Gate:
+    """Lets threads pass while their shares of a memory are free, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
+        self._inside: list[float] = []
+
+    @contextmanager
+    def reserved(self, share: float) -> Iterator[None]:
+        """Wait until a share of the memory is free, and hold it.
+
+        Parameters
+        ----------
+        share : float
+            Of the whole memory, which is 1. A larger share passes alone.
+        """
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is ticket and self._is_free(share))
+                self._inside.append(share)
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside.remove(share)
+                self._changed.notify_all()
+
+    def _is_free(self, share: float) -> bool:
+        return not self._inside or sum(self._inside) + share <= 1
+
+
+_gates: dict[int, Gate] = {}
+
+
+def gate_of(device: int) -> Gate:
+    """The gate of a device, the same one for all threads."""
+    return _gates.setdefault(device, Gate())
