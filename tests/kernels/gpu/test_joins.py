@@ -68,7 +68,7 @@ def stepped(array: np.ndarray, chunks: Any) -> Any:
     return da.from_array(cupy.asarray(np.repeat(array, 2, axis=0))[::2], chunks=chunks, asarray=False)
 
 
-def transposed(array: np.ndarray, chunks: Any) -> Any:
+def fortran(array: np.ndarray, chunks: Any) -> Any:
     """Chunks of a matrix in Fortran order."""
     return da.from_array(cupy.asarray(np.ascontiguousarray(array.T)).T, chunks=chunks, asarray=False)
 
@@ -156,7 +156,7 @@ def test_signs_and_payloads_keep_their_order(dtype: str, distribution: str) -> N
             check(FUNCTIONS[function], (host, host), [make(host, 4_001)] * 2)
 
 
-@pytest.mark.parametrize("layout", [on_device, apart, stepped, transposed])
+@pytest.mark.parametrize("layout", [on_device, apart, stepped, fortran])
 @pytest.mark.parametrize(
     ("shape", "chunks"),
     [((90, 110), (17, 23)), ((3, 9_000), (2, 4_001)), ((6, 40, 50), (2, 13, 17)), ((7, 30, 20), ((0, 7), (29, 1), 9))],
