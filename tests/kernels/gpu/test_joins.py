@@ -292,7 +292,7 @@ def test_peak_of_a_sort_is_that_of_the_plan(pool: Any, dtype: str, make: Any) ->
     taken = peak_beyond(pool, lambda: dask_gpusort.sort(x).persist())
     assert x.nbytes < taken <= 2.1 * x.nbytes
     lines = {line.split()[0]: line.split() for line in dask_gpusort.explain(x).splitlines()}
-    assert lines["exchange"][1] == "join"
+    assert lines["exchange"][1].startswith("join")
     projected = parse_bytes(" ".join(lines["peak"][1:3]))
     assert abs(projected - taken) <= 0.15 * taken
 
