@@ -68,7 +68,7 @@ def stepped(array: np.ndarray, chunks: Any) -> Any:
     return da.from_array(cupy.asarray(np.repeat(array, 2, axis=0))[::2], chunks=chunks, asarray=False)
 
 
-def turned(array: np.ndarray, chunks: Any) -> Any:
+def fortran(array: np.ndarray, chunks: Any) -> Any:
     """Chunks of a matrix in Fortran order."""
     return da.from_array(cupy.asarray(np.ascontiguousarray(array.T)).T, chunks=chunks, asarray=False)
 
@@ -156,7 +156,7 @@ def test_signs_and_payloads_keep_their_order(dtype: str, distribution: str) -> N
             check(FUNCTIONS[function], (host, host), [make(host, 4_001)] * 2)
 
 
-@pytest.mark.parametrize("layout", [on_device, apart, stepped, turned])
+@pytest.mark.parametrize("layout", [on_device, apart, stepped, fortran])
 @pytest.mark.parametrize(
     ("shape", "chunks"),
     [((90, 110), (17, 23)), ((3, 9_000), (2, 4_001)), ((6, 40, 50), (2, 13, 17)), ((7, 30, 20), ((0, 7), (29, 1), 9))],
@@ -292,7 +292,7 @@ def test_peak_of_a_sort_is_that_of_the_plan(pool: Any, dtype: str, make: Any) ->
     taken = peak_beyond(pool, lambda: dask_gpusort.sort(x).persist())
     assert x.nbytes < taken <= 2.1 * x.nbytes
     lines = {line.split()[0]: line.split() for line in dask_gpusort.explain(x).splitlines()}
-    assert lines["exchange"][1] == "join"
+    assert lines["exchange"][1].startswith("join")
     projected = parse_bytes(" ".join(lines["peak"][1:3]))
     assert abs(projected - taken) <= 0.15 * taken
 

@@ -223,3 +223,29 @@ def test_a_copy_begins_the_memory_that_is_given(device, dtype):
     joined, copied = cupy_ops._joined(LAYOUTS["neighbours"](device, array), memory)
     assert not copied
     assert not memory.any()
+
+
+@pytest.mark.parametrize("columns", [(0, 32), (16, 48), (3, 20), (5, 5), (7, 8)])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8", "c16"])
+def test_paste(device, dtype, columns):
+    part = np.s_[1:5, slice(*columns)]
+    width = columns[1] - columns[0]
+    host = ours.make(dtype, 16 * 64, "bits").reshape(16, 64)
+    memory = device.array(host)
+    for block in (
+        memory[:4, :width],
+        device.array(host[:4, :width]),
+        memory[:4, 1 : 1 + width],
+        memory[:8:2, :width],
+        memory[:4, :width][::-1, ::-1],
+        device.array(np.ascontiguousarray(host[:4, :width].T)).T,
+    ):
+        whole = device.array(np.zeros((6, 64), dtype))
+        wanted = np.zeros((6, 64), dtype)
+        wanted[part] = block
+        cupy_ops.paste(block, whole[part])
+        assert_same_bits(whole, wanted)
+        # Rows may be columns of the memory.
+        whole = device.array(np.zeros((64, 6), dtype)).T
+        cupy_ops.paste(block, whole[part])
+        assert_same_bits(whole, wanted)
