@@ -74,6 +74,22 @@ GPU_COMPARISON: Groups = [
     ("`lexsort` of 2^24: three float64", "lexsort three float64", ""),
     ("merge of two runs of 2^27 uint64 / uint32", "merge 2 runs {uint64|uint32}", ""),
 ]
+GPU_DASK: Groups = [
+    ("uint32, 1 / 4 / 16 / 64 / 256 chunks", "sort uint32, {1 chunk|4 chunks|16 chunks|64 chunks|256 chunks}", ""),
+    ("int64, the same", "sort int64, {1 chunk|4 chunks|16 chunks|64 chunks|256 chunks}", ""),
+    ("float64, 1 / 4 / 16 / 64 chunks", "sort float64, {1 chunk|4 chunks|16 chunks|64 chunks}", ""),
+    ("10^9 int64 in 15 chunks", "sort int64, 15 chunks", ""),
+    ("`argsort` uint32 / int64, 16 chunks", "argsort {uint32|int64}", ""),
+    ("`sort_by_key` uint32 / int64 with int64, 16 chunks", "sort_by_key {uint32|int64}, int64", ""),
+    ("`lexsort` of two uint32, 16 chunks", "lexsort two uint32", ""),
+    ("2^24 complex128, 16 chunks", "sort complex128", ""),
+    (
+        "float32 rows 16384 x 16384 in 16 chunks / in 4, axis 0",
+        "sort float32 16384 x 16384, {last axis, chunks 4096|axis 0}",
+        "",
+    ),
+    ("10,000 uint32 in 8 chunks", "sort uint32, 8 chunks", ""),
+]
 #: Works of `gpu.multi` that the table of two GPUs shows.
 MULTI_GPU = {
     "2^30 uint32": "u32-30",
@@ -121,6 +137,16 @@ def gpu_headline(results: Path, _: Path) -> str:
         faster = together([row.ratio for row in rows], ratio) + against
         cells.append([label, together([row.ours for row in rows]), *times, faster])
     return table(["keys", "ours, ms", "CUB, ms", "CuPy, ms", "times faster than CUB"], cells)
+
+
+def gpu_dask_headline(results: Path, _: Path) -> str:
+    """The public call on CuPy chunks beside what it replaces, the kernel and Dask's no-op."""
+    record, cells = read(results / "gpu_dask_arrays.json"), []
+    for label, *group in GPU_DASK:
+        rows = rows_of(record, *group)
+        times = [together([row.baselines.get(name) for row in rows]) for name in ("CuPy", "kernel", "no-op")]
+        cells.append([label, together([row.ours for row in rows]), *times])
+    return table(["2^28 keys", "ours, ms", "CuPy, one array, ms", "kernel, ms", "no-op, ms"], cells)
 
 
 def multi_gpu_headline(results: Path, _: Path) -> str:
@@ -213,6 +239,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "comparison_cpu.headline": partial(headline, "comparison_cpu", COMPARISON),
     "gpu_table.headline": gpu_headline,
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
+    "gpu_dask_arrays.headline": gpu_dask_headline,
     "multi_gpu.headline": multi_gpu_headline,
     "projection": projection,
     "projection.needs": needs,

@@ -56,7 +56,7 @@ class Plan:
     cut_first : bool
         Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
-        Bytes that a join takes beside its input (see `join.join_bytes`); 0 for an exchange.
+        Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
     staging_memory : int or None
         As in `Workers`.
     """
@@ -263,7 +263,7 @@ def make_plan(
         runs=runs,
         sources=sources,
         cut_first=device and needs_cut_first(total, workers),
-        joined_bytes=join_bytes(order, given) if joins else 0,
+        joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
         staging_memory=workers.staging_memory,
     )
 
@@ -340,7 +340,9 @@ def describe(plan: Plan) -> str:
 
 def _bundles_of(plan: Plan) -> str:
     first = ", all cut before a group is finished" if plan.cut_first else ""
-    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}"
+    # On several devices there is no join.
+    instead = f": a join would take {_bytes(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
+    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}{instead}"
 
 
 def _bytes(number: float) -> str:
