@@ -140,11 +140,15 @@ def steps(monkeypatch):
     return staged
 
 
-def test_a_step_without_memory_is_done_again_alone(steps):
-    host, failed = np.arange(1_000)[::-1], []
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures):
+    host, failed, shares = np.arange(1_000)[::-1], [], []
+    reserved = Gate.reserved
+    monkeypatch.setattr(Gate, "reserved", lambda gate, share: shares.append(share) or reserved(gate, share))
+    steps.cupy.memory = 1 << 20
 
     def sort(*given, **options):
-        if not failed:
+        if len(failed) < failures:
             failed.append(1)
             raise OutOfMemoryError(1, 2, 3)
         return numpy_ops.local_sort(*given, **options)
@@ -152,7 +156,9 @@ def test_a_step_without_memory_is_done_again_alone(steps):
     steps.cupy_ops = type("Ops", (), {"local_sort": staticmethod(sort)})
     run = steps.local_sort(host, (), Order(host.dtype), positions=False)
     assert (numpy_ops.decode(run.keys, Order(host.dtype)) == np.arange(1_000)).all()
-    assert steps.cupy.emptied == 1
+    assert steps.cupy.emptied == failures
+    share = 24_000 / (device_memory.USABLE_FRACTION * steps.cupy.memory)
+    assert shares == [share, share, 1][: failures + 1]
     assert steps.cupy.used == 0
 
 
