@@ -162,7 +162,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
     def step() -> np.ndarray:
         keys = cupy_staging.to_device(block, _shift(order))
-        return cupy_staging.to_host(cupy_ops.sort_rows(keys, _on_device(order), axis), block.dtype, -_shift(order))
+        return cupy_staging.to_host(cupy_ops.sort_rows(keys, _on_device(order), axis), order.dtype, -_shift(order))
 
     return _when_free(step_bytes(order, block.size // (order.words or 1), 0), step)
 

@@ -135,7 +135,6 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     if kind == "distributed" or memory is None or asked in ("join", "device"):
         return None
     size = keys.template.size
-    companions = sum(value.nbytes for value in values) / size if values and size else 0
     companions = POSITION_BYTES * (want == "positions")
     companions += sum(value.dtype.itemsize * math.prod(value.shape[keys.template.ndim :]) for value in values)
     given = InputChunks((size,), companions, positions=want == "positions")
