@@ -163,7 +163,7 @@ def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) ->
         Plan of the global sort of one row.
     """
     if strategy == "join":
-        return f"rows      in {count:,} chunks of one device: one task concatenates the chunks and sorts all rows"
+        return f"rows      in {count:,} chunks of one memory: one task concatenates the chunks and sorts all rows"
     if strategy == "whole":
         return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"
     if strategy == "rechunk" or plan is None:

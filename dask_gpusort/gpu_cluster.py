@@ -1,11 +1,13 @@
-"""A cluster of the GPUs of one host, configured for sorts, and its warm-up.
+"""A cluster of the GPUs of one host, configured for sorts, and the warm-up of a cluster or of one GPU.
 
-Both functions need distributed, and `cluster` dask-cuda; these are imported on the first call.
+`cluster` needs distributed and dask-cuda, and `warm_up` distributed for a cluster, else CuPy; these are imported on the
+first call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
 from time import perf_counter
@@ -29,6 +31,12 @@ SPILL_FRACTION = 0.65
 MESSAGE_BYTES = 1 << 26
 #: Keys of each worker that the warm-up sorts: on a GPU enough to use the kernels of large chunks.
 WARM_KEYS = {"cupy": 1 << 24, "numpy": 1 << 14}
+#: Chunks of the arrays that the warm-up of one GPU sorts: one size of each class, and two chunks, which are merged.
+WARM_CHUNKS = ((1 << 16,), (1 << 19,), (1 << 21,), (1 << 23,), (17 << 20,), (1 << 20, 1 << 20))
+#: Dtypes that are warmed up at a time: their arrays take some 3 GB of device memory.
+WARM_DTYPES = 3
+#: Keys that are drawn at random. Larger arrays repeat them, and still have many times more distinct keys than buckets.
+DRAWN_KEYS = 1 << 20
 
 _REMEDY = (
     "dask_gpusort.cluster needs dask-cuda: pip install dask-cuda rmm-cu13 distributed-ucxx-cu13 (cu12 for CUDA 12), "
@@ -125,15 +133,20 @@ def _has_ucx() -> bool:
     return find_spec("ucxx") is not None and find_spec("distributed_ucxx") is not None
 
 
-def warm_up(client: Any, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4", "f8")) -> float:
-    """Do the set-up that would delay the first sort on a cluster.
+def warm_up(client: Any = None, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4", "f8")) -> float:
+    """Do the set-up that would delay the first sort on a cluster, or on the current GPU.
 
-    Every worker sends device arrays to every other, which opens connections and memory handles (seconds, over UCX).
-    Then small arrays are sorted, which compiles and loads the kernels. Once for each cluster is enough.
+    On a cluster, every worker sends device arrays to every other, which opens connections and memory handles (seconds,
+    over UCX). Then small arrays are sorted, which compiles and loads the kernels. Once for each cluster is enough.
+
+    Without a client, this process sorts random keys on the current device: arrays of several sizes from 2^16 keys on,
+    uniform and skewed, in one chunk and in two. That compiles and loads the kernels of `sort` and `argsort`, those of
+    different dtypes at the same time, and takes some 3 GB of device memory. CuPy 14.2 and
+    newer keep compiled kernels on disk, so that later processes only load them.
 
     Parameters
     ----------
-    client : distributed.Client
+    client : distributed.Client, optional
         Not asynchronous.
     dtypes : sequence of dtypes
         Dtypes of the keys to be sorted.
@@ -147,16 +160,49 @@ def warm_up(client: Any, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i8", "f4
     ------
     ValueError
         If the cluster has no workers.
+    KernelsUnavailable
+        Without a client: if there is no CuPy or no GPU. The message names the remedy.
+
+    Examples
+    --------
+    >>> import dask_gpusort
+    >>> seconds = dask_gpusort.warm_up(dtypes=["u4", "f8"])  # doctest: +SKIP
     """
     start = perf_counter()
+    if client is None:
+        cupy = import_module(".kernels.launch.loader", __package__).require_cupy()
+        _warm_device(cupy, [np.dtype(dtype) for dtype in dtypes])
+    else:
+        _warm_cluster(client, [np.dtype(dtype) for dtype in dtypes])
+    return perf_counter() - start
+
+
+def _warm_device(cupy: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
+    """Sort and argsort keys of every dtype, size and distribution on the current device."""
+    device = cupy.cuda.runtime.getDevice()
+
+    def warm(dtype: np.dtype[Any]) -> None:
+        with cupy.cuda.Device(device):  # each thread has its own current device
+            for chunks in WARM_CHUNKS:
+                for draw in (_random_bits, _random_values, _random_exponentials):
+                    host = np.resize(draw(dtype, min(sum(chunks), DRAWN_KEYS)), sum(chunks))
+                    keys = da.from_array(cupy.asarray(host), chunks=(chunks,), asarray=False, name=False)
+                    dask.persist(sort(keys), argsort(keys))
+            cupy.cuda.runtime.deviceSynchronize()
+
+    with dask.config.set(scheduler="synchronous"), ThreadPoolExecutor(WARM_DTYPES) as pool:
+        list(pool.map(warm, dtypes))
+
+
+def _warm_cluster(client: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
+    """Connect the workers, then sort and argsort keys of every dtype on each."""
     addresses = list(client.scheduler_info(n_workers=-1)["workers"])
     if not addresses:
         raise ValueError("the cluster has no workers yet: call client.wait_for_workers(n) first")
     with client.as_current(), dask.config.set(scheduler="distributed"):
         _open_connections(client, addresses)
-        for dtype in map(np.dtype, dtypes):
+        for dtype in dtypes:
             _sort_once(client, addresses, dtype)
-    return perf_counter() - start
 
 
 def _open_connections(client: Any, addresses: Sequence[str]) -> None:
@@ -198,7 +244,27 @@ def _receive(messages: list[Run]) -> int:
 
 def _random_keys(dtype: np.dtype[Any], library: str, block_id: tuple[int, ...]) -> Any:
     """Task: random bits as keys."""
-    bits = np.random.default_rng(block_id[0]).bytes(WARM_KEYS[library] * dtype.itemsize)
-    host = np.frombuffer(bits, dtype) if dtype.kind != "b" else np.frombuffer(bits, np.uint8) > 127
+    host = _random_bits(dtype, WARM_KEYS[library], block_id[0])
     found = host if library == "numpy" else import_module(library).asarray(host)
     return complete(found)
+
+
+def _random_bits(dtype: np.dtype[Any], n: int, seed: int = 0) -> Any:
+    """Keys with uniform codes."""
+    bits = np.random.default_rng(seed).bytes(n * dtype.itemsize)
+    return np.frombuffer(bits, dtype) if dtype.kind != "b" else np.frombuffer(bits, np.uint8) > 127
+
+
+def _random_values(dtype: np.dtype[Any], n: int) -> Any:
+    """Keys with uniform values; 64-bit ones in a narrow range."""
+    return _as_keys(np.random.default_rng(0).integers(0, 1 << min(24, 8 * dtype.itemsize - 1), n), dtype)
+
+
+def _random_exponentials(dtype: np.dtype[Any], n: int) -> Any:
+    """Keys that are denser near zero. Of n keys the largest is about log(n) times the mean, which fits six bits."""
+    scale = 1.0 if dtype.kind in "fc" else 2.0 ** (8 * dtype.itemsize - 7)
+    return _as_keys(scale * np.random.default_rng(0).standard_exponential(n), dtype)
+
+
+def _as_keys(values: Any, dtype: np.dtype[Any]) -> Any:
+    return values.astype(np.int64).view(dtype) if dtype.kind in "mM" else values.astype(dtype)

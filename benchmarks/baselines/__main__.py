@@ -69,7 +69,7 @@ def main() -> None:
     names, effort = [name for name in options.libraries if not missing[name]], options.effort
     settings = {"quick": effort.quick, "repeat": effort.repeat, "dtype": "int64"}
     settings |= {"chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
-    packages = ("polars", "pyarrow", "array-api-compat", "cupy-cuda13x", "torch")
+    packages = ("polars", "pyarrow", "array-api-compat", "torch")
     record = Record(describe_machine(*packages, commit=options.commit), settings)
     for library in filter(None, (LIBRARIES[name].built for name in names)):
         from .cub import Cub

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shutil
 import statistics
@@ -137,18 +138,20 @@ def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
     yield lambda: statistics.median(timed({"": run})[""]), check_timed
 
 
-def by_cupy(n: int) -> Any:
-    import cupy
-
-    return on_device(cupy.sort, n)
+def call(module: str, function: str, keys: Any) -> Any:
+    return getattr(importlib.import_module(module), function)(keys)
 
 
-def by_torch(n: int) -> Any:
+def torch_sort(keys: Any) -> Any:
     """PyTorch. Its sort always computes positions too."""
     import cupy
     import torch
 
-    return on_device(lambda keys: cupy.from_dlpack(torch.sort(torch.from_dlpack(keys)).values), n)
+    return cupy.from_dlpack(torch.sort(torch.from_dlpack(keys)).values)
+
+
+def our_sort_on_device(keys: Any) -> Any:
+    return dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous")
 
 
 @contextmanager
@@ -172,18 +175,6 @@ def by_cub(n: int) -> Sorting:
         return seconds
 
     yield work, check_timed
-
-
-def by_our_kernels(n: int) -> Any:
-    from dask_gpusort import kernels
-
-    return on_device(kernels.sort_keys, n)
-
-
-def by_ours_on_device(n: int) -> Any:
-    return on_device(
-        lambda keys: dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous"), n
-    )
 
 
 @contextmanager
@@ -213,6 +204,10 @@ class Library:
         return ""
 
 
+def library_on_gpu(sort: Callable[[Any], Any], *needs: str) -> Library:
+    return Library(partial(on_device, sort), ("cupy", *needs), device=True)
+
+
 LIBRARIES = {
     OURS: Library(partial(on_host, our_sort)),
     OURS_IN_CHUNKS: Library(by_ours_in_chunks),
@@ -220,9 +215,9 @@ LIBRARIES = {
     "Polars": Library(partial(on_host, polars_sort), ("polars",)),
     "array-api-compat": Library(partial(on_host, array_api_sort), ("array_api_compat",)),
     "dask.dataframe": Library(partial(on_host, dataframe_sort), ("pandas", "pyarrow")),
-    OUR_KERNELS: Library(by_our_kernels, ("cupy",), device=True),
-    OURS_ON_DEVICE: Library(by_ours_on_device, ("cupy",), device=True),
-    "cupy.sort": Library(by_cupy, ("cupy",), device=True),
-    "torch.sort": Library(by_torch, ("cupy", "torch"), device=True),
+    OUR_KERNELS: library_on_gpu(partial(call, "dask_gpusort.kernels", "sort_keys")),
+    OURS_ON_DEVICE: library_on_gpu(our_sort_on_device),
+    "cupy.sort": library_on_gpu(partial(call, "cupy", "sort")),
+    "torch.sort": library_on_gpu(torch_sort, "torch"),
     "CUB": Library(by_cub, ("cupy",), device=True, built=CUB_LIBRARY),
 }

@@ -8,7 +8,7 @@ only the second run is timed: the first one imports modules and allocates memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,69 +21,11 @@ import dask_gpusort
 from ..harness.command import run_rows
 from ..harness.jobs import Effort, compare, in_turns, warmed
 from ..harness.records import Row
-from ..harness.verify import check_indices
+from .jobs import by_numpy, by_ours, make
 
 #: Numbers of keys as powers of two: in one chunk, in several chunks, and for sorts that cost more.
 ONE, MANY, STRINGS, LESS = 22, 24, 20, 20
 CHUNKS = 16
-
-
-def make(kind: str, n: int) -> list[np.ndarray]:
-    """Make the keys of one job, the most significant key first."""
-    rng = np.random.default_rng(3)
-
-    def normal() -> np.ndarray:
-        return rng.standard_normal(n)
-
-    def integers(bits: int) -> np.ndarray:
-        return rng.integers(-(1 << bits - 1), (1 << bits - 1) - 1, n, dtype=f"i{bits // 8}")
-
-    makers: dict[str, Callable[[], list[np.ndarray]]] = {
-        "complex128": lambda: [normal() + 1j * normal()],
-        "complex128 of few values": lambda: [np.round(normal() + 1j * normal(), 1)],
-        "S20": lambda: [rng.integers(33, 127, (n, 20), np.uint8).view("S20").ravel()],
-        "U12": lambda: [rng.integers(48, 58, (n, 12), np.uint32).view("U12").ravel()],
-        "two int32": lambda: [integers(32), integers(32)],
-        "two int64": lambda: [integers(64), integers(64)],
-        "three float64, the first two of few values": lambda: [np.round(normal(), 1), np.round(normal(), 1), normal()],
-        "int64": lambda: [integers(64)],
-    }
-    return makers[kind]()
-
-
-def chunked(keys: list[np.ndarray], chunks: int) -> list[Any]:
-    return [da.from_array(key, chunks=-(-len(key) // chunks)) for key in keys]
-
-
-@contextmanager
-def ours(work: str, kind: str, n: int, chunks: int, threads: int) -> Iterator[Any]:
-    """One of our functions, on a number of threads."""
-    keys = make(kind, n)
-    found = {
-        "sort": lambda: dask_gpusort.sort(*chunked(keys, chunks)),
-        "lexsort": lambda: dask_gpusort.lexsort(chunked(keys, chunks)[::-1]),
-        "less": lambda: dask_gpusort.argsort(*chunked(keys, chunks), less=np.less),
-    }[work]()
-    with dask.config.set(scheduler="threads" if threads > 1 else "synchronous", num_workers=threads):
-        yield found.compute, lambda got: check(work, keys, got)
-
-
-@contextmanager
-def numpys(work: str, kind: str, n: int) -> Iterator[Any]:
-    keys = make(kind, n)
-    run = {
-        "sort": lambda: np.sort(keys[0]),
-        "lexsort": lambda: np.lexsort(keys[::-1]),
-        "less": lambda: np.argsort(keys[0], kind="stable"),
-    }[work]
-    yield run, lambda got: check(work, keys, got)
-
-
-def check(work: str, keys: list[np.ndarray], got: np.ndarray) -> None:
-    if work == "sort":
-        np.testing.assert_array_equal(got, np.sort(keys[0]))
-    else:
-        check_indices(keys, got)
 
 
 @contextmanager
@@ -115,7 +57,7 @@ def rows(effort: Effort) -> Iterator[Row]:
     ):
         n, what = 1 << effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
         title, wanted = f"{what} of 2^{n.bit_length() - 1} {kind}, one chunk", "no slower" if least else ""
-        jobs = (ours, work, kind, n, 1, 1), (numpys, work, kind, n)
+        jobs = (by_ours, work, kind, n), (by_numpy, work, kind, n)
         yield pair(effort, title, *jobs, "NumPy", section="one chunk", wanted=wanted, least=least)
     for work, kind, bits in (
         ("sort", "complex128", MANY),
@@ -125,9 +67,9 @@ def rows(effort: Effort) -> Iterator[Row]:
     ):
         n = 1 << effort.size(bits, 12)
         title = f"`{work}` of 2^{n.bit_length() - 1} {kind}, {CHUNKS} chunks, two threads"
-        two = (ours, work, kind, n, CHUNKS, 2)
-        yield pair(effort, title, two, (numpys, work, kind, n), "NumPy", section="chunks")
-        title, one = "the same, two threads against one", (ours, work, kind, n, CHUNKS, 1)
+        two = (by_ours, work, kind, n, CHUNKS, 2)
+        yield pair(effort, title, two, (by_numpy, work, kind, n), "NumPy", section="chunks")
+        title, one = "the same, two threads against one", (by_ours, work, kind, n, CHUNKS, 1)
         yield pair(effort, title, two, one, "ours, one thread", section="threads")
     n = 1 << effort.size(MANY, 12)
     title = f"`merge_sorted` of two halves of 2^{n.bit_length() - 1} int64"

@@ -32,8 +32,18 @@ from ..harness.machine import ROOT
 from ..harness.records import Row
 from ..harness.verify import check_sorted, parts_of
 from . import cluster
-from . import jobs as one
-from .jobs import dataframe_parts, dataframe_sort, numpy_sort, sort_computed, sort_held, sort_streamed
+from .jobs import (
+    by_numpy,
+    by_ours,
+    dataframe_parts,
+    dataframe_sort,
+    fresh_sort,
+    numpy_sort,
+    our_merge,
+    sort_computed,
+    sort_held,
+    sort_streamed,
+)
 
 CHUNKS, QUICK_CHUNKS = 64, 8
 #: Makes glibc return freed memory to the system. distributed sets it for its workers; plain Python does not.
@@ -94,15 +104,13 @@ def cluster_rows(effort: Effort) -> Iterator[Row]:
 def chunk_rows(effort: Effort) -> Iterator[Row]:
     bits, baseline = effort.size(24, 12), '`numpy.argsort(kind="stable")`'
     for kind, least in (("int32", 5), ("int64", 3), ("int64 below 2**32", None)):
-        found = in_turns(effort, {job.__name__: (job, kind, 1 << bits) for job in (one.our_argsort, one.numpy_argsort)})
+        found = in_turns(effort, {job.__name__: (job, "argsort", kind, 1 << bits) for job in (by_ours, by_numpy)})
         work, wanted = f"stable `argsort` of 2^{bits} {kind}, one chunk", f"{least} times faster" if least else ""
         yield compare(*found.values(), baseline, least, section="chunk", work=work, wanted=wanted)
     bits, baseline = effort.size(22, 10), "a fresh `numpy.sort`"
     for kind in ("int32", "int64"):
         for runs in (2, 4, 16, 64, 256):
-            found = in_turns(
-                effort, {job.__name__: (job, kind, 1 << bits, runs) for job in (one.our_merge, one.fresh_sort)}
-            )
+            found = in_turns(effort, {job.__name__: (job, kind, 1 << bits, runs) for job in (our_merge, fresh_sort)})
             work = f"merge of {runs} runs, 2^{bits} {kind}"
             yield compare(*found.values(), baseline, 1, section="chunk", work=work, wanted="no slower")
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.diagnostics import Profiler
@@ -24,14 +23,13 @@ from dask.utils import key_split
 import dask_gpusort
 from dask_gpusort.network import apply, odd_even_merge_layers
 
-from ..asv.data import and_of
 from ..baselines.libraries import checked, make_keys, on_host
 from ..harness.command import parse, parser_of
 from ..harness.jobs import Effort, in_turns, measured_points, quiet_rounds
 from ..harness.machine import check_one_machine, describe_machine
 from ..harness.records import Point, Record, read
 from .cluster import build, sort_on_cluster, two_workers
-from .jobs import sort_held
+from .jobs import by_numpy, by_ours, sort_held
 
 FILE = "scaling_cpu.json"
 CHUNKS = 16
@@ -54,32 +52,12 @@ PHASES = {
 NETWORK_LOG2 = (10, 13, 16, 19)
 
 
-@contextmanager
-def sort_by(work: str, threads: int, n: int) -> Iterator[Any]:
-    """Our sort or argsort on a number of threads. The result stays in chunks."""
-    keys = make_keys(n)
-    x = da.from_array(keys, chunks=-(-n // CHUNKS), name=False)
-    found = {"sort": dask_gpusort.sort, "argsort": dask_gpusort.argsort}[work](x)
-    check = checked(keys)
-    with dask.config.set(scheduler="threads" if threads > 1 else "synchronous", num_workers=threads):
-        yield found.persist, lambda held: check(held.compute() if work == "sort" else keys[held.compute()])
-
-
-@contextmanager
-def numpy_by(work: str, n: int) -> Iterator[Any]:
-    keys = make_keys(n)
-    check = checked(keys)
-    if work == "sort":
-        yield lambda: np.sort(keys), check
-    else:
-        yield lambda: np.argsort(keys, kind="stable"), lambda indices: check(keys[indices])
-
-
 def threads_points(effort: Effort) -> Iterator[Point]:
     for n in (1 << 12, 1 << 14) if effort.quick else [1 << bits for bits in (14, 16, 18, 20, 22, 24, 25)]:
         for work in ("sort", "argsort"):
-            jobs = {f"ours, {threads} thread{'s' * (threads > 1)}": (sort_by, work, threads, n) for threads in THREADS}
-            yield from measured_points(effort, f"threads {work}", n, {**jobs, "NumPy": (numpy_by, work, n)})
+            ours = (by_ours, work, "uniform", n, CHUNKS)
+            jobs = {f"ours, {threads} thread{'s' * (threads > 1)}": (*ours, threads, False) for threads in THREADS}
+            yield from measured_points(effort, f"threads {work}", n, {**jobs, "NumPy": (by_numpy, work, "uniform", n)})
 
 
 def chunks_points(effort: Effort) -> Iterator[Point]:
@@ -137,23 +115,15 @@ def phases_points(effort: Effort) -> Iterator[Point]:
                 yield Point(f"phases {method}", phase, n, [seconds[phase] for seconds in samples], "s", others)
 
 
-@contextmanager
-def sort_words(ours: bool, dtype: str, words: int, n: int) -> Iterator[Any]:
-    """A sort of keys of low entropy, by NumPy or by us on threads. Our result stays in chunks."""
-    keys = and_of(words, n, dtype)
-    sorted_keys = dask_gpusort.sort(da.from_array(keys, chunks=-(-n // CHUNKS), name=False))
-    yield (lambda: sorted_keys.persist(scheduler="threads")) if ours else (lambda: np.sort(keys)), checked(keys)
-
-
 def entropy_points(effort: Effort) -> Iterator[Point]:
     """Keys per second by entropy, for random words and-ed together."""
     n = 1 << effort.size(24, 12)
     for dtype in ("u4", "u8"):
         for words in WORDS:
-            jobs = {"ours": (sort_words, True, dtype, words, n), "NumPy": (sort_words, False, dtype, words, n)}
-            yield from measured_points(
-                effort, f"entropy {dtype}", entropy_bits(words, 8 * np.dtype(dtype).itemsize), jobs
-            )
+            kind, entropy = f"{dtype} and of {words}", entropy_bits(words, 8 * np.dtype(dtype).itemsize)
+            ours = (by_ours, "sort", kind, n, CHUNKS, THREADS[-1], False)
+            jobs = {"ours": ours, "NumPy": (by_numpy, "sort", kind, n)}
+            yield from measured_points(effort, f"entropy {dtype}", entropy, jobs)
 
 
 def entropy_bits(words: int, bits: int) -> float:
@@ -171,8 +141,8 @@ def network_points(effort: Effort) -> Iterator[Point]:
     for n in (1 << 8, 1 << 10) if effort.quick else [1 << bits for bits in NETWORK_LOG2]:
         jobs = {
             "network, a layer at a time": (by_network, n),
-            "ours": (sort_by, "sort", THREADS[-1], n),
-            "NumPy": (numpy_by, "sort", n),
+            "ours": (by_ours, "sort", "uniform", n, CHUNKS, THREADS[-1], False),
+            "NumPy": (by_numpy, "sort", "uniform", n),
         }
         yield from measured_points(effort, "network", n, jobs)
 

@@ -189,19 +189,22 @@ def link(text: str, path: Path, document: Path) -> str:
 
 
 def figures(results: Path, document: Path) -> str:
-    """Every figure with its data and command, and with a link if it is drawn."""
+    """Every figure whose data are stored, with its data and command, and with a link if it is drawn."""
     cells = []
     for name, figure in FIGURES.items():
         path = RESULTS / f"{name}.svg"
-        shown = link(f"`{name}`", path, document) if path.exists() else f"`{name}`"
-        cells.append([shown, figure.shows, f"`{figure.data}`", f"`python -m {figure.command}`"])
+        if (RESULTS / figure.data).exists():
+            shown = link(f"`{name}`", path, document) if path.exists() else f"`{name}`"
+            cells.append([shown, figure.shows, f"`{figure.data}`", f"`python -m {figure.command}`"])
     return table(["figure", "shows", "data", "measured by"], cells, text=4)
 
 
 def reports(results: Path, document: Path) -> str:
+    """Every report whose data are stored."""
     cells = []
     for name, (_, title, command) in REPORTS.items():
-        cells.append([link(f"`{name}`", RESULTS / f"{name}.md", document), title, f"`python -m {command}`"])
+        if (RESULTS / f"{name}.json").exists():
+            cells.append([link(f"`{name}`", RESULTS / f"{name}.md", document), title, f"`python -m {command}`"])
     return table(["table", "shows", "measured by"], cells, text=3)
 
 

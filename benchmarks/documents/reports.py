@@ -29,24 +29,33 @@ def on_cpu(record: Record) -> list[str]:
 
 
 def on_gpu(record: Record) -> list[str]:
-    """A table measured on one GPU."""
-    names = list(dict.fromkeys(name for row in record.rows for name in row.baselines))
-    several = len(names) > 2  # one column for their names instead of one for each
-    rows = []
-    for row in record.rows:
-        ms = {name: f"{value:.3f}" for name, value in row.baselines.items()}
-        theirs = [next(iter(ms), ""), next(iter(ms.values()), "")] if several else [ms.get(name, "") for name in names]
-        share = f"{100 * row.copy_share:.0f} %" if row.copy_share else ""
-        rate = f"{row.keys / row.ours / 1e6:.1f}" if row.ours else ""
-        cells = [f"{row.keys:,}", f"{row.ours:.3f}", *theirs, ratio(row.ratio), row.wanted, rate, share, mark(row)]
-        rows.append([row.work, *cells])
-    head = ["work", "keys", "ours", *(["baseline", "theirs"] if several else names)]
+    """Tables measured on one GPU, one for each section."""
     good = sum(row.verified for row in record.rows)
-    return [
-        f"Medians, milliseconds; {good} of {len(rows)} results verified. Times: the baseline over ours; of two "
-        "baselines, the one that the goal names.",
-        table([*head, "times", "wanted", "Gkeys/s", "share of copy bandwidth", ""], rows),
+    texts = [
+        f"Medians, milliseconds; {good} of {len(record.rows)} results verified. Times: the baseline over ours; of two "
+        "baselines, the one that the goal names."
     ]
+    for section in dict.fromkeys(row.section for row in record.rows):
+        texts += [f"## {section}"] * bool(section)
+        texts.append(gpu_table([row for row in record.rows if row.section == section]))
+    return texts
+
+
+def gpu_table(rows: list[Row]) -> str:
+    names = sorted({name: 0 for row in rows for name in row.baselines})
+    one = all(len(row.baselines) < 2 for row in rows)  # one column for their names instead of one for each
+    shared, cells = any(row.copy_share for row in rows), []
+    for row in rows:
+        ms = {name: f"{value:.3f}" for name, value in row.baselines.items()}
+        theirs = [next(iter(ms), ""), next(iter(ms.values()), "")] if one else [ms.get(name, "") for name in names]
+        rate = f"{row.keys / row.ours / 1e6:.1f}" if row.ours and row.unit == "ms" else ""
+        shares = [f"{100 * row.copy_share:.0f} %" if row.copy_share else ""] * shared
+        # Of many baselines, the first one is named.
+        times = ratio(row.ratio) + f" x {next(iter(ms), '')}" * (len(names) > 2 and not one and row.ratio is not None)
+        numbers = [f"{row.keys:,}", f"{row.ours:.3f}", *theirs, times, row.wanted, rate, *shares, mark(row)]
+        cells.append([row.work, *numbers])
+    head = ["work", "keys", "ours", *(["baseline", "theirs"] if one else names), "times", "wanted", "Gkeys/s"]
+    return table([*head, *["share of copy bandwidth"] * shared, ""], cells)
 
 
 def on_gpus(record: Record) -> list[str]:
@@ -87,6 +96,7 @@ REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "comparison_cpu": (on_cpu, "Compared keys and several keys on a CPU", "benchmarks.cpu.comparison"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
     "gpu_comparison": (on_gpu, "Comparison sorts, wide keys and merging on a GPU", "benchmarks.gpu.comparison"),
+    "gpu_dask_arrays": (on_gpu, "Dask arrays of CuPy chunks on a GPU", "benchmarks.gpu.dask_arrays"),
     "multi_gpu": (on_gpus, "Sorts on several GPUs of one host", "benchmarks.gpu.multi"),
 }
 

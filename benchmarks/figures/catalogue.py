@@ -27,6 +27,17 @@ def sizes_of(path: Path) -> Record:
     return Record(stored.machine, {}, points)
 
 
+def dask_arrays_of(path: Path) -> Record:
+    """The rows of `gpu.dask_arrays` that are in figures, as points."""
+    stored = read(path)
+    points = []
+    for row in stored.rows:
+        if row.details and row.ours:
+            for series, value in {"ours": row.ours, **row.baselines}.items():
+                points.append(Point(row.details["figure"], series, row.details["x"], [value / 1e3]))
+    return Record(stored.machine, {}, points)
+
+
 def gpus_of(path: Path) -> Record:
     """The rows of `gpu.multi` as points: keys a second against the number of GPUs, of works that ran on several."""
     stored = read(path)
@@ -110,6 +121,10 @@ network | scaling_cpu | network | cpu.scaling network | \
 cost | cost_cpu | cost threads+cost two workers | model.cost | \
     the prediction of the cost model against measurements
 gpu_sizes | gpu_table | sizes uint32+sizes uint64 | gpu.table | keys a second against n on one GPU, and CUB's
+gpu_dask_chunks | gpu_dask_arrays | chunks uint32+chunks int64 | gpu.dask_arrays chunks | \
+    milliseconds against the number of CuPy chunks on one GPU, with Dask's no-op, our kernel and CuPy
+gpu_dask_sizes | gpu_dask_arrays | sizes uint32+sizes int64 | gpu.dask_arrays sizes | \
+    keys a second against n in 16 CuPy chunks on one GPU, and the same lines
 gpu_baselines | baselines_gpu | baselines | baselines | \
     keys a second against n on one GPU: our kernels, ours with Dask, CUB, CuPy, PyTorch; NumPy
 gpu_algorithms | algorithms_gpu | algorithms | gpu.algorithms algorithms | \
@@ -128,7 +143,7 @@ gpus | multi_gpu | gpus | gpu.multi --gpus 1 2 | \
 def catalogue() -> Iterator[tuple[str, Figure]]:
     for line in CATALOGUE.strip().splitlines():
         name, data, parts, command, shows = map(str.strip, line.split("|"))
-        load = {"gpu_table": sizes_of, "multi_gpu": gpus_of}.get(data, read)
+        load = {"gpu_table": sizes_of, "gpu_dask_arrays": dask_arrays_of, "multi_gpu": gpus_of}.get(data, read)
         yield (
             name,
             Figure(shows, f"{data}.json", tuple(parts.split("+")), f"benchmarks.{command}", f"draw.draw_{name}", load),

@@ -56,6 +56,13 @@ LIBRARIES = {
     "torch.sort": ("torch.sort", ORANGE),
     "numpy.sort": (HOST, GREY),
 }
+#: Names of the lines for Dask arrays of CuPy chunks, and their colours.
+IN_CHUNKS = {
+    "ours": ("ours", BLUE),
+    "no-op": ("Dask's no-op", ORANGE),
+    "kernel": ("our kernel", SKY),
+    "CuPy": ("cupy.sort", BLACK),
+}
 #: Names of the algorithms in figures, and their colours.
 ALGORITHMS = {
     "auto": ("ours", BLUE),
@@ -167,6 +174,22 @@ draw_gpu_sizes = partial(
     3.8,
     {"sizes uint32": "uint32", "sizes uint64": "uint64"},
 )
+draw_gpu_dask_chunks = partial(
+    draw_against_x,
+    "Sorting CuPy chunks on one GPU; the kernel and CuPy have one array",
+    3.8,
+    {"chunks uint32": "$2^{28}$ uint32", "chunks int64": "$2^{28}$ int64"},
+    labels=("chunks", "milliseconds"),
+    show=partial(values, scale=1e-3),
+    names=IN_CHUNKS,
+)
+draw_gpu_dask_sizes = partial(
+    draw_against_x,
+    "Sorting 16 CuPy chunks on one GPU; the kernel and CuPy have one array",
+    3.8,
+    {"sizes uint32": "uint32", "sizes int64": "int64"},
+    names=IN_CHUNKS,
+)
 #: Figure 8 of the paper on today's hardware.
 draw_gpu_algorithms = partial(
     draw_against_x,
@@ -276,23 +299,21 @@ def draw_kernels(axes: Axes, position: int, kernels: Mapping[str, float]) -> Non
     axes.text(101, position, f"{total:.3g} ms", va="center", fontsize=9)
 
 
+def draw_ranked(axes: Axes, found: Mapping[str, float], colours: Mapping[str, str], unit: str, spare: float) -> None:
+    """Bars of numbers, the last one at the top, with `spare` times the space that the longest one takes."""
+    bars = axes.barh(list(found), list(found.values()), color=[colours.get(name, GREY) for name in found])
+    axes.bar_label(bars, fmt=f"%.3g{unit}", padding=3, fontsize=9.5)
+    axes.set(xlim=(0, spare * max(found.values())))
+    axes.grid(axis="y", visible=False)
+
+
 def draw_gpu_network(record: Record) -> Figure:
     """10^9 keys by a network, as in the blog post, and by other sorts."""
-    found = {series: points[0].median for series, points in record.lines("network").items()}
-    order = sorted(found, key=found.__getitem__)
+    seconds = {ALGORITHMS.get(name, (name,))[0]: points[0].median for name, points in record.lines("network").items()}
+    slowest_first = dict(sorted(seconds.items(), key=lambda one: -one[1]))
     with page("A billion uint32 keys: a network of the whole array, and sorts of less work", 2.6) as (figure, (axes,)):
-        most = max(found.values())
-        axes.barh(
-            range(len(order)),
-            [found[series] for series in order],
-            color=[ALGORITHMS.get(series, ("", GREY))[1] for series in order],
-        )
-        for position, series in enumerate(order):
-            axes.text(found[series] + most / 100, position, f"{found[series]:.3g} s", va="center", fontsize=9.5)
-        axes.set_yticks(range(len(order)), [ALGORITHMS.get(series, (series, ""))[0] for series in order])
-        axes.set(xlim=(0, 1.1 * most), xlabel="seconds")
-        axes.grid(axis="y", visible=False)
-        axes.invert_yaxis()
+        draw_ranked(axes, slowest_first, dict(ALGORITHMS.values()), " s", 1.1)
+        axes.set(xlabel="seconds")
     return figure
 
 
@@ -306,12 +327,8 @@ def draw_gpu_baselines(record: Record) -> Figure:
         draw_lines(lines, found, colours, (HOST,), labelled=False)
         most = max(n for line in found.values() for n, _ in line)
         largest = {name: dict(line)[most] / 1e9 for name, line in found.items() if most in dict(line)}
-        order = sorted(largest, key=largest.__getitem__)
-        bars.barh(order, [largest[name] for name in order], color=[colours[name] for name in order])
-        for position, name in enumerate(order):
-            bars.text(largest[name], position, f" {largest[name]:.3g}", va="center", fontsize=9.5)
-        bars.set(title=f"{short(most)} keys", xlabel=BILLIONS, xlim=(0, 1.2 * max(largest.values())))
-        bars.grid(axis="y", visible=False)
+        draw_ranked(bars, dict(sorted(largest.items(), key=lambda one: one[1])), colours, "", 1.2)
+        bars.set(title=f"{short(most)} keys", xlabel=BILLIONS)
         legend_below(figure, lines.lines, list(found), 3)
     return figure
 

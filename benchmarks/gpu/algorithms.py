@@ -1,7 +1,7 @@
 """Measures the figures of one GPU: every algorithm, keys of low entropy, the time of each kernel, a sorting network.
 
-    python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--cub LIBRARY] [--output DIRECTORY]
-                                        [--commit COMMIT]
+    python -m benchmarks.gpu.algorithms [algorithms entropy phases network] [--keys-log2 28] [--cub LIBRARY]
+                                        [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/algorithms_gpu.json in about a minute. Times are medians by CUDA events; the sorts take turns. The GPU is
 kept busy, because after an idle time a sort of 0.46 ms took 0.58 ms. Every result is verified. Needs CuPy, and nvcc to
@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -26,16 +25,13 @@ from dask_gpusort.kernels.comparing import ALGORITHMS as COMPARISONS
 from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.sorting import ALGORITHMS, PAPER_SORTS
 
-from ..baselines.cub import LIBRARY, Cub
+from ..baselines.cub import Cub
 from ..harness import device
-from ..harness.command import parse, parser_of
-from ..harness.device import copy_bandwidth, describe_device, keep_busy, make_keys, random_keys, timed
-from ..harness.records import Point, Record
+from ..harness.device import Table, keep_busy, make_keys, random_keys, run_table, timed
+from ..harness.records import Point
+from ..harness.verify import is_sorted_permutation
 
-FILE = "algorithms_gpu.json"
 SIZES_LOG2 = range(10, 30, 2)
-ENTROPY_LOG2 = 28
-PHASES_LOG2 = 28
 #: Number of keys in the blog post's measurement: https://magnickolas.github.io, "Parallel Sorting on GPU: Part 2".
 BLOG_KEYS = 1_000_000_000
 
@@ -60,10 +56,8 @@ SORTS: dict[str, Sort] = {
 
 
 def checked(what: str, keys: Any, out: Any) -> None:
-    """Raise unless `out` ascends and has the keys' sum and sum of squares. Uses none of our kernels."""
-    wide = [array.astype(np.uint64) for array in (keys, out)]
-    sums = [(int(array.sum()), int((array * array).sum())) for array in wide]
-    if sums[0] != sums[1] or not bool((out[1:] >= out[:-1]).all()):
+    """Raise unless `out` holds the sorted keys. Uses none of our kernels."""
+    if not is_sorted_permutation(keys, out):
         raise AssertionError(f"{what}: the result is not the sorted keys")
 
 
@@ -82,7 +76,7 @@ def measure_cub(figure: str, x: float, keys: Any, cub: Cub) -> Point:
     return Point(figure, "CUB", x, [cub.keys(keys) / 1e3])
 
 
-def algorithm_points(cub: Cub) -> Iterator[Point]:
+def algorithm_points(table: Table, _: int) -> Iterator[Point]:
     slow: set[str] = set()
     for log2 in SIZES_LOG2:
         keys = random_keys(np.uint32, 1 << log2)
@@ -90,18 +84,17 @@ def algorithm_points(cub: Cub) -> Iterator[Point]:
         yield from points
         # Four times the keys take at least four times as long.
         slow |= {point.series for point in points if 4 * point.median > device.MOST_SECONDS}
-        yield measure_cub("algorithms", keys.size, keys, cub)
+        yield measure_cub("algorithms", keys.size, keys, table.cub)
         cp.get_default_memory_pool().free_all_blocks()
 
 
-def entropy_points(cub: Cub) -> Iterator[Point]:
+def entropy_points(table: Table, n: int) -> Iterator[Point]:
     """Time by the number of random words that are and-ed together."""
     for dtype in ("uint32", "uint64"):
         for words in (1, 2, 3, 4, 6, 8, 12):
-            n = 1 << ENTROPY_LOG2
             keys = random_keys(dtype, n) if words == 1 else make_keys(f"and of {words}", dtype, n)
             yield from measure(f"entropy {dtype}", words, keys, ("auto", "lsd"))
-            yield measure_cub(f"entropy {dtype}", words, keys, cub)
+            yield measure_cub(f"entropy {dtype}", words, keys, table.cub)
             del keys
             cp.get_default_memory_pool().free_all_blocks()
 
@@ -129,9 +122,9 @@ def timed_kernels() -> Iterator[list[tuple[str, Any, Any]]]:
     cp.cuda.Device().synchronize()
 
 
-def phase_points(_: Cub) -> Iterator[Point]:
+def phase_points(_: Table, n: int) -> Iterator[Point]:
     """Time of each kernel of an algorithm, summed over its launches."""
-    keys = random_keys(np.uint32, 1 << PHASES_LOG2)
+    keys = random_keys(np.uint32, n)
     out = cp.empty_like(keys)
     for algorithm in ("auto", "merge", *PAPER_SORTS):
         keep_busy(partial(SORTS[algorithm], keys, out))
@@ -148,39 +141,23 @@ def phase_points(_: Cub) -> Iterator[Point]:
         yield from (Point(f"phases {algorithm}", name, keys.size, taken) for name, taken in samples.items())
 
 
-def network_points(cub: Cub) -> Iterator[Point]:
+def network_points(table: Table, _: int) -> Iterator[Point]:
     """The blog post's measurement: 10^9 keys by a network, by CUB, by our sort, and on one thread of the host."""
     keys = random_keys(np.uint32, BLOG_KEYS)
     yield from measure("network", BLOG_KEYS, keys, ("odd_even_merge", "auto"))
-    yield measure_cub("network", BLOG_KEYS, keys, cub)
+    yield measure_cub("network", BLOG_KEYS, keys, table.cub)
     on_host = cp.asnumpy(keys)
     start = time.perf_counter()
     on_host.sort()
     yield Point("network", "numpy.sort, one thread of the host", BLOG_KEYS, [time.perf_counter() - start])
 
 
-SECTIONS: dict[str, Callable[[Cub], Iterator[Point]]] = {
+SECTIONS = {
     "algorithms": algorithm_points,
     "entropy": entropy_points,
     "phases": phase_points,
     "network": network_points,
 }
 
-
-def main() -> None:
-    """Measure. A wrong result raises; earlier measurements are kept."""
-    parser = parser_of("benchmarks.gpu.algorithms", __doc__, list(SECTIONS), quick=False)
-    parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
-    options = parse(parser, list(SECTIONS))
-    machine = describe_device(copy_bandwidth(), options.commit)
-    record = Record(machine, {"repeats": device.TURNS, "sections": options.sections})
-    cub = Cub(options.cub)
-    try:
-        for section in options.sections:
-            record.add(SECTIONS[section](cub))
-    finally:
-        record.write(options.output / FILE)
-
-
 if __name__ == "__main__":
-    main()
+    run_table("benchmarks.gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)

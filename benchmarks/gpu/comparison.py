@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -17,7 +18,9 @@ import numpy as np
 from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import merge_tuning
 
-from ..harness.device import Table, is_lexsorted, is_stable_order, median_ms, random_keys, run_table
+from ..harness.device import Table, is_argsorted, median_ms, random_keys, run_table
+from ..harness.records import Row
+from ..harness.verify import is_stable_order
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)
@@ -28,11 +31,11 @@ def levels(n: int, width: int) -> int:
     return max(0, math.ceil(math.log2(-(-n // width))))
 
 
-def is_sorted_form(keys: Any, out: Any) -> bool:
+def equals_our_sort(keys: Any, out: Any) -> bool:
     return bool((out == kernels.sort_keys(keys)).all())
 
 
-def sort_rows(table: Table, n: int) -> None:
+def sort_rows(table: Table, n: int) -> Iterator[Row]:
     """Our merge sort against CUB's: each strategy, with an expression, and with positions."""
     for dtype in ("uint32", "uint64"):
         keys = random_keys(dtype, n)
@@ -50,17 +53,17 @@ def sort_rows(table: Table, n: int) -> None:
         ):
             out.fill(0x5A)
             ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
-            good = is_sorted_form(keys, out[::-1] if "descending" in options else out)
+            good = equals_our_sort(keys, out[::-1] if "descending" in options else out)
             crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
             wanted = 1.0 if what == "four at a time" or "less" in options else None
-            baselines = {"CUB merge": theirs}
-            table.add(f"merge sort {dtype}, {what}", n, ours, good, baselines, wanted, 2 * keys.nbytes * crossings)
+            work, traffic = f"merge sort {dtype}, {what}", 2 * keys.nbytes * crossings
+            yield table.row(work, n, ours, good, {"CUB merge": theirs}, wanted, traffic)
         positions = cp.empty(n, np.int64)
         ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
-        table.add(f"merge argsort {dtype}", n, ours, is_stable_order(keys, positions), {})
+        yield table.row(f"merge argsort {dtype}", n, ours, is_argsorted(keys, positions), {})
 
 
-def wide_rows(table: Table, _: int) -> None:
+def wide_rows(table: Table, _: int) -> Iterator[Row]:
     """complex128 against cupy.sort, lexsort against cupy.lexsort."""
     n = 1 << WIDE_LOG2
     rng = cp.random.default_rng(5)
@@ -74,7 +77,7 @@ def wide_rows(table: Table, _: int) -> None:
         ours = median_ms(lambda: kernels.sort_wide(keys, out=out))  # noqa: B023
         theirs = median_ms(lambda: cp.sort(keys), 3)  # noqa: B023
         good = bool((out == cp.sort(keys)).all())
-        table.add(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
+        yield table.row(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
     words = [random_keys(np.uint32, n, seed) for seed in (1, 2)]
     numbers = [rng.standard_normal(n) for _ in range(3)]
     for what, columns, wanted in (
@@ -89,10 +92,11 @@ def wide_rows(table: Table, _: int) -> None:
         stacked = cp.stack(columns)
         theirs = median_ms(lambda: cp.lexsort(stacked), 3)  # noqa: B023
         traffic = 2 * sum(column.nbytes for column in columns) + out.nbytes
-        table.add(f"lexsort {what}", n, ours, is_lexsorted(columns, out), {"cupy.lexsort": theirs}, wanted, traffic)
+        good = is_stable_order(columns[::-1], out)
+        yield table.row(f"lexsort {what}", n, ours, good, {"cupy.lexsort": theirs}, wanted, traffic)
 
 
-def merge_rows(table: Table, n: int) -> None:
+def merge_rows(table: Table, n: int) -> Iterator[Row]:
     for dtype, companions in (("uint64", 0), ("uint32", 0), ("uint64", 1), ("uint32", 1)):
         keys = random_keys(dtype, n)
         values = [cp.arange(n, dtype=np.uint32)][:companions]
@@ -101,14 +105,14 @@ def merge_rows(table: Table, n: int) -> None:
             runs = [kernels.sort_keys(keys[a:b]) for a, b in itertools.pairwise(bounds)]
             parts = [[value[a:b] for a, b in itertools.pairwise(bounds)] for value in values]
             got, moved = kernels.merge_runs(runs, parts)
-            good = is_sorted_form(keys, got)
+            good = equals_our_sort(keys, got)
             if moved:
-                good = is_stable_order(cp.concatenate(runs), moved[0].astype(np.int64))
+                good = is_argsorted(cp.concatenate(runs), moved[0].astype(np.int64))
             ours = median_ms(lambda: kernels.merge_runs(runs, parts), 3)  # noqa: B023
             theirs = median_ms(lambda: sort_again(runs, parts), 3)  # noqa: B023
             traffic = 2 * (keys.nbytes + 4 * n * companions) * levels(count, 1)
             what = f"merge {count} runs {dtype}" + ", a companion" * companions
-            table.add(what, n, ours, good, {"sort again": theirs}, traffic=traffic)
+            yield table.row(what, n, ours, good, {"sort again": theirs}, traffic=traffic)
 
 
 def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:

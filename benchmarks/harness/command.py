@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,10 +43,24 @@ def parse(parser: Any, sections: Sequence[str] = ()) -> Any:
     return options
 
 
+def run_sections(
+    options: Any, record: Record, file: str, sections: Mapping[str, Callable[..., Iterable[Any]]], *args: Any
+) -> None:
+    """Store and print the rows or points of the chosen sections. A wrong row raises; earlier measurements are kept."""
+    try:
+        for section in options.sections:
+            record.add(sections[section](*args))
+    finally:
+        record.write(options.output / file)
+    wrong = [row.work for row in record.rows if not row.verified]
+    if wrong:
+        raise SystemExit(f"wrong results: {wrong}")
+
+
 def run_rows(
     module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Effort], Iterator[Row]]]
 ) -> None:
-    """Run the command that measures sections of a table on a CPU. A wrong result raises.
+    """Run the command that measures a table on a CPU. A wrong result raises.
 
     The stored file `name` is replaced only if all sections run.
     """
@@ -56,12 +69,8 @@ def run_rows(
     settings = {"quick": effort.quick, "repeat": effort.repeat, "sections": options.sections}
     record = Record(describe_machine(commit=options.commit), settings)
     for section in options.sections:
-        for row in sections[section](effort):
-            # The goals do not hold for small sizes.
-            record.rows.append(replace(row, reached=None) if effort.quick else row)
-            print(record.rows[-1], flush=True)
-    whole = len(options.sections) == len(sections)
-    if options.output and (whole or options.output != RESULTS):
+        # The goals do not hold for small sizes.
+        record.add(replace(row, reached=None) if effort.quick else row for row in sections[section](effort))
+    if options.output and (len(options.sections) == len(sections) or options.output != RESULTS):
         record.write(options.output / f"{name}.json")
-        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents")
-    sys.stdout.flush()
+        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents", flush=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ import numpy as np
 from dask_gpusort import kernels
 
 from ..baselines.cub import LIBRARY, Cub
-from .command import parse, parser_of
+from .command import parse, parser_of, run_sections
+from .machine import describe_machine
 from .records import Record, Row
+from .verify import is_sorted_permutation, is_stable_order
 
 #: Number of runs; a table shows their median.
 REPEATS = 7
@@ -70,20 +71,6 @@ def copy_bandwidth() -> float:
     return 2 * source.nbytes / milliseconds * 1e3
 
 
-def describe_device(copy: float, commit: str) -> dict[str, str]:
-    properties = cp.cuda.runtime.getDeviceProperties(0)
-    versions = {"driver": cp.cuda.runtime.driverGetVersion(), "runtime": cp.cuda.runtime.runtimeGetVersion()}
-    return {
-        "device": properties["name"].decode(),
-        "copy bandwidth": f"{copy / 1e12:.2f} TB/s",
-        "CUDA driver / runtime": f"{versions['driver']} / {versions['runtime']}",
-        "CuPy": cp.__version__,
-        "NumPy": np.__version__,
-        "Python": platform.python_version(),
-        "commit": commit,
-    }
-
-
 def random_keys(dtype: Any, n: int, seed: int = 1) -> Any:
     """Keys of uniform random bits. Floats include NaN and infinities."""
     words = cp.random.default_rng(seed).integers(0, 1 << 32, -(-n * np.dtype(dtype).itemsize // 4), dtype=cp.uint32)
@@ -114,41 +101,23 @@ def make_keys(name: str, dtype: Any, n: int) -> Any:
     return makers[name]()
 
 
-def is_permuted_and_sorted(keys: Any, out: Any) -> bool:
-    """Whether codes ascend and have the sum and sum of squares of the input."""
-    before, after = kernels.encode(keys), kernels.encode(out)
-    same = all(
-        int(power(before).sum(dtype=cp.uint64)) == int(power(after).sum(dtype=cp.uint64))
-        for power in (lambda c: c, lambda c: c.astype(cp.uint64) * c)
-    )
-    return same and bool((after[1:] >= after[:-1]).all())
+def is_sorted_form(keys: Any, out: Any) -> bool:
+    """Whether an array holds the keys in the order of their codes."""
+    return is_sorted_permutation(kernels.encode(keys), kernels.encode(out))
 
 
-def is_lexsorted(keys: Sequence[Any], positions: Any) -> bool:
-    """Whether positions are a permutation that sorts stably by the keys; the last key is the most significant one."""
-    seen = cp.zeros(positions.size, np.bool_)
-    seen[positions] = True
-    less = cp.zeros(positions.size - 1, np.bool_)
-    equal = cp.ones(positions.size - 1, np.bool_)
-    for key in keys[::-1]:
-        taken = key[positions]
-        less |= equal & (taken[:-1] < taken[1:])
-        equal &= taken[:-1] == taken[1:]
-    return bool(seen.all()) and bool((less | (equal & (positions[:-1] < positions[1:]))).all())
-
-
-def is_stable_order(keys: Any, positions: Any) -> bool:
-    """Whether positions are a permutation that sorts the keys stably."""
-    return is_lexsorted([kernels.encode(keys)], positions)
+def is_argsorted(keys: Any, positions: Any) -> bool:
+    """Whether positions sort the keys stably."""
+    return is_stable_order([kernels.encode(keys)], positions)
 
 
 class Table:
-    """Collects rows and prints each of them at once. `copy` is the copy bandwidth in bytes per second."""
+    """Makes the rows of a table. `copy` is the copy bandwidth in bytes per second."""
 
     def __init__(self, cub: Cub):
-        self.cub, self.copy, self.rows = cub, copy_bandwidth(), list[Row]()
+        self.cub, self.copy = cub, copy_bandwidth()
 
-    def add(
+    def row(
         self,
         work: str,
         keys: int,
@@ -157,36 +126,24 @@ class Table:
         baselines: Mapping[str, float | None],
         wanted: float | None = None,
         traffic: int = 0,
-    ) -> None:
-        """Add a row: milliseconds, the least ratio to the first baseline, and the least bytes that must move."""
+    ) -> Row:
+        """A row: milliseconds, the least ratio to the first baseline, and the least bytes that must move."""
+        cp.get_default_memory_pool().free_all_blocks()
         measured = {name: value for name, value in baselines.items() if value is not None}
         row = Row(work, ours, "ms", "", keys, measured, traffic_bytes=traffic, verified=verified)
         row.copy_share = traffic / (ours * 1e-3) / self.copy
-        if wanted is not None and row.ratio is not None:
-            row.wanted, row.reached = f"{wanted} x {next(iter(measured))}", row.ratio >= wanted
-        self.rows.append(row)
-        print(row, flush=True)
-        cp.get_default_memory_pool().free_all_blocks()
+        return row.aiming(wanted)
 
 
 def run_table(
-    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], None]]
+    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], Iterator[Any]]]
 ) -> None:
-    """Run the command that measures a table of one GPU. Each section adds rows for a number of keys.
-
-    A wrong result raises; earlier measurements are kept.
-    """
+    """Run a command that measures one GPU. Each section yields rows or points for a number of keys."""
     parser = parser_of(module, document, list(sections), quick=False)
     parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
     parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
     options = parse(parser, list(sections))
     table = Table(Cub(options.cub))
-    try:
-        for section in options.sections:
-            sections[section](table, 1 << options.keys_log2)
-    finally:
-        machine = describe_device(table.copy, options.commit)
-        Record(machine, {"repeats": REPEATS}, rows=table.rows).write(options.output / f"{name}.json")
-    wrong = [row.work for row in table.rows if not row.verified]
-    if wrong:
-        raise SystemExit(f"wrong results: {wrong}")
+    machine = describe_machine(commit=options.commit) | {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
+    record = Record(machine, {"repeats": REPEATS, "turns": TURNS, "sections": options.sections})
+    run_sections(options, record, f"{name}.json", sections, table, 1 << options.keys_log2)

@@ -78,19 +78,23 @@ def devices() -> tuple[str, ...]:
 
 def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any]:
     """Processor, memory, load, versions and commit; also the GPUs, if there are any."""
-    import psutil
-
     found = {
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "load_before": os.getloadavg()[0],
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: version_of(name) for name in (*PACKAGES, *packages)},
         "commit": commit or commit_of(ROOT),
     }
-    return found | ({"device": ", ".join(devices())} if devices() else {})
+    if devices():
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        found |= {"device": ", ".join(devices()), "CuPy": cupy.__version__}
+        found["CUDA driver / runtime"] = f"{runtime.driverGetVersion()} / {runtime.runtimeGetVersion()}"
+    return found
 
 
 class Watch:

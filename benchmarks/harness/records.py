@@ -68,6 +68,14 @@ class Row:
         if self.ratio is None and self.baselines and self.ours:
             self.ratio = next(iter(self.baselines.values())) / self.ours
 
+    def aiming(self, least: float | None = None, most: float | None = None) -> Row:
+        """Set the goal, the least ratio to the first baseline or the most that `ours` may be; return the row."""
+        if least is not None and self.ratio is not None:
+            self.wanted, self.reached = f"{least} x {next(iter(self.baselines))}", self.ratio >= least
+        elif most is not None and self.ours is not None:
+            self.wanted, self.reached = f"at most {most} {self.unit}", self.ours <= most
+        return self
+
     def as_dict(self) -> dict[str, Any]:
         """The fields that are not empty."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -91,11 +99,11 @@ class Record:
     points: list[Point] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
-    def add(self, points: Iterable[Point]) -> None:
-        """Store and print points."""
-        for point in points:
-            self.points.append(point)
-            print(point, flush=True)
+    def add(self, found: Iterable[Point] | Iterable[Row]) -> None:
+        """Store and print points or rows."""
+        for one in found:
+            self.points.append(one) if isinstance(one, Point) else self.rows.append(one)
+            print(one, flush=True)
 
     def lines(self, figure: str) -> dict[str, list[Point]]:
         """Points of a figure by series, sorted by x."""

@@ -62,25 +62,42 @@ def check_sorted(found: Iterable[Any], distribution: str, n: int, chunks: int) -
     return check_parts(found, checksums(map(summarize, keys)))
 
 
+def fault_of(parts: Iterable[Part], wanted: tuple[int, int, int]) -> str:
+    """What is wrong with chunks that should be in order and have these checksums; empty if nothing is."""
+    full = [part for part in parts if part.keys]
+    if not all(part.in_order for part in full):
+        return "a chunk of the result is not in order"
+    if any(after.first < before.last for before, after in pairwise(full)):
+        return "a chunk of the result begins below the end of the one before"
+    return "" if checksums(full) == wanted else "the result does not hold the keys of the input"
+
+
 def check_parts(parts: Iterable[Any], wanted: tuple[int, int, int]) -> list[int]:
     """Raise unless the chunks are in order and have these checksums; return their sizes."""
     held = list(parts)
-    full = [part for part in held if part.keys]
-    if not all(part.in_order for part in full):
-        raise AssertionError("a chunk of the result is not in order")
-    if any(after.first < before.last for before, after in pairwise(full)):
-        raise AssertionError("a chunk of the result begins below the end of the one before")
-    if checksums(full) != wanted:
-        raise AssertionError("the result does not hold the keys of the input")
+    if fault := fault_of(held, wanted):
+        raise AssertionError(fault)
     return [part.keys for part in held]
 
 
-def check_indices(keys: Sequence[np.ndarray], indices: np.ndarray) -> None:
-    """Raise unless the indices sort stably by all keys, the most significant key first. Does not sort."""
-    rising = np.diff(indices) > 0
+def is_sorted_permutation(keys: Any, found: Any) -> bool:
+    """Whether integers ascend and have the number, sum and sum of squares of the keys. NumPy or CuPy arrays."""
+    wide = [array.astype("u8", copy=False) for array in (keys, found)]
+    sums = [(int(array.sum()), int((array * array).sum())) for array in wide]
+    return keys.size == found.size and sums[0] == sums[1] and bool((found[1:] >= found[:-1]).all())
+
+
+def is_stable_order(keys: Sequence[Any], positions: Any) -> bool:
+    """Whether positions of NumPy or CuPy sort stably by all keys, the most significant key first. Does not sort."""
+    seen = np.zeros_like(positions, dtype=bool)
+    seen[positions] = True
+    rising = positions[1:] > positions[:-1]
     for key in reversed(keys):
-        taken = key[indices]
+        taken = key[positions]
         rising = (taken[1:] > taken[:-1]) | ((taken[1:] == taken[:-1]) & rising)
-    each_once = len(indices) == len(keys[0]) and np.bincount(indices, minlength=len(indices)).max() == 1
-    if not (rising.all() and each_once):
+    return positions.size == keys[0].size and bool(seen.all()) and bool(rising.all())
+
+
+def check_indices(keys: Sequence[np.ndarray], indices: np.ndarray) -> None:
+    if not is_stable_order(keys, indices):
         raise AssertionError("the indices are not those of a stable sort")

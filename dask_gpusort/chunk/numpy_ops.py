@@ -36,6 +36,7 @@ __all__ = [
     "decode",
     "differ",
     "edges",
+    "empty",
     "encode",
     "exclusive",
     "first_descent",
@@ -47,6 +48,7 @@ __all__ = [
     "needles",
     "pack",
     "packed_order",
+    "paste",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",
@@ -112,17 +114,28 @@ def sort_chunks_by_key(
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
 
 
+def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """An uninitialized array."""
+    return np.empty(shape, dtype)
+
+
+def paste(block: np.ndarray, part: np.ndarray) -> None:
+    """Copy a chunk into its part of a whole array."""
+    part[...] = block
+
+
 def exclusive() -> contextlib.AbstractContextManager[None]:
     """Nothing: sorts on the host may run side by side."""
     return contextlib.nullcontext()
 
 
-def check_lengths(block: Any, values: Sequence[Any]) -> None:
-    """Refuse companions of another length than the keys."""
+def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
+    """Refuse companions that differ from the keys in the size of one of the first dimensions."""
     for value in values:
-        if len(value) != len(block):
+        if value.shape[:dims] != block.shape[:dims]:
+            keys, others = (" x ".join(map(str, array.shape[:dims])) for array in (block, value))
             raise ValueError(
-                f"a chunk of {len(block)} keys has {len(value)} values: "
+                f"a chunk of {keys} keys has {others} values: "
                 "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk"
             )
 

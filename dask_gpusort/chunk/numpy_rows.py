@@ -16,8 +16,8 @@ from .numpy_sorts import argsort_keys, sort_keys, sorted_by_numpy
 _ROW_KEYS = 1 << 16
 
 
-def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Sort a chunk along an axis that is in one chunk."""
+def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = False) -> np.ndarray:
+    """Sort a chunk along an axis that is in one chunk; `overwrite` allows the result in the chunk's memory."""
     rows = np.moveaxis(block, axis, -1)
     if not order.coded and block.ndim == 1:
         return sort_keys(encode(block, order) if sorted_by_numpy(order) else block, order)

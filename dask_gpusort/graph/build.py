@@ -96,7 +96,7 @@ def _sort_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, c
     outputs = output_chunks(template, chunks)
     values = [companion(template, value, number) for number, value in enumerate(values)]
     if template.ndim == 1 and (template.numblocks[0] > 1 or request.staged or any(value.ndim > 1 for value in values)):
-        return global_sort(request, keys.array, values, outputs[0])
+        return global_sort(request, keys, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
 
 
@@ -107,7 +107,7 @@ def build_merge(options: Options, arrays: Sequence[Any], chunks: Any) -> Any:
     with staging(options.device, joined, nat_last=options.nat_last) as copies:
         copies, keys, values = _stage(options, copies, joined, () if options.key is None else (joined,), want)
         sizes = output_chunks(keys.template, chunks)[0]
-        (found,) = global_sort(_request(options, copies, want, keys), keys.array, values, sizes, presorted)
+        (found,) = global_sort(_request(options, copies, want, keys), keys, values, sizes, presorted)
         return copies.to_host(found, joined, joined.dtype)
 
 
@@ -137,9 +137,11 @@ def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int
     whole = strategy == "whole" and not (request.staged and array.ndim == 1)
     if whole or (strategy in ("join", "rechunk") and array.ndim > 1):
         return describe_rows(strategy, math.prod(array.numblocks))
-    first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
-    row, row_values = (keys.array, values) if array.ndim == 1 else (keys.array[first], [a[first] for a in values])
-    row, *row_values = divide_inputs(request, row, row_values)
+    row, row_values = keys, values
+    if array.ndim > 1:
+        first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
+        row, row_values = Keys(keys.array[first], keys.order), [value[first] for value in values]
+    row, row_values = divide_inputs(request, row, row_values)
     plan = plan_for(request, row, row_values, sizes)
     rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
     return describe_rows("global", rows if array.ndim > 1 else None, plan)

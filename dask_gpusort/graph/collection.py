@@ -108,13 +108,16 @@ def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[O
     -------
     tuple of dask arrays
     """
-    make = _new_expression if da.array_expr_enabled() else _new_graph
-    return tuple(make(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
+    if not da.array_expr_enabled():
+        return _new_graphs(recipe, inputs, outputs, prefix)
+    return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
 
 
-def _new_graph(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
-    stages = f"sort-stages-{recipe.token}"
-    name = f"{prefix}-{tokenize(recipe.token, which)}"
+def _new_graphs(
+    recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str
+) -> tuple[Any, ...]:
+    names = [f"{prefix}-{tokenize(recipe.token, which)}" for which in range(len(outputs))]
+    cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     build: Callable[[], dict[Key, Task]]
     if isinstance(recipe, Join):
         held = {array.name: held_chunks(array) for array in inputs}
@@ -122,10 +125,22 @@ def _new_graph(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, whi
         build = partial(recipe.stages, merge(held.values()))
     else:
         build = recipe.stages
-    base = HighLevelGraph.from_collections(stages, StageLayer(build), inputs)
-    layer = StageLayer(partial(recipe.output, name, which, output.chunks))
-    graph = HighLevelGraph({**base.layers, name: layer}, {**base.dependencies, name: {stages}})
-    return da.Array(graph, name, output.chunks, meta=output.meta)
+    if len(outputs) == 1:
+        # Dask optimises one layer in less time than two.
+        graphs = [HighLevelGraph.from_collections(names[0], StageLayer(partial(_both, build, cuts[0])), inputs)]
+    else:
+        stages = f"sort-stages-{recipe.token}"
+        base = HighLevelGraph.from_collections(stages, StageLayer(build), inputs)
+        graphs = [
+            HighLevelGraph({**base.layers, name: StageLayer(cut)}, {**base.dependencies, name: {stages}})
+            for name, cut in zip(names, cuts, strict=True)
+        ]
+    found = zip(graphs, names, outputs, strict=True)
+    return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)
+
+
+def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, Task]]) -> dict[Key, Task]:
+    return {**stages(), **output()}
 
 
 def _new_expression(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:

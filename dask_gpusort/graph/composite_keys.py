@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dask.array as da
@@ -32,12 +33,18 @@ class Keys:
     array : dask array
         The shape is that of the sorted array; words have one more dimension, the last, in one chunk.
     order : Order
+    parts : tuple of dask arrays
+        The arrays that are packed into `array`, most significant first, with its chunks; else empty.
+    directions : tuple of bool
+        Whether each of them descends.
     """
 
     array: Any
     order: Order
+    parts: tuple[Any, ...] = ()
+    directions: tuple[bool, ...] = ()
 
-    @property
+    @cached_property
     def template(self) -> Any:
         """A Dask array of the sorted array's shape and chunks, for metadata only."""
         return self.array[..., 0] if self.order.words else self.array
@@ -85,7 +92,7 @@ def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
         chunks=chunks,
         **new,
     )
-    return Keys(packed, order)
+    return Keys(packed, order, tuple(arrays), directions)
 
 
 def _packed(metas: Sequence[Any], directions: tuple[bool, ...]) -> tuple[Order, Any]:

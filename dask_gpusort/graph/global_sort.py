@@ -62,14 +62,15 @@ class Request:
 
 
 def plan_for(
-    request: Request, keys: Any, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
+    request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
 ) -> Plan:
     """The plan of a global sort.
 
     Parameters
     ----------
     request : Request
-    keys : dask array, one-dimensional, or with words in a second dimension
+    keys : Keys
+        One-dimensional.
     values : sequence of dask arrays
         Companions, with the keys' chunks along the first dimension and one chunk along others.
     chunks : sequence of int
@@ -77,16 +78,17 @@ def plan_for(
     presorted : bool
         Whether the chunks of the keys are sorted already.
     """
-    kind, client = scheduler_in_use(keys)
-    library = chunk_library(keys)
+    array = keys.array
+    kind, client = scheduler_in_use(array)
+    library = chunk_library(array)
     workers = workers_in_use(kind, client, library)
     if request.staged:
         workers = replace(workers, staging_memory=own_device_memory())
-    given = _given(request, keys, values, presorted)
+    given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
     if exchange == "device":
-        given = replace(given, workers=workers_of_chunks(client, keys))
+        given = replace(given, workers=workers_of_chunks(client, array))
     return make_plan(
         request.order,
         given,
@@ -98,22 +100,26 @@ def plan_for(
     )
 
 
-def _given(request: Request, keys: Any, values: Sequence[Any], presorted: bool = False) -> InputChunks:
+def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:
+    """All keys as one chunk."""
     return InputChunks(
-        sizes=keys.chunks[0],
-        companion_bytes=sum(map(_row_bytes, values)) + (POSITION_BYTES if request.want == "positions" else 0),
-        presorted=presorted,
-        positions=request.want == "positions",
+        sizes=(keys.template.size,),
+        companion_bytes=sum(_row_bytes(value, keys.template.ndim) for value in values)
+        + POSITION_BYTES * (want == "positions"),
+        companions=len(values),
+        positions=want == "positions",
+        packed=bool(keys.parts),
     )
 
 
-def divide_inputs(request: Request, keys: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[Keys, list[Any]]:
     """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
     memory = own_device_memory() if request.staged else None
-    if memory is None or math.isnan(keys.shape[0]):
-        return (keys, *values)
-    sizes = divide_chunks(request.order, _given(request, keys, values), memory)
-    return tuple(rechunk(array, {0: sizes}) for array in (keys, *values))
+    if memory is None or math.isnan(keys.array.shape[0]):
+        return keys, list(values)
+    given = replace(_given(request.want, keys, values), sizes=keys.array.chunks[0])
+    sizes = {0: divide_chunks(request.order, given, memory)}
+    return Keys(rechunk(keys.array, sizes), keys.order), [rechunk(value, sizes) for value in values]
 
 
 def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) -> Shortage | None:
@@ -134,11 +140,8 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     asked = setting("exchange") if exchange == "auto" else exchange
     if kind == "distributed" or memory is None or asked in ("join", "device"):
         return None
-    size = keys.template.size
-    companions = POSITION_BYTES * (want == "positions")
-    companions += sum(value.dtype.itemsize * math.prod(value.shape[keys.template.ndim :]) for value in values)
-    given = InputChunks((size,), companions, positions=want == "positions")
-    if not math.isnan(size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
+    given = _given(want, keys, values)
+    if not math.isnan(keys.template.size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
         return None
     return Shortage(joined_bytes(keys.order, given), memory)
 
@@ -148,25 +151,24 @@ def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
     return workers.devices and workers.threads == 1 and fits_join(order, given, workers)
 
 
-def joins_rows(request: Request, keys: Any, values: Sequence[Any]) -> bool:
+def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
     """Whether an array of any dimensions is sorted by a join."""
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    library = chunk_library(keys)
+    library = chunk_library(keys.array)
     if asked != "auto" or library != "cupy":
         return bool(asked == "join")
-    kind, client = scheduler_in_use(keys)
-    companions = sum(value.dtype.itemsize for value in values) + POSITION_BYTES * (request.want == "positions")
-    given = InputChunks((keys.size,), companions, positions=request.want == "positions")
-    return _joins(request.order, given, workers_in_use(kind, client, library))
+    kind, client = scheduler_in_use(keys.array)
+    return _joins(request.order, _given(request.want, keys, values), workers_in_use(kind, client, library))
 
 
-def _row_bytes(value: Any) -> int:
-    return int(value.dtype.itemsize * math.prod(value.shape[1:]))
+def _row_bytes(value: Any, dims: int) -> int:
+    """Bytes that travel with one key, for keys of `dims` dimensions."""
+    return int(value.dtype.itemsize * math.prod(value.shape[dims:]))
 
 
 def global_sort(
     request: Request,
-    keys: Any,
+    keys: Keys,
     values: Sequence[Any],
     chunks: Sequence[Size],
     presorted: tuple[tuple[int, int], ...] = (),
@@ -176,7 +178,8 @@ def global_sort(
     Parameters
     ----------
     request : Request
-    keys, values, chunks
+    keys : Keys
+    values, chunks
         As for `plan_for`.
     presorted : tuple of (number, chunks)
         As in `Recipe`.
@@ -187,11 +190,11 @@ def global_sort(
         Sorted: the keys; the indices; the keys and the values; or the values alone.
     """
     if not presorted:
-        keys, *values = divide_inputs(request, keys, values)
+        keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    inputs = (keys, *values)
+    inputs = (keys.array, *values)
     recipe = Recipe(
         plan=plan,
         with_keys=request.want in ("keys", "both"),
@@ -205,7 +208,7 @@ def global_sort(
 
 def join(
     request: Request,
-    keys: Any,
+    keys: Keys,
     values: Sequence[Any],
     axis: int,
     chunks: Chunks,
@@ -216,8 +219,9 @@ def join(
     Parameters
     ----------
     request : Request
-    keys, values : dask arrays
-        With the same chunks in the dimensions of `chunks`, and one chunk in others.
+    keys : Keys
+    values : sequence of dask arrays
+        With the keys' chunks in the dimensions of `chunks`, and one chunk in others.
     axis : int
         Not negative.
     chunks : tuple of tuples of int
@@ -230,16 +234,18 @@ def join(
     tuple of dask arrays
         As `global_sort`.
     """
-    inputs, dims = (keys, *values), len(chunks)
+    inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
     recipe = Join(
         order=request.order,
         with_keys=request.want in ("keys", "both"),
         with_positions=request.want == "positions",
         axis=axis,
         names=tuple(array.name for array in inputs),
-        chunks=keys.chunks[:dims],
+        chunks=keys.array.chunks[:dims],
         extra_dims=tuple(array.ndim - dims for array in inputs),
         presorted=presorted,
+        packed=tuple(part.dtype for part in keys.parts),
+        directions=keys.directions,
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, chunks), _prefix(request, presorted))
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.array.core import concatenate3, slices_from_chunks
+from dask.array.core import slices_from_chunks
 from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import concat, partition
@@ -34,7 +34,7 @@ from ..chunk import complete, ops_for
 from ..order import Order
 from ..plan import Size
 from .finish import Finish, cut_part
-from .input_checks import wrong_size
+from .input_checks import checked_chunk, wrong_size
 from .local_sort import check_blocks, check_presorted, chunk_origins
 
 Chunks = tuple[tuple[Size, ...], ...]
@@ -58,6 +58,10 @@ class Join:
         Further dimensions of each input, one chunk each.
     presorted : tuple of (number, chunks)
         As in `Recipe`.
+    packed : tuple of numpy.dtype
+        The dtypes of several arrays of keys, most significant first, which are packed when they are whole; else empty.
+    directions : tuple of bool
+        Whether each of them descends.
     """
 
     order: Order
@@ -68,10 +72,12 @@ class Join:
     chunks: Chunks
     extra_dims: tuple[int, ...]
     presorted: tuple[tuple[int, int], ...] = ()
+    packed: tuple[np.dtype[Any], ...] = ()
+    directions: tuple[bool, ...] = ()
 
     @cached_property
     def token(self) -> str:
-        return tokenize(self)
+        return tokenize(*vars(self).values())
 
     @property
     def numblocks(self) -> tuple[int, ...]:
@@ -122,23 +128,30 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     Returns
     -------
     tuple
-        The whole output arrays, which on a device may still be in progress; then the starts of the chunks in each
-        dimension.
+        The whole output arrays; then the starts of the chunks in each dimension.
     """
     ops = ops_for(chunks[0])
     blocks = list(partition(len(join.names), chunks))
-    for number, (keys, *values) in enumerate(blocks):
-        check_blocks(keys, values, join.order, f"chunk {number} of the input")
-        ops.check_lengths(keys, values)
+    for number, block in enumerate(blocks):
+        _check_block(block, join, f"chunk {number} of the input")
+        ops.check_lengths(block[0], block[1:], len(join.chunks))
     starts = _chunk_starts([block[0].shape for block in blocks], join)
     with ops.exclusive():
         if join.presorted:
             found = _merge(blocks, starts[0], join)
         elif len(join.chunks) == 1:
-            found = _sort_array(blocks, join)
+            found = _sort_array(list(zip(*blocks, strict=True)), join)
         else:
-            found = _sort_rows(blocks, join)
+            found = _sort_rows(list(zip(*blocks, strict=True)), starts, join)
+    complete(found[0])
     return (*found, starts)
+
+
+def _check_block(block: Sequence[Any], join: Join, what: str) -> None:
+    if not join.packed:
+        check_blocks(block[0], block[1:], join.order, what)
+    for part, dtype in zip(block, join.packed, strict=False):
+        checked_chunk(part, dtype, what)
 
 
 def _chunk_starts(shapes: Sequence[Sequence[int]], join: Join) -> list[np.ndarray]:
@@ -171,9 +184,11 @@ def _merge(blocks: Sequence[Sequence[Any]], starts: np.ndarray, join: Join) -> t
     return finish(list(zip(map(int, starts), runs, strict=False)), slice(0, int(starts[-1])))
 
 
-def _sort_array(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
-    ops = ops_for(blocks[0][0])
-    keys, *values = zip(*blocks, strict=True)
+def _sort_array(columns: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
+    ops = ops_for(columns[0][0])
+    keys, *values = columns
+    if join.packed:
+        keys, values = [ops.pack(list(map(ops.concatenate, columns)), join.directions)], []
     if join.with_positions:
         return (ops.argsort_chunks(keys, join.order),)
     if not values:
@@ -182,12 +197,13 @@ def _sort_array(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
     return found
 
 
-def _sort_rows(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
-    ops = ops_for(blocks[0][0])
-    columns = zip(zip(*blocks, strict=True), join.extra_dims, strict=True)
-    keys, *values = (_assemble(column, join.numblocks + (1,) * extra) for column, extra in columns)
+def _sort_rows(columns: Sequence[Sequence[Any]], starts: Sequence[np.ndarray], join: Join) -> tuple[Any, ...]:
+    ops = ops_for(columns[0][0])
+    keys, *values = (_assemble(column, starts, join.axis) for column in columns)
+    if join.packed:
+        keys, values = ops.pack([keys, *values], join.directions), []
     if join.with_keys and not values:
-        return (ops.sort_rows(keys, join.order, join.axis),)
+        return (ops.sort_rows(keys, join.order, join.axis, overwrite=len(columns[0]) > 1),)
     positions = ops.argsort_rows(keys, join.order, join.axis)
     if join.with_positions:
         return (positions,)
@@ -195,22 +211,32 @@ def _sort_rows(blocks: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:
     return tuple(ops.take_rows(array, positions, join.axis) for array in arrays)
 
 
-def _assemble(blocks: Sequence[Any], numblocks: tuple[int, ...]) -> Any:
-    """The whole array of a grid of chunks, in C order."""
+def _assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> Any:
+    """The whole array of a grid of chunks in C order, with the elements of a row along `axis` next to each other."""
     if len(blocks) == 1:
         return blocks[0]
-    grid = np.empty(numblocks, object)
-    for index, block in zip(np.ndindex(numblocks), blocks, strict=True):
-        grid[index] = block
-    return concatenate3(grid.tolist())
+    ops, dims = ops_for(blocks[0]), len(starts)
+    shape = (*(int(ends[-1]) for ends in starts), *blocks[0].shape[dims:])
+    stored = [*(dim for dim in range(dims) if dim != axis), axis, *range(dims, len(shape))]
+    dtypes = {block.dtype for block in blocks}
+    dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+    whole = ops.empty(dtype, tuple(shape[dim] for dim in stored))
+    whole = whole.transpose(np.argsort(stored).tolist())
+    for index, block in zip(np.ndindex(*(len(ends) - 1 for ends in starts)), blocks, strict=True):
+        ops.paste(block, whole[_part(starts, index)])
+    return whole
+
+
+def _part(starts: Sequence[np.ndarray], index: Sequence[int]) -> tuple[slice, ...]:
+    """Where one chunk of a grid is in the whole array."""
+    return tuple(slice(*ends[i : i + 2]) for ends, i in zip(starts, index, strict=True))
 
 
 def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:
-    """Task: one output chunk. It is complete, although the task that sorts does not wait for the device."""
-    return complete(cut_part(joined[which], part))
+    """Task: one output chunk."""
+    return cut_part(joined[which], part)
 
 
 def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
     """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
-    starts = joined[-1]
-    return take(joined, which, tuple(slice(*ends[i : i + 2]) for ends, i in zip(starts, index, strict=True)))
+    return cut_part(joined[which], _part(joined[-1], index))

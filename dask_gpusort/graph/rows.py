@@ -49,13 +49,15 @@ def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bo
 def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any:
     """Task: rows of one chunk, reordered by indices."""
     checked_chunk(block, None)
-    return complete(ops_for(block, staged=staged).take_rows(block, indices, axis))
+    ops = ops_for(block, staged=staged)
+    ops.check_lengths(indices, [block], indices.ndim)
+    return complete(ops.take_rows(block, indices, axis))
 
 
 def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
     """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
-    if (array.numblocks[axis] > 1 or array.npartitions == 1) and joins_rows(request, array, values):
+    if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
         return "join"
     if array.numblocks[axis] == 1:
         return "whole"
@@ -91,7 +93,7 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     strategy = row_strategy(request, keys, values, axis)
     array = keys.array
     if strategy == "join":
-        return join(request, array, values, axis, chunks)
+        return join(request, keys, values, axis, chunks)
     if strategy == "global":
         found = _row_by_row(request, array, values, axis)
     else:
@@ -153,7 +155,7 @@ def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
     keys, *values = arrays
     if keys.ndim == 1 + bool(request.order.words):
-        return global_sort(request, keys, values, keys.chunks[0])
+        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
     parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
     # Stacking makes swapped byte orders native and padded records packed.
     return tuple(

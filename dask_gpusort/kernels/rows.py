@@ -16,6 +16,7 @@ from .block_sort.block_sort import BlockSort, Buckets, run_block_sort, run_unifo
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import Arrays, Elements, indexed_elements
 from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.launch import side_by_side
 from .launch.loader import require_cupy
 from .msd.row_partition import RowPartition, partition_rows, partition_rows_recursively, plan_partition
 from .policy import tuning
@@ -62,7 +63,8 @@ def sort_one_by_one(elements: Elements, keys: Any, arrays: Arrays) -> None:
         run_block_sort(sort)
     else:
         rows.pending = require_cupy().zeros(1 + num_rows, np.uint32)
-        run_uniform_block_sort(sort)
+        with side_by_side:
+            run_uniform_block_sort(sort)
 
 
 def row_elements(key: DeviceKey) -> Elements:

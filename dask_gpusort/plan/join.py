@@ -6,27 +6,55 @@ from ..chunk.device_memory import USABLE_FRACTION
 from ..order import Order
 from .terms import InputChunks, Workers
 
+POSITION_BYTES = 8
 #: Widest codes that are counted and filled in, without scratch memory.
 COUNTED_BYTES = 2
-POSITION_BYTES = 8
+#: Bytes of a stable sort by position: codes with positions in two places for codes of up to 4 bytes, one of them the
+#: output; longer codes have 4 bytes of position beside them.
+NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 16, 24
 
 
 def join_bytes(order: Order, given: InputChunks) -> float:
     """Bytes that a join takes at its peak beside its input, nan if a chunk size is unknown.
 
-    The chunks are concatenated. Keys alone are then sorted in place with scratch memory of the same size; positions and
-    companions go to new arrays.
+    The chunks are concatenated, unless they are neighbours in memory. Keys alone are then sorted in place with scratch
+    memory of the same size; positions overwrite the keys; keys and companions go to new arrays. The figures for each
+    key are those measured on CuPy's pool.
     """
-    width, companions = order.transit_dtype.itemsize, given.companion_bytes
-    if not companions and order.coded:
-        copies = 1 if width <= COUNTED_BYTES else 2
-        return sum(given.sizes) * width * (copies + order.has_ties)
-    return 0.0
+    return sum(given.sizes) * (_coded_bytes if order.coded else _uncoded_bytes)(order, given)
+
+
+def _coded_bytes(order: Order, given: InputChunks) -> float:
+    width, moved = order.transit_dtype.itemsize, given.companion_bytes
+    stable = NARROW_STABLE_BYTES if width <= COUNTED_BYTES * 2 else WIDE_STABLE_BYTES
+    if given.packed:
+        return 6 * width
+    if given.positions:
+        return stable
+    copied = 2 * (width + moved)  # concatenated, and the outputs
+    if given.companions > 1:
+        return copied + POSITION_BYTES
+    if given.companions:
+        return copied + (4 + max(16, width + moved) if order.has_ties else width + moved + width // 8 * 4)
+    if width <= COUNTED_BYTES:
+        return width + POSITION_BYTES if order.has_ties else width
+    return (2 + order.has_ties) * width
+
+
+def _uncoded_bytes(order: Order, given: InputChunks) -> float:
+    width, moved = order.transit_dtype.itemsize, given.companion_bytes
+    if order.words:
+        return 3.4 * width + 2 * moved
+    if order.less is not None:
+        return 3 * width + (2 * moved + NARROW_STABLE_BYTES if moved else 0)
+    return 3.5 * width + 2 * moved if moved else 5.5 * width
 
 
 def joined_bytes(order: Order, given: InputChunks) -> float:
     """Bytes that the input and a join take together, nan if a chunk size is unknown."""
-    return sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) + join_bytes(order, given)
+    made = POSITION_BYTES if given.positions else 0
+    held = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
+    return held + join_bytes(order, given)
 
 
 def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:

@@ -328,6 +328,11 @@ def describe(plan: Plan) -> str:
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
     }
+    if plan.exchange == "join":
+        del rows["rounds"], rows["table"], rows["groups"]
+        rows["path"] = "one sort of all chunks"
+        rows["exchange"] = "join: the chunks share one memory, which holds the sort"
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
     if plan.staging_memory is not None:
         rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())

@@ -47,12 +47,18 @@ class InputChunks:
         The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
     presorted : bool
         Whether each chunk is sorted already.
+    companions : int
+        Arrays that travel with the keys.
     positions : bool
-        Whether the companions are only the keys' positions, which the sort makes.
+        Whether the only companions are the keys' positions, which the sort makes.
+    packed : bool
+        Whether each key is packed from several arrays.
     """
 
     sizes: Sequence[Size]
     companion_bytes: int = 0
     workers: Sequence[str | None] = ()
     presorted: bool = False
+    companions: int = 0
     positions: bool = False
+    packed: bool = False

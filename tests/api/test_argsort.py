@@ -74,7 +74,7 @@ def test_equal_keys_keep_their_order_in_both_directions():
     x = da.zeros(300, chunks=(70, 0, 230), dtype="i4")
     with groups(4):
         for descending in (False, True):
-            for exchange in ("gather", "tasks"):
+            for exchange in ("join", "gather", "tasks"):
                 got = computed(dask_gpusort.argsort(x, descending=descending, exchange=exchange))
                 np.testing.assert_array_equal(got, np.arange(300))
 

@@ -180,6 +180,7 @@ STRATEGIES = {
     "argsort": dask_gpusort.argsort,
     "tasks": lambda x: dask_gpusort.sort(x, exchange="tasks"),
     "device": lambda x: dask_gpusort.sort(x, exchange="device"),
+    "join": lambda x: dask_gpusort.sort(x, exchange="join"),
     "less": lambda x: dask_gpusort.sort(x, less=np.less),
     "merge": dask_gpusort.merge_sorted,
     "check": dask_gpusort.is_sorted,
@@ -192,6 +193,7 @@ ROW_STRATEGIES = {
     "whole": lambda x: dask_gpusort.sort(x, 0),
     "indices": lambda x: dask_gpusort.argsort(x, 0),
     "rechunked": dask_gpusort.sort,
+    "join": lambda x: dask_gpusort.sort(x, exchange="join"),
     "flat": lambda x: dask_gpusort.sort(x, None),
     "check": dask_gpusort.is_sorted,
 }
@@ -346,7 +348,7 @@ def test_key_that_changes_the_shape_at_compute_time():
 
 def test_wrong_chunk_sizes_at_compute_time():
     x = da.zeros(12, chunks=4).map_blocks(lambda block: block[:-1], dtype="f8", meta=np.empty(0))
-    for options in ({}, {"exchange": "tasks"}, {"method": "merge"}):
+    for options in ({}, {"exchange": "tasks"}, {"exchange": "join"}, {"method": "merge"}):
         for count in (None, 3):
             with groups(count):
                 for found in (dask_gpusort.sort(x, **options), dask_gpusort.argsort(x, **options)):
@@ -380,7 +382,7 @@ def test_message_names_incomparable_objects_at_compute_time(chunks, descending):
                 find(x, descending=descending).compute()
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
 def test_incomparable_objects_in_different_chunks_at_compute_time(exchange):
     # The objects of one chunk are comparable. Only the scan, or the merge of a group, compares both kinds.
     x = da.from_array(ours._objects([3, 1, 2, "c", "a", "b"]), chunks=3, name=False)
@@ -442,7 +444,7 @@ def test_a_source_that_changes_between_rounds_does_not_report_wrong_sizes(tmp_pa
     assert "compute_chunk_sizes" not in str(caught.value)
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks", "device"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_source_that_changes_before_its_recount_names_both_remedies(tmp_path, exchange, count):
     # A lost worker may have held the counts too. Then a changed source and wrong chunk sizes look the same.

@@ -65,7 +65,7 @@ def test_merges_by_a_random_comparison_lose_no_key(seed, size, shortest):
 @given(st.data(), ours.arrays(dtypes=["i4", "i8", "u1"]), ours.groups, ours.tables)
 def test_every_function_accepts_less(data, array, count, table):
     chunks = data.draw(ours.chunkings(array.shape))
-    exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
+    exchange = data.draw(ours.exchanges)
     unknown = data.draw(st.booleans())
     positions = np.argsort(array % 10, kind="stable")
     values = np.arange(len(array))
@@ -144,7 +144,7 @@ def test_message_names_a_nan_without_an_order():
         computed(dask_gpusort.sort(x, less=np.less))
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
 @given(seed=ROUND, size=st.integers(1, 400))
 def test_undetected_contradictions_lose_no_key(exchange, seed, size):
     # The order is wrong for a few pairs only. A sample may miss all of them.

@@ -22,7 +22,7 @@ from dask_gpusort.graph.composite_keys import pack_keys
 def test_one_dimension(data, keys, count, table):
     chunks = data.draw(ours.chunkings(keys[0].shape))
     directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    exchange = data.draw(st.sampled_from(("auto", "gather", "tasks")))
+    exchange = data.draw(ours.exchanges)
     with groups(count, table):
         found = dask_gpusort.lexsort(
             [ours.dask_array(key, chunks) for key in keys], descending=directions, exchange=exchange
@@ -41,7 +41,8 @@ def test_any_axis(data, keys):
     with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
         # Each key has different chunks. The result has those of the last key.
         arrays = [ours.dask_array(key, data.draw(ours.chunkings(key.shape))) for key in keys]
-        found = dask_gpusort.lexsort(arrays, axis, descending=descending)
+        exchange = data.draw(ours.exchanges)
+        found = dask_gpusort.lexsort(arrays, axis, descending=descending, exchange=exchange)
         assert found.chunks == arrays[-1].chunks
         got = computed(found)
         check_sizes(found)
@@ -61,7 +62,7 @@ def test_unknown_chunk_sizes(data, keys, count):
     (sizes,) = data.draw(ours.chunkings(keys[0].shape))
     arrays = [ours.dask_array(key, (sizes,), unknown=True) for key in keys]
     with groups(count):
-        found = dask_gpusort.lexsort(arrays)
+        found = dask_gpusort.lexsort(arrays, exchange=data.draw(ours.exchanges))
         np.testing.assert_array_equal(computed(found), oracle.lexsort(keys))
 
 

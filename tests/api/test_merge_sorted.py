@@ -38,7 +38,7 @@ def test_merge(data, dtype, count, descending):
         arrays.append(ours.dask_array(piece, (tuple(sizes),), unknown=unknown))
     together = np.concatenate(pieces, dtype=dtype)
     with groups(count):
-        exchange = data.draw(st.sampled_from(("gather", "tasks")))
+        exchange = data.draw(ours.exchanges)
         found = dask_gpusort.merge_sorted(*arrays, descending=descending, exchange=exchange)
         got = computed(found)
         if not unknown:

@@ -91,7 +91,7 @@ def test_the_optimiser_may_rename_the_input():
 
 
 @planned
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
 def test_outputs_of_one_sort_share_their_stages(exchange):
     keys, values = ours.make("i4", 200, "few"), np.arange(200)
     with groups(3):

@@ -16,6 +16,7 @@ from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.graph.composite_keys import Keys, pack_keys
+from dask_gpusort.graph.global_sort import Request
 from dask_gpusort.graph.rechunk import chunk_limit
 from dask_gpusort.graph.rows import _whole_rows, row_strategy
 from dask_gpusort.order import Order
@@ -23,6 +24,10 @@ from dask_gpusort.order import Order
 
 def keys_of(darr):
     return Keys(darr, Order(darr.dtype))
+
+
+def strategy_of(keys, axis, exchange="auto"):
+    return row_strategy(Request(keys.order, "keys", "auto", exchange), keys, (), axis)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +41,19 @@ def keys_of(darr):
 )
 def test_row_strategy(shape, chunks, axis, strategy):
     x = da.zeros(shape, chunks=chunks)
-    assert row_strategy(keys_of(x), axis) == strategy
-    assert row_strategy(pack_keys([x, x], (False, True)), axis) == strategy
+    for keys in (keys_of(x), pack_keys([x, x], (False, True))):
+        assert strategy_of(keys, axis) == strategy
+        # Rows of several chunks, and an array of one chunk, are joined on request.
+        joined = "whole" if x.numblocks[axis] == 1 < x.numblocks[0] else "join"
+        assert strategy_of(keys, axis, "join") == joined
 
 
 def test_a_row_may_be_as_large_as_the_largest_chunk():
     x = da.zeros((4, 100), chunks=(4, 50))
     with dask.config.set({"array.chunk-size": "8B"}):
         assert chunk_limit(x) == 4 * 50 * 8
-        assert row_strategy(keys_of(x), 1) == "rechunk"
-        assert row_strategy(keys_of(x.rechunk((1, 50))), 1) == "global"
+        assert strategy_of(keys_of(x), 1) == "rechunk"
+        assert strategy_of(keys_of(x.rechunk((1, 50))), 1) == "global"
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 40))

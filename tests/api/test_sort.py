@@ -102,7 +102,7 @@ def test_every_strategy_for_several_dimensions(limit, strategy, axis):
 @given(st.data(), ours.arrays(shape=st.lists(st.integers(0, 6), max_size=3).map(tuple)))
 def test_axis_none_flattens(data, array):
     darr = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
-    found = dask_gpusort.sort(darr, None, stable=True)
+    found = dask_gpusort.sort(darr, None, stable=True, exchange=data.draw(ours.exchanges))
     assert found.shape == (array.size,)
     oracle.assert_same_bits(computed(found), oracle.sort(array, None))
     check_sizes(found)
@@ -377,7 +377,7 @@ def test_many_chunks(size, chunk):
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+@pytest.mark.parametrize("exchange", ["auto", "join", "gather", "tasks"])
 def test_local_schedulers(scheduler, exchange):
     array = ours.make("f8", 2000, "special")
     with dask.config.set(scheduler=scheduler), groups(5):
@@ -400,12 +400,12 @@ def test_a_persisted_input_is_not_changed():
     x = da.from_array(ours.make("i8", 300), chunks=50).persist(scheduler="synchronous")
     before = computed(x)
     with groups(3):
-        for exchange in ("gather", "tasks"):
+        for exchange in ("join", "gather", "tasks"):
             computed(dask_gpusort.sort(x, exchange=exchange))
     oracle.assert_same_bits(computed(x), before)
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks"])
 def test_parts_of_the_output(exchange):
     array = ours.make("i8", 500)
     wanted = np.sort(array)
@@ -464,11 +464,12 @@ def test_equal_calls_have_equal_names():
         dask_gpusort.sort(x, descending=True),
         dask_gpusort.sort(x, chunks=20),
         dask_gpusort.sort(x, exchange="tasks"),
+        dask_gpusort.sort(x, exchange="join"),
         dask_gpusort.argsort(x),
         dask_gpusort.sort(x + 1),
     ]
     names = {darr.name for darr in others} | {dask_gpusort.sort(x).name}
-    assert len(names) == 6
+    assert len(names) == 7
 
 
 @given(st.data(), ours.arrays(dtypes=["i4", "f4", "S5"]), ours.groups)

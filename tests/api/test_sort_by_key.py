@@ -47,7 +47,7 @@ def test_rows_of_values_stay_whole(data, size, count):
         x = ours.dask_array(keys, data.draw(ours.chunkings(keys.shape)))
         # Values may have other chunks than the keys: they are rechunked.
         companions = [ours.dask_array(value, data.draw(ours.chunkings(value.shape))) for value in values]
-        found = dask_gpusort.sort_by_key(x, *companions, exchange=data.draw(st.sampled_from(("gather", "tasks"))))
+        found = dask_gpusort.sort_by_key(x, *companions, exchange=data.draw(ours.exchanges))
         for darr in found:
             assert darr.chunks[0] == x.chunks[0]
             check_sizes(darr)

@@ -124,8 +124,8 @@ def test_step_bytes():
     assert step_bytes(Order(np.dtype("i8")), 100, 0) == 2400
     assert step_bytes(Order(np.dtype("f8"), stable=True), 100, 0) == 3200
     assert step_bytes(Order(np.dtype("c8")), 100, 0) == 2400
-    assert step_bytes(Order(np.dtype("c8"), stable=True), 100, 0) == 100 * (5 * 8 + 16)
-    assert step_bytes(Order(np.dtype("i8"), stable=True), 100, 8) == 100 * (5 * 16 + 16)
+    assert step_bytes(Order(np.dtype("c8"), stable=True), 100, 0) == 100 * (5 * 8 + 24)
+    assert step_bytes(Order(np.dtype("i8"), stable=True), 100, 8) == 100 * (5 * 16 + 24)
     assert math.isnan(step_bytes(Order(np.dtype("i8")), math.nan, 0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dask
@@ -13,6 +14,7 @@ import pytest
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
+from dask_gpusort.kernels.launch import loader
 
 distributed = pytest.importorskip("distributed")
 
@@ -127,3 +129,60 @@ def test_warm_up_needs_workers():
         pytest.raises(ValueError, match="wait_for_workers"),
     ):
         dask_gpusort.warm_up(client)
+
+
+@pytest.fixture
+def one_device(monkeypatch):
+    """NumPy instead of CuPy, and small arrays; the arrays that were put on the device."""
+    found = []
+
+    def asarray(host):
+        found.append(host)
+        return host
+
+    runtime = SimpleNamespace(getDevice=lambda: 0, deviceSynchronize=lambda: None)
+    cuda = SimpleNamespace(Device=lambda number: nullcontext(), runtime=runtime)
+    monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, asarray=asarray))
+    monkeypatch.setattr(clusters, "WARM_CHUNKS", ((100,), (300,), (50, 50)))
+    monkeypatch.setattr(clusters, "DRAWN_KEYS", 200)
+    return found
+
+
+def test_warm_up_without_a_client_sorts_every_size_and_dtype(one_device, monkeypatch):
+    sorted_here = []
+
+    def sort(keys):
+        sorted_here.append((keys.dtype, keys.chunks[0], dask.base.get_scheduler() is dask.local.get_sync))
+        return dask_gpusort.sort(keys)
+
+    monkeypatch.setattr(clusters, "sort", sort)
+    dtypes = [np.dtype(dtype) for dtype in ("u4", "?", "f8", "f2", "i1", "m8[s]", "c8")]
+    assert dask_gpusort.warm_up(dtypes=dtypes) > 0
+    wanted = [(dtype, chunks, True) for dtype in dtypes for chunks in clusters.WARM_CHUNKS for _ in range(3)]
+    assert sorted(sorted_here, key=str) == sorted(wanted, key=str)
+    assert sum(keys.size for keys in one_device) == len(dtypes) * 3 * (100 + 300 + 100)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8", "i8", "f2", "f4", "f8"])
+def test_keys_of_the_warm_up_take_every_kind_of_map(dtype):
+    """Uniform codes, uniform values, and neither; integers are not wrapped and floats are not rounded to infinity."""
+    dtype, n = np.dtype(dtype), 1 << 14
+    values, exponentials = (draw(dtype, n) for draw in (clusters._random_values, clusters._random_exponentials))
+    for keys in (values, exponentials):
+        assert keys.dtype == dtype
+        assert (keys >= 0).all()
+        assert np.isfinite(keys).all()
+    low, middle, high = np.quantile(values.astype("f8"), [0.1, 0.5, 0.9])
+    assert (high - middle) == pytest.approx(middle - low, rel=0.2)
+    low, middle, high = np.quantile(exponentials.astype("f8"), [0.1, 0.5, 0.9])
+    assert high - middle > 2 * (middle - low)
+    assert clusters._random_bits(dtype, n).dtype == dtype
+
+
+def test_warm_up_without_a_client_or_a_gpu_names_the_remedy(monkeypatch):
+    def refuse():
+        raise loader.KernelsUnavailable("No usable GPU: Check `nvidia-smi`")
+
+    monkeypatch.setattr(loader, "_find_cupy", refuse)
+    with pytest.raises(loader.KernelsUnavailable, match="nvidia-smi"):
+        dask_gpusort.warm_up()

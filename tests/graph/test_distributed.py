@@ -25,7 +25,7 @@ from dask_gpusort.graph import p2p
 distributed = pytest.importorskip("distributed")
 
 EXCHANGES = ("p2p", "tasks", "device")
-ON_CLUSTER = ("auto", *EXCHANGES, "gather")
+ON_CLUSTER = ("auto", *EXCHANGES, "gather", "join")
 
 #: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
 TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
@@ -44,7 +44,7 @@ def client(on_cluster):
 def test_auto_chooses_p2p(client):
     assert p2p.unavailable() is None
     x = da.zeros(100, chunks=10)
-    used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device")}}
+    used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device", "join")}}
     for asked, used in used_for.items():
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
 
@@ -309,10 +309,11 @@ STAGES = {
     ],
     "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-shard", "sort-merge", "output"],
     "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
+    "join": ["sort-local", "output"],
 }
 
 
-KILLED = [(exchange, stage, "radix") for exchange in EXCHANGES for stage in STAGES[exchange]]
+KILLED = [(exchange, stage, "radix") for exchange in STAGES for stage in STAGES[exchange]]
 KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")]
 #: Cases of the default run: for each exchange, while chunks are exchanged and around its particular stages.
 KILLED_FIRST = [
@@ -346,7 +347,9 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
         x = da.from_array(array, chunks=2000).map_blocks(np.negative)
         found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
         prefix = found.name if stage == "output" else stage
-        client.register_plugin(KillAt(prefix, flag, after=1 if stage in ("sort-scan", "shuffle-barrier") else 2))
+        # These stages have one task.
+        single = stage in ("sort-scan", "shuffle-barrier") or (exchange, stage) == ("join", "sort-local")
+        client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))
         try:
             got = client.compute(found, retries=3).result(timeout=120)
         finally:

@@ -29,7 +29,7 @@ from dask_gpusort.graph.finish import Finish
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 
-EXCHANGES = ("gather", "tasks", "device")
+EXCHANGES = ("join", "gather", "tasks", "device")
 #: Exchanges with exact cuts. `test_device_exchange` tests the other one.
 CUT_EXACTLY = ("gather", "tasks")
 

@@ -273,7 +273,7 @@ def test_key_functions(late, name, descending):
             same(computed(function(x, device="cuda", **options)), computed(function(x, **options)))
 
 
-@pytest.mark.parametrize("exchange", ["gather", "tasks", "device"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "tasks", "device"])
 def test_threads_and_exchanges(late, exchange):
     x = ours.dask_array(ours.make("i8", 2_000, "bits"), 130)
     with groups(4), dask.config.set(scheduler="threads", num_workers=8):

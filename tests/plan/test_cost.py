@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dask_gpusort.cost import Rates, cost_of, describe, predict
+from dask_gpusort.graph.join import Join
 from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
@@ -56,13 +57,14 @@ def test_counts_between_devices():
     assert cost_of(made).messages == len(made.sources) * len(made.groups) == 16
 
 
-@pytest.mark.parametrize("exchange", ["gather", "p2p", "tasks", "device"])
+@pytest.mark.parametrize("exchange", ["join", "gather", "p2p", "tasks", "device"])
 @pytest.mark.parametrize("chunks", [1, 7, 64, 1_000])
 def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
     if exchange == "p2p":
         pytest.importorskip("distributed")
     made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
-    recipe = Recipe(made, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
+    shared = {"with_keys": True, "with_positions": False, "names": ("x",), "extra_dims": (0,)}
+    recipe = Join(made.order, axis=0, chunks=(made.sizes,), **shared) if exchange == "join" else Recipe(made, **shared)
     assert cost_of(made).tasks == len({**recipe.stages(), **recipe.output("sorted", 0, (made.chunks,))})
 
 

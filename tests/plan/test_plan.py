@@ -204,19 +204,24 @@ def test_explain_of_several_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "library", "used"),
+    ("asked", "kind", "library", "joins", "used"),
     [
-        ("auto", "threads", "numpy", "gather"),
-        ("auto", "processes", "numpy", "tasks"),
-        ("auto", "threads", "cupy", "gather"),
-        ("auto", "distributed", "cupy", "device"),
-        ("device", "threads", "numpy", "device"),
-        ("gather", "distributed", "numpy", "gather"),
-        ("tasks", "threads", "numpy", "tasks"),
+        ("auto", "threads", "numpy", False, "gather"),
+        ("auto", "processes", "numpy", False, "tasks"),
+        ("auto", "threads", "cupy", True, "join"),
+        ("auto", "threads", "cupy", False, "device"),
+        ("auto", "distributed", "cupy", True, "join"),
+        ("auto", "distributed", "cupy", False, "device"),
+        ("device", "threads", "numpy", False, "device"),
+        ("device", "threads", "cupy", True, "device"),
+        ("gather", "distributed", "numpy", False, "gather"),
+        ("tasks", "threads", "numpy", False, "tasks"),
+        ("join", "distributed", "numpy", False, "join"),
+        ("join", "threads", "cupy", False, "join"),
     ],
 )
-def test_exchange_for_a_scheduler(asked, kind, library, used):
-    assert choose_exchange(asked, kind, library) == used
+def test_exchange_for_a_scheduler(asked, kind, library, joins, used):
+    assert choose_exchange(asked, kind, library, joins=joins) == used
 
 
 def test_p2p_is_for_numpy_chunks_only():

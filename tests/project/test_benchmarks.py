@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -373,10 +374,91 @@ def test_a_wrong_result_of_several_gpus_is_detected() -> None:
     data = load("gpu.multi.data")
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 32, 1_000, dtype="u4"))
     values = np.arange(1_000, dtype="u4")
-    right = data.chunk_facts(keys, values)
-    assert right["ordered"]
-    assert right["checksum"] == data.chunk_facts(keys[::-1], values[::-1])["checksum"]
-    assert right["checksum"] != data.chunk_facts(keys, values[::-1])["checksum"]
-    assert not data.chunk_facts(keys[::-1], None)["ordered"]
+    right, sums = data.summarize_chunk(keys, values), data.checksums
+    assert right.in_order
+    assert sums([right]) == sums([data.summarize_chunk(keys[::-1].copy(), values[::-1])])
+    assert sums([right]) != sums([data.summarize_chunk(keys, values[::-1])])
+    assert not data.summarize_chunk(keys[::-1], None).in_order
     # The sort is stable, so equal keys keep the order of their values.
-    assert not data.chunk_facts(np.zeros(3, "u4"), np.array([1, 0, 2], "u4"))["ordered"]
+    assert not data.summarize_chunk(np.zeros(3, "u4"), np.array([1, 0, 2], "u4")).in_order
+    # Floats that are not negative are in the order of their bits.
+    floats = np.sort(np.random.default_rng(0).random(1_000))
+    assert data.summarize_chunk(floats).in_order
+    assert not data.summarize_chunk(floats[::-1].copy()).in_order
+
+
+GPU_SECTIONS = ["chunks", "sizes", "pairs", "large", "memory", "rows", "small", "host"]
+
+
+def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run("gpu.dask_arrays", "--library", "numpy", "--keys-log2", "12", "--output", str(tmp_path), "--commit", "abc")
+    found = record(tmp_path / "gpu_dask_arrays.json")
+    assert (found.machine["commit"], found.settings["library"]) == ("abc", "numpy")
+    assert list(dict.fromkeys(row.section for row in found.rows)) == GPU_SECTIONS
+    assert all(row.verified for row in found.rows)
+    wanted = {name: {"kernel", "no-op"} for name in GPU_SECTIONS}
+    wanted |= {"memory": {"kernel"}, "host": {"NumPy", "no-op"}}
+    assert all(wanted[row.section] <= row.baselines.keys() for row in found.rows)
+    # The ratio of 256 chunks and of few keys is that to Dask's no-op, and others have a goal in milliseconds.
+    first = {row.work: next(iter(row.baselines)) for row in found.rows}
+    assert (first["sort int64, 64 chunks"], first["sort int64, 256 chunks"]) == ("CuPy", "no-op")
+    assert {row.wanted for row in found.rows if row.section == "large"} == {"at most 40 ms"}
+    written = run("documents", "--results", str(tmp_path))
+    assert sorted(line.removeprefix("written: ") for line in written.splitlines() if line) == [
+        "gpu_dask_arrays.md",
+        "gpu_dask_chunks.svg",
+        "gpu_dask_sizes.svg",
+    ]
+    text = (tmp_path / "gpu_dask_arrays.md").read_text()
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == GPU_SECTIONS
+    # A table of many baselines names the one of its ratio.
+    (line,) = (line for line in text.splitlines() if line.startswith("| sort int64, 256 chunks |"))
+    (row,) = (row for row in found.rows if row.work == "sort int64, 256 chunks")
+    assert f"| {load('documents.markdown').ratio(row.ratio)} x no-op | 0.83 x no-op |" in line
+
+
+def test_results_of_numpy_are_not_stored_as_those_of_a_gpu() -> None:
+    assert "elsewhere" in run("gpu.dask_arrays", "small", "--library", "numpy", code=2)
+
+
+def test_a_wrong_result_in_chunks_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    script, library = load("gpu.dask_arrays"), load("gpu.dask_arrays").library_of("numpy")
+    assert all(row.verified for row in script.small_rows(library, 0))
+    # NumPy's order of few keys is right, but the array is another one.
+    sort = script.dask_gpusort.sort
+    monkeypatch.setattr(script.dask_gpusort, "sort", lambda x, **options: sort(x, **options)[::-1])
+    assert not any(row.verified for row in script.small_rows(library, 0))
+    monkeypatch.setattr(script.dask_gpusort, "sort", sort)
+    monkeypatch.setattr(library.kernels, "sort_keys", np.copy)
+    assert not next(script.small_rows(library, 0)).verified
+    for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
+        assert not script.bits_equal(wrong, np.arange(3))
+
+
+def test_chunks_are_allocated_one_by_one_or_slices() -> None:
+    script, keys = load("gpu.dask_arrays"), np.arange(12).reshape(3, 4)
+    for slices in (False, True):
+        x = script.resident(keys, (2, 3), slices=slices)
+        assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
+        np.testing.assert_array_equal(x.compute(scheduler="synchronous"), keys)
+        assert all(np.shares_memory(block, keys) == slices for block in dict(x.dask).values())
+
+
+def test_growth_of_the_pool_leaves_out_the_input() -> None:
+    """The pool of the stand-in holds 100 bytes of input and 30 free ones, and a run allocates 70."""
+    script = load("gpu.dask_arrays")
+    pool = SimpleNamespace(bytes=130)
+    pool.total_bytes, pool.free_all_blocks = (lambda: pool.bytes), (lambda: setattr(pool, "bytes", 100))
+    library = replace(script.library_of("numpy"), pool=pool)
+    assert library.growth(lambda: setattr(pool, "bytes", pool.bytes + 70)) == (None, 70)
+
+
+def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
+    script, given = load("gpu.dask_arrays"), []
+    sort = script.dask_gpusort.sort
+    monkeypatch.setattr(script.dask_gpusort, "sort", lambda x, device=None: given.append(device) or sort(x))
+    (row,) = script.host_rows(replace(script.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
+    assert row.verified
+    assert given == ["cuda"] * (1 + script.WARM_UPS + script.REPEATS) + [None]

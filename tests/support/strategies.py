@@ -264,9 +264,12 @@ def options(draw: Any, dtype: Any) -> dict[str, Any]:
     return {
         "descending": draw(st.booleans()),
         "method": draw(st.sampled_from(methods)),
-        "exchange": draw(st.sampled_from(("auto", "gather", "tasks", "device"))),
+        "exchange": draw(exchanges),
     }
 
+
+#: Exchanges that every scheduler has.
+exchanges = st.sampled_from(("auto", "join", "gather", "tasks", "device"))
 
 #: Number of exchange groups. By default, a small array is one group and needs no cuts.
 groups = st.none() | st.integers(1, 9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +12,10 @@ import numpy as np
 
 import dask_gpusort
 
-#: Keys made or checked at a time. They take little memory compared with all keys.
+from ...harness.verify import Part, checksums, fault_of, summarize
+
+#: Keys made at a time. They take little memory compared with all keys.
 PIECE = 1 << 26
-GOLDEN = 0x9E3779B97F4A7C15
 
 
 REPEATS = 5
@@ -84,9 +84,9 @@ def make_block(work: Work, starts: range, library: str, block_id: Any = None) ->
     return make_chunk(work, starts[chunk], starts[chunk + 1], starts[-1], library)
 
 
-def facts_of_block(work: Work, starts: range, library: str, chunk: int) -> dict[str, Any]:
-    """Task: make an input chunk again that was not kept, and return its facts."""
-    return chunk_facts(make_block(work, starts, library, (chunk,)), None)
+def summarize_block(work: Work, starts: range, library: str, chunk: int) -> Part:
+    """Task: make an input chunk again that was not kept, and summarize it."""
+    return summarize_chunk(make_block(work, starts, library, (chunk,)))
 
 
 def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: int) -> Any:
@@ -103,25 +103,11 @@ def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: 
     return (uniform * 2.0 ** min(53, 8 * np.dtype(work.dtype).itemsize)).astype(work.dtype)
 
 
-def chunk_facts(keys: Any, values: Any | None) -> dict[str, Any]:
-    """Task: order, checksum, size and ends of one chunk. Uses no code of the package."""
-    ordered, checksum = True, 0
-    for first in range(0, len(keys), PIECE):
-        part = keys[first : first + PIECE + 1]
-        rising = part[:-1] <= part[1:]
-        own = part[:PIECE]
-        mixed = own.astype("f8").view("u8") if own.dtype.kind == "f" else own.astype("u8")
-        if values is not None:
-            companion = values[first : first + PIECE + 1]
-            rising &= (part[:-1] < part[1:]) | (companion[:-1] < companion[1:])
-            mixed = mixed * np.uint64(0xD1B54A32D192ED03) + companion[:PIECE].astype("u8")
-        ordered = ordered and bool(rising.all())
-        mixed = (mixed + np.uint64(1)) * np.uint64(GOLDEN)
-        checksum += int(((mixed ^ (mixed >> np.uint64(29))) * np.uint64(GOLDEN)).sum(dtype="u8"))
-    ends = [] if not len(keys) else [keys[0].item(), keys[-1].item()]
-    if values is not None and len(keys):
-        ends = [(ends[0], values[0].item()), (ends[1], values[-1].item())]
-    return {"ordered": ordered, "checksum": checksum % (1 << 64), "size": len(keys), "ends": ends}
+def summarize_chunk(keys: Any, values: Any = None) -> Part:
+    """Task: summarize keys that are not negative, or keys of 32 bits with the positions that are their values."""
+    words = keys.view("u8") if keys.itemsize == 8 else keys.astype("u8")
+    # Words of keys and positions are distinct, so those of a stable sort ascend.
+    return summarize(words if values is None else words << np.uint64(32) | values)
 
 
 class Data:
@@ -166,10 +152,10 @@ class Data:
         one = dask_gpusort.argsort if self.work.want == "positions" else dask_gpusort.sort
         return (one(self.keys),)
 
-    def facts(self, keys: Any, values: Any | None) -> list[dict[str, Any]]:
-        """Facts of every chunk, computed on its worker."""
-        columns = chunk_futures(keys), [None] * self.chunks if values is None else chunk_futures(values)
-        found = [self.client.submit(chunk_facts, *pair, pure=False) for pair in zip(*columns, strict=True)]
+    def summaries(self, keys: Any, values: Any = None) -> list[Part]:
+        """Summaries of all chunks, made on their workers."""
+        columns = [chunk_futures(array) for array in (keys, values) if array is not None]
+        found = [self.client.submit(summarize_chunk, *chunk, pure=False) for chunk in zip(*columns, strict=True)]
         return self.client.gather(found)
 
     def check(self, found: tuple[Any, ...]) -> bool:
@@ -177,29 +163,21 @@ class Data:
         if self.work.want == "positions":
             return self.check_positions(found[0])
         if self.work.kept:
-            before = self.facts(self.keys, self.values)
+            before = self.summaries(self.keys, self.values)
         else:
-            again = [
-                self.client.submit(facts_of_block, self.work, self.starts, self.library, chunk, pure=False)
-                for chunk in range(self.chunks)
-            ]
+            made = self.work, self.starts, self.library
+            again = [self.client.submit(summarize_block, *made, chunk, pure=False) for chunk in range(self.chunks)]
             before = self.client.gather(again)
-        after = self.facts(found[0], found[1] if len(found) > 1 else None)
-        filled = [fact["ends"] for fact in after if fact["ends"]]
-        return (
-            all(fact["ordered"] for fact in after)
-            and all(one[1] <= two[0] for one, two in itertools.pairwise(filled))
-            and sum(fact["checksum"] for fact in before) % (1 << 64)
-            == sum(fact["checksum"] for fact in after) % (1 << 64)
-            and [fact["size"] for fact in before] == [fact["size"] for fact in after]
-        )
+        after = self.summaries(*found)
+        same_sizes = [part.keys for part in before] == [part.keys for part in after]
+        return same_sizes and not fault_of(after, checksums(before))
 
     def check_positions(self, positions: Any) -> bool:
-        """Whether positions are a permutation, by their sum and that of their squares."""
-        sums = [self.client.submit(sums_of, future, self.library, pure=False) for future in chunk_futures(positions)]
-        one, two = (sum(column) % (1 << 64) for column in zip(*self.client.gather(sums), strict=True))
+        """Whether positions are a permutation, by their number, their sum and that of their squares."""
+        parts = self.client.gather([self.client.submit(summarize, one, pure=False) for one in chunk_futures(positions)])
         n = self.total
-        return one == n * (n - 1) // 2 % (1 << 64) and two == (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
+        wanted = n, n * (n - 1) // 2 % (1 << 64), (n - 1) * n * (2 * n - 1) // 6 % (1 << 64)
+        return checksums(parts) == wanted
 
 
 def number_keys(block: Any, library: str, block_id: Any = None) -> Any:
@@ -207,15 +185,6 @@ def number_keys(block: Any, library: str, block_id: Any = None) -> Any:
     module = __import__(library)
     start = block_id[0] * len(block)
     return (module.arange(len(block), dtype="u8") + np.uint64(start)).astype("u4")
-
-
-def sums_of(positions: Any, library: str) -> tuple[int, int]:
-    """Task: sum of the positions, and of their squares, modulo 2**64."""
-    one = two = 0
-    for first in range(0, len(positions), PIECE):
-        part = positions[first : first + PIECE].astype("u8")
-        one, two = one + int(part.sum(dtype="u8")), two + int((part * part).sum(dtype="u8"))
-    return one, two
 
 
 def chunk_futures(array: Any) -> list[Any]:

@@ -160,14 +160,15 @@ __device__ __forceinline__ Offset read_count(const u64* counts, bool wide, u32 b
 
 // Exclusive scan of the counts, as starts and as cursors; `whole`, unless null, becomes the segment of all keys. Block b
 // scans buckets 1024 b and the following. It sums the earlier counts itself (they are in the second-level cache), which
-// saves a second kernel.
-__global__ void __launch_bounds__(kScanThreads)
+// saves a second kernel. A template is compiled only in programs that launch it.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
     scan_fine(const u64* counts, u32 wide, u32 num_fine, Offset* starts, Offset* cursors, Segment* whole) {
-    using Scan = BlockScan<Offset, kScanThreads>;
+    using Scan = BlockScan<Offset, kThreads>;
     __shared__ typename Scan::SharedStorage shared;
-    const u32 first = blockIdx.x * kScanThreads, f = first + threadIdx.x;
+    const u32 first = blockIdx.x * kThreads, f = first + threadIdx.x;
     Offset earlier = 0;
-    for (u32 i = threadIdx.x; i < first; i += kScanThreads) earlier += read_count(counts, wide, i);
+    for (u32 i = threadIdx.x; i < first; i += kThreads) earlier += read_count(counts, wide, i);
     Scan::exclusive(earlier, shared);
     const Offset before = shared.before[Scan::kWarps];
     __syncthreads();  // the sum is read before the storage is used again

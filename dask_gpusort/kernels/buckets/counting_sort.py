@@ -9,7 +9,7 @@ import numpy as np
 from ..keys.dtypes import DeviceKey, device_key
 from ..launch.constants import cxx_constant
 from ..launch.grid import blocks_for
-from ..launch.launch import Launch
+from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..policy.limits import count_bytes, shared_limit
 from .histogram import count_fine, scan_fine, top_buckets
@@ -31,10 +31,11 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
     """Sort countable keys into `out`, as keys or as codes."""
     n, bits = keys.size, 8 * key.itemsize
     num_codes = 1 << bits
-    counts = count_fine(f"Keys<{key.order}>", keys, n, top_buckets(bits, bits))
     starts, cursors = require_cupy().empty((2, num_codes + 1), np.uint64)
-    scan_fine(counts, starts, cursors)
     order = device_key(key.code_dtype).order if as_codes else key.order
     blocks = blocks_for(n, FILL_TILE_BYTES // key.itemsize)
     arguments = starts, np.uint32(num_codes), out, np.uint64(n)
-    Launch(FILL_SOURCE, f"fill_runs<{order}>", blocks, FILL_THREADS, arguments).run()
+    with side_by_side:
+        counts = count_fine(f"Keys<{key.order}>", keys, n, top_buckets(bits, bits))
+        scan_fine(counts, starts, cursors)
+        Launch(FILL_SOURCE, f"fill_runs<{order}>", blocks, FILL_THREADS, arguments).run()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import tuning
@@ -21,6 +21,7 @@ from ..policy.limits import count_bytes, multiprocessors
 
 SOURCE = "buckets/count.cu"
 SCAN_THREADS = cxx_constant(SOURCE, "kScanThreads")
+SCAN_FINE = instance("scan_fine", SCAN_THREADS)
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 
@@ -115,4 +116,4 @@ def scan_fine(counts: FineCounts, starts: Any, cursors: Any, whole: Any = None) 
         Receives the segment of all keys.
     """
     arguments = counts.table, np.uint32(counts.is_wide), np.uint32(counts.num_fine), starts, cursors, whole
-    Launch(SOURCE, "scan_fine", blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()
+    Launch(SOURCE, SCAN_FINE, blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()

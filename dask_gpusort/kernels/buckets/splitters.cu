@@ -119,18 +119,20 @@ __global__ void __launch_bounds__(kMapThreads)
     }
 }
 
-// One block: cut the subintervals into buckets, two a thread.
-__global__ void __launch_bounds__(kMapThreads)
+// One block: cut the subintervals into buckets, two a thread. A template is compiled only in programs that launch it.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
     cut_subdivided(const u32* counts, const u32* befores, u32 num_samples, u32 num_fine, SplitterMap* map) {
-    __shared__ MapScan::SharedStorage shared;
+    using Scan = BlockScan<u32, kThreads>;
+    __shared__ typename Scan::SharedStorage shared;
     __shared__ u32 firsts[kSubIntervals];  // samples in all subintervals before each
     const int sub_bits = map->sub_bits;
     if (sub_bits == 0) return;  // the whole block leaves
-    constexpr u32 kPerThread = kSubIntervals / kMapThreads;
+    constexpr u32 kPerThread = kSubIntervals / kThreads;
     const u32 begin = threadIdx.x * kPerThread;
     u32 sum = 0;
     for (u32 k = 0; k < kPerThread; ++k) sum += counts[begin + k];
-    u32 before = MapScan::exclusive(sum, shared);
+    u32 before = Scan::exclusive(sum, shared);
     for (u32 k = 0; k < kPerThread; before += counts[begin + k], ++k) firsts[begin + k] = before;
     __syncthreads();  // all sums are there before those of other threads' parents are read
     const u32 num_words = map->num_words - kIntervals;

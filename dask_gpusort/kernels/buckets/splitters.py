@@ -15,7 +15,7 @@ import numpy as np
 
 from ..keys.elements import NARROW_BITS, Elements
 from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
+from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, Readback
 from ..launch.loader import require_cupy
 from ..policy import tuning
@@ -31,6 +31,7 @@ INTERVALS = cxx_constant(MAP_SOURCE, "kIntervals")
 SUBINTERVALS = cxx_constant(MAP_SOURCE, "kSubIntervals")
 RANGE_WORDS = cxx_constant(BUILDER_SOURCE, "kSampleRangeBytes") // 4
 MAP_THREADS = cxx_constant(BUILDER_SOURCE, "kMapThreads")
+CUT_SUBDIVIDED = instance("cut_subdivided", MAP_THREADS)
 SAMPLE_THREADS = 256
 COUNTED_DOMAINS = 2  # floats are counted by code and by value
 
@@ -174,7 +175,7 @@ def _build_map(elements: Elements, sample: _Sample, num_fine: int) -> Any:
     run(f"count_samples<{domain}>", blocks, sample.codes, size, sample.code_range, counts)
     run(f"build_map<{domain}>", 1, counts, size, fine, sample.code_range, splitters, befores)
     run(f"count_subdivided<{code}>", blocks, sample.codes, size, splitters, subcounts)
-    run("cut_subdivided", 1, subcounts, befores, size, fine, splitters)
+    run(CUT_SUBDIVIDED, 1, subcounts, befores, size, fine, splitters)
     return splitters
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..launch.array_checks import check_array, prepare_out
 from ..launch.cxx_types import is_movable, type_of_bytes
 from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..primitives.rank_search import search_ranks
 from .dtypes import device_key
@@ -154,7 +154,8 @@ def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:
     """Find the ranges of sorted real floats whose keys differ in bits but compare equal: the zeros and the NaNs."""
     cupy = require_cupy()
     classes = cupy.asarray(np.array([0.0, np.nan], keys.dtype))
-    left = search_sorted(keys, classes, "left", descending=descending)
-    right = search_sorted(keys, classes, "right", descending=descending)
-    bounds = cupy.stack([left, right], axis=1).get()
-    return [(int(first), int(last)) for first, last in bounds if last > first]
+    with side_by_side:
+        left = search_sorted(keys, classes, "left", descending=descending)
+        right = search_sorted(keys, classes, "right", descending=descending)
+    bounds = zip(left.get().tolist(), right.get().tolist(), strict=True)
+    return [(first, last) for first, last in bounds if last > first]

@@ -1,14 +1,56 @@
-"""One launch of a kernel, and words that are copied back from the device."""
+"""One launch of a kernel, a block of launches whose kernels compile side by side, and words that are copied back."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .loader import kernel, require_cupy
+from .loader import kernel, request, require_cupy
+
+
+class _SideBySide(threading.local):
+    """Compiles the missing kernels of a block of launches side by side: ``with side_by_side: ...``.
+
+    In such a block, the first launch whose kernel is missing waits, and so does all that follows it. The block goes on,
+    so the kernels of the launches that wait are compiled at the same time. They run, in order, at the end of the block
+    or before the host waits for a `Readback`.
+
+    Other work for the device may not depend on launches of the block. Arrays among the arguments of a launch are kept
+    alive; memory that a launch is given by its address must outlive the block.
+
+    Attributes
+    ----------
+    depth : int
+        Blocks that the current thread is in.
+    waiting : list of Launch and Readback
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.waiting: list[Launch | Readback] = []
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.depth -= 1
+        if kind is not None:
+            self.waiting.clear()
+        self.run_waiting()
+
+    def run_waiting(self) -> None:
+        """Run what waits, as soon as its kernels are compiled."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for step in waiting:
+                step.start()
+
+
+side_by_side = _SideBySide()
 
 
 @dataclass(slots=True)
@@ -43,10 +85,20 @@ class Launch:
     expression: str | None = None
 
     def run(self) -> None:
-        """Launch the kernel on the current stream; without blocks, do nothing."""
-        if self.blocks > 0:
-            function = kernel(self.source, self.kernel, self.shared_bytes, self.cooperative, self.expression)
-            function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared_bytes)
+        """Launch the kernel on the current stream, or wait (see `side_by_side`); without blocks, do nothing."""
+        if self.blocks <= 0:
+            return
+        if side_by_side.depth:
+            is_compiled = request(self.source, self.kernel, self.cooperative, self.expression)
+            if side_by_side.waiting or not is_compiled:
+                side_by_side.waiting.append(self)
+                return
+        self.start()
+
+    def start(self) -> None:
+        """Launch the kernel as soon as it is compiled."""
+        function = kernel(self.source, self.kernel, self.shared_bytes, self.cooperative, self.expression)
+        function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared_bytes)
 
 
 class Readback:
@@ -59,7 +111,15 @@ class Readback:
     """
 
     def __init__(self, words: Any):
-        cupy = require_cupy()
+        self._source = words
+        if side_by_side.waiting:
+            side_by_side.waiting.append(self)
+        else:
+            self.start()
+
+    def start(self) -> None:
+        """Queue the copy."""
+        cupy, words = require_cupy(), self._source
         self._pinned = cupy.cuda.alloc_pinned_memory(words.nbytes)
         self._words = np.frombuffer(self._pinned, words.dtype, words.size)
         stream = cupy.cuda.get_current_stream()
@@ -69,5 +129,9 @@ class Readback:
 
     def wait(self) -> list[int]:
         """Wait for the copy and return the words."""
-        self._event.synchronize()
+        side_by_side.run_waiting()
+        self._synchronize()
         return [int(word) for word in self._words]
+
+    def _synchronize(self) -> None:
+        self._event.synchronize()

@@ -3,6 +3,8 @@
 The first call imports CuPy, so that a scheduler or a client without a GPU can import the package. CuPy's cache on disk
 hashes the source and the options, but not the files that the source includes: one option is a digest of all sources.
 
+Kernels are compiled on the threads of a pool, so those that a call asks for together compile side by side.
+
 A kernel may be compiled with the user's comparison, a CUDA C++ expression in ``a`` and ``b`` such as
 ``"a % 10 < b % 10"``. The expression becomes a function in front of the kernel's source, and so part of the hash.
 """
@@ -14,6 +16,8 @@ import hashlib
 import pathlib
 from dataclasses import dataclass
 from typing import Any
+
+from .kernel_cache import KernelCache
 
 SOURCES = pathlib.Path(__file__).parents[1]
 
@@ -118,36 +122,47 @@ class _Kernel:
         return self.function
 
 
-def _compile(source: str, name: str, cooperative: bool, expression: str | None) -> _Kernel:
+# What is compiled: device, source, name, whether launches are cooperative, and the user's comparison.
+_Instance = tuple[int, str, str, bool, str | None]
+
+
+def _compile(wanted: _Instance) -> _Kernel:
     cupy = require_cupy()
-    module = cupy.RawModule(
-        code=read_source(source, expression),
-        options=compile_options(),
-        name_expressions=(name,),
-        enable_cooperative_groups=cooperative,
-    )
-    return _Kernel(module.get_function(name))
+    device, source, name, cooperative, expression = wanted
+    with cupy.cuda.Device(device):  # each thread has its own current device
+        module = cupy.RawModule(
+            code=read_source(source, expression),
+            options=compile_options(),
+            name_expressions=(name,),
+            enable_cooperative_groups=cooperative,
+        )
+        return _Kernel(module.get_function(name))
 
 
-@functools.cache
-def _kernel(source: str, name: str, cooperative: bool, device: int) -> _Kernel:
-    return _compile(source, name, cooperative, None)
-
-
-@functools.lru_cache(maxsize=256)  # each entry keeps a compiled module: expressions may come from a loop
-def _kernel_with_expression(source: str, name: str, expression: str, device: int) -> _Kernel:
+def _compile_with_expression(wanted: _Instance) -> _Kernel:
     try:
-        return _compile(source, name, False, expression)
+        return _compile(wanted)
     except require_cupy().cuda.compiler.CompileException as error:
         raise ValueError(
-            f"`less` does not compile: {expression!r}; give a CUDA C++ expression in `a` and `b`.\n{error}"
+            f"`less` does not compile: {wanted[-1]!r}; give a CUDA C++ expression in `a` and `b`.\n{error}"
         ) from error
+
+
+_kernels = KernelCache(_compile)
+# Each entry keeps a compiled module: expressions may come from a loop.
+_kernels_with_expression = KernelCache(_compile_with_expression, most=256)
+
+
+def request(source: str, name: str, cooperative: bool = False, expression: str | None = None) -> bool:
+    """Start to compile a kernel for the current device, with parameters as `kernel`; whether it is compiled already."""
+    cache = _kernels if expression is None else _kernels_with_expression
+    return cache.request((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
 
 
 def kernel(
     source: str, name: str, shared_bytes: int = 0, cooperative: bool = False, expression: str | None = None
 ) -> Any:
-    """Compile a kernel for the current device, once.
+    """Return a kernel compiled for the current device; it is compiled once.
 
     Parameters
     ----------
@@ -167,9 +182,6 @@ def kernel(
     ValueError
         The expression does not compile; the message quotes the compiler's.
     """
-    device = require_cupy().cuda.runtime.getDevice()
-    if expression is None:
-        compiled = _kernel(source, name, cooperative, device)
-    else:
-        compiled = _kernel_with_expression(source, name, expression, device)
+    cache = _kernels if expression is None else _kernels_with_expression
+    compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
     return compiled.with_shared(shared_bytes)

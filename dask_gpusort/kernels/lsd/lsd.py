@@ -17,7 +17,7 @@ from ..keys.dtypes import DeviceKey
 from ..keys.elements import Arrays, Elements
 from ..launch.constants import cxx_constant
 from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
+from ..launch.launch import Launch, Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_stable, multiprocessors, resident_blocks
@@ -117,17 +117,18 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
     values : cupy.ndarray, optional
         Payloads of the keys; without it the payloads, if there are any, are the positions.
     """
-    starts, passes = scan_digits(elements.source, keys, n, elements.code_bytes)
-    overwritten = [array.data.ptr for array in (arrays.codes[1], arrays.keys_out) if array is not None]
-    if len(passes) % 2 and keys.data.ptr in overwritten:
-        keys = keys.copy()  # the first of an odd number of passes writes to one of these
-    inputs, source = (keys, values), elements.source
-    for later, byte in zip(reversed(range(len(passes))), passes, strict=True):
-        slot = (later - 1) % 2
-        outputs = (arrays.codes[slot], arrays.payloads[slot]) if later else (arrays.keys_out, arrays.positions_out)
-        sink = elements.codes if later else elements.sink
-        OnesweepPass(elements, source, sink, inputs, outputs, n, byte, starts[byte]).run()
-        inputs, source = outputs, elements.codes
+    with side_by_side:
+        starts, passes = scan_digits(elements.source, keys, n, elements.code_bytes)
+        overwritten = [array.data.ptr for array in (arrays.codes[1], arrays.keys_out) if array is not None]
+        if len(passes) % 2 and keys.data.ptr in overwritten:
+            keys = keys.copy()  # the first of an odd number of passes writes to one of these
+        inputs, source = (keys, values), elements.source
+        for later, byte in zip(reversed(range(len(passes))), passes, strict=True):
+            slot = (later - 1) % 2
+            outputs = (arrays.codes[slot], arrays.payloads[slot]) if later else (arrays.keys_out, arrays.positions_out)
+            sink = elements.codes if later else elements.sink
+            OnesweepPass(elements, source, sink, inputs, outputs, n, byte, starts[byte]).run()
+            inputs, source = outputs, elements.codes
 
 
 def prefers_cooperative(key: DeviceKey, n: int) -> bool:

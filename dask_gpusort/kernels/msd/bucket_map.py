@@ -17,7 +17,7 @@ from ..block_sort.block_sort import SEGMENT_BYTES
 from ..buckets.histogram import SCAN_THREADS, count_fine, scan_fine, splitter_buckets
 from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_splitters
 from ..keys.elements import Elements
-from ..launch.launch import Launch
+from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
@@ -129,11 +129,6 @@ def map_buckets(
     """Sample and count n keys; `None` where the sort is declined, since the map is imbalanced."""
     fine_bits = fine_per_coarse.bit_length() - 1
     num_coarse = -(-num_fine >> fine_bits)
-    splitters = sample_splitters(
-        elements, keys, n, num_fine, BalanceTest.of_array(n, num_fine) if may_decline else None
-    )
-    flags = read_map_flags(splitters)
-    counts = count_fine(elements.source, keys, n, splitter_buckets(elements.domain, splitters, num_fine))
     tables = allocate_workspace(
         coarse_cursors=OFFSET_BYTES * num_coarse,
         starts=OFFSET_BYTES * (num_fine + 1),
@@ -141,7 +136,12 @@ def map_buckets(
         whole=SEGMENT_BYTES,
         coarse=num_coarse * SEGMENT_BYTES,
     )
-    scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
+    test = BalanceTest.of_array(n, num_fine) if may_decline else None
+    with side_by_side:
+        splitters = sample_splitters(elements, keys, n, num_fine, test)
+        flags = read_map_flags(splitters)
+        counts = count_fine(elements.source, keys, n, splitter_buckets(elements.domain, splitters, num_fine))
+        scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
     found = MapFlags(*flags.wait())  # the device is still counting
     if found.is_imbalanced and may_decline:
         return None

@@ -20,7 +20,7 @@ from ..keys.dtypes import DeviceKey
 from ..keys.elements import WIDE_CODE, Arrays, Elements, indexed_elements, tied_elements
 from ..keys.transform import decode, gather, run_gather, tie_ranges
 from ..launch.cxx_types import bytes_of_type, type_of_bytes
-from ..launch.launch import Readback
+from ..launch.launch import Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from .bucket_map import BucketMap, describe_segments, map_buckets, split_fine
@@ -48,18 +48,19 @@ def sort_with_early_values(
     buckets = map_pairs(keys, key, elements)
     if buckets is None:
         return False
-    tile = describe_segments(elements, buckets)
-    codes, bucket_values = cupy.empty(n, key.code_dtype), cupy.empty(n * bytes_of_type(type_name), np.uint8)
-    inputs, outputs = (keys, values), (codes, bucket_values)
-    starts = buckets.tables["coarse_cursors"]
-    StablePartition(key, type_name, buckets.digits(True), inputs, outputs, starts).run(n)
-    if not key.has_ties:
-        addresses = cupy.asarray(np.array([bucket_values.data.ptr, values_out.data.ptr], np.uint64))
-        gathered = replace(elements, sink=f"Gathered<{key.order}, {type_name}>")
-        sort_buckets(key, CoarseBuckets(gathered, outputs_alone(keys_out, addresses), tile, buckets), codes)
-        return True
-    positions = cupy.empty(n, np.uint32)
-    sort_buckets(key, CoarseBuckets(elements, outputs_alone(keys_out, positions), tile, buckets), codes)
+    with side_by_side:
+        tile = describe_segments(elements, buckets)
+        codes, bucket_values = cupy.empty(n, key.code_dtype), cupy.empty(n * bytes_of_type(type_name), np.uint8)
+        inputs, outputs = (keys, values), (codes, bucket_values)
+        starts = buckets.tables["coarse_cursors"]
+        StablePartition(key, type_name, buckets.digits(True), inputs, outputs, starts).run(n)
+        if not key.has_ties:
+            addresses = cupy.asarray(np.array([bucket_values.data.ptr, values_out.data.ptr], np.uint64))
+            gathered = replace(elements, sink=f"Gathered<{key.order}, {type_name}>")
+            sort_buckets(key, CoarseBuckets(gathered, outputs_alone(keys_out, addresses), tile, buckets), codes)
+            return True
+        positions = cupy.empty(n, np.uint32)
+        sort_buckets(key, CoarseBuckets(elements, outputs_alone(keys_out, positions), tile, buckets), codes)
     restore_ties(codes, positions, keys_out, descending)
     del codes
     run_gather(type_name, bucket_values, positions, values_out, tuning.GATHER_AHEAD * -(-n // buckets.num_coarse))

@@ -30,7 +30,7 @@ from ..buckets.splitters import MAP_BYTES, MAP_THREADS, narrow_base
 from ..buckets.splitters import SOURCE as SPLITTERS_SOURCE
 from ..keys.elements import Arrays, Elements
 from ..launch.grid import blocks_for
-from ..launch.launch import Launch, Readback
+from ..launch.launch import Launch, Readback, side_by_side
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, fit_tile, main_shapes, most_fine
 from .bucket_map import (
@@ -175,7 +175,8 @@ def sort_parts(task: SortTask) -> bool:
     num_fine = most_fine()
     # Each part chooses narrow codes for itself, by its own map.
     elements = replace(task.elements, narrow=None)
-    coarse = partition_coarse(replace(task, elements=elements), num_fine, num_fine // num_parts)
+    with side_by_side:
+        coarse = partition_coarse(replace(task, elements=elements), num_fine, num_fine // num_parts)
     if coarse is None:
         return False
     for begin, end in pairwise([0, *Readback(coarse.buckets.cursors).wait()]):
@@ -208,16 +209,17 @@ def sort_one_level(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) 
         cursors=OFFSET_BYTES * num_fine,
         segments=(n // shape.capacity + 1) * SEGMENT_BYTES,
     )
-    map_small(task, num_fine, tables)
-    buckets = splitter_buckets(elements.code_domain, tables["splitters"], num_fine)
-    counts = count_fine(elements.source, task.keys, n, buckets, tables["counts"])
-    scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
-    digits = fine_digits(elements.code_domain, EITHER, True, tables["splitters"], 0)
-    segments = Segments(tables["whole"], 1, blocks_for(n, tile.keys), tables["cursors"])
-    codes = arrays.codes[0], arrays.payloads[0]
-    Partition(elements, elements.source, tile, digits, segments, task.inputs, codes).run()
-    table = tables["starts"], tables["cursors"], 0, tables["overflow"], tables["segments"]
-    run_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, Buckets(num_fine, *table)))
+    with side_by_side:
+        map_small(task, num_fine, tables)
+        buckets = splitter_buckets(elements.code_domain, tables["splitters"], num_fine)
+        counts = count_fine(elements.source, task.keys, n, buckets, tables["counts"])
+        scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
+        digits = fine_digits(elements.code_domain, EITHER, True, tables["splitters"], 0)
+        segments = Segments(tables["whole"], 1, blocks_for(n, tile.keys), tables["cursors"])
+        codes = arrays.codes[0], arrays.payloads[0]
+        Partition(elements, elements.source, tile, digits, segments, task.inputs, codes).run()
+        table = tables["starts"], tables["cursors"], 0, tables["overflow"], tables["segments"]
+        run_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, Buckets(num_fine, *table)))
     overflow = tables.words("overflow", OVERFLOW_WORDS)
     return UnsortedSegments(elements, arrays, 0, overflow, tables.bytes_from("segments"))
 
@@ -232,11 +234,12 @@ def map_small(task: SortTask, num_fine: int, tables: Workspace) -> None:
 
 def sort_two_levels(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) -> UnsortedSegments | None:
     """Two partitions and the block sort; `None` where the sort is declined."""
-    coarse = partition_coarse(task, num_fine, split_fine(num_fine))
-    if coarse is None:
-        return None
-    codes = coarse.arrays.codes[0], coarse.arrays.payloads[0]
-    return sort_coarse_buckets(coarse, coarse.buckets.digits(False), coarse.elements.codes, codes, task.n, shape)
+    with side_by_side:
+        coarse = partition_coarse(task, num_fine, split_fine(num_fine))
+        if coarse is None:
+            return None
+        codes = coarse.arrays.codes[0], coarse.arrays.payloads[0]
+        return sort_coarse_buckets(coarse, coarse.buckets.digits(False), coarse.elements.codes, codes, task.n, shape)
 
 
 def partition_coarse(task: SortTask, num_fine: int, fine_per_coarse: int) -> CoarseBuckets | None:

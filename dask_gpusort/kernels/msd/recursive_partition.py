@@ -16,7 +16,7 @@ from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_b
 from ..keys.elements import Arrays, Elements
 from ..launch.constants import cxx_constant
 from ..launch.grid import instance
-from ..launch.launch import Launch, Readback
+from ..launch.launch import Launch, Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
@@ -24,6 +24,7 @@ from .partition import Partition, Segments, segment_digits
 
 SOURCE = "msd/segments.cu"
 PLAN_WORDS = cxx_constant(SOURCE, "kPlanWords")
+SCAN_SEGMENTS = instance("scan_segments", tuning.SEGMENT_THREADS)
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class Level:
         counts = cupy.zeros(num_children, np.uint64)
         starts, cursors = cupy.empty((2, num_children), np.uint64)
         self.launch(self.on_tiles("count_segments"), self.num_tiles, *self.inputs, intervals, *self.listed, counts)
-        self.launch("scan_segments", self.segments.count, self.segments.table, counts, starts, cursors)
+        self.launch(SCAN_SEGMENTS, self.segments.count, self.segments.table, counts, starts, cursors)
         return starts, cursors
 
     def fill(self, starts: Any) -> None:
@@ -174,18 +175,19 @@ class Level:
 
     def run(self) -> SegmentList | None:
         """Run the level; `None` if no segment needs a partition."""
-        self.measure()
-        num_children, num_constant = self.plan()
-        if num_constant:
-            self.store_constant()
-        if num_children == 0:
-            return None
-        intervals = self.sample(num_children)
-        starts, cursors = self.count(num_children, intervals)
-        if self.keys_alone:
-            self.fill(starts)
-        self.partition(intervals, cursors)
-        return self.sort_children(num_children, starts, cursors)
+        with side_by_side:
+            self.measure()
+            num_children, num_constant = self.plan()
+            if num_constant:
+                self.store_constant()
+            if num_children == 0:
+                return None
+            intervals = self.sample(num_children)
+            starts, cursors = self.count(num_children, intervals)
+            if self.keys_alone:
+                self.fill(starts)
+            self.partition(intervals, cursors)
+            return self.sort_children(num_children, starts, cursors)
 
 
 def partition_recursively(

@@ -20,7 +20,7 @@ from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_sp
 from ..keys.elements import Arrays, Elements
 from ..launch.constants import cxx_constant
 from ..launch.grid import blocks_for
-from ..launch.launch import Launch
+from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import count_row_bytes, fit_tile, main_shapes, most_row_digits, multiprocessors
@@ -111,21 +111,22 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
     bool
         False: the distributions of the rows differ too much, and nothing is written.
     """
-    splitters = sample_rows(elements, keys, partition)
-    flags = read_map_flags(splitters)
-    counts = count_rows(elements, keys, splitters, partition)
-    segments, starts = scan_rows(counts, keys.shape, partition)
-    found = MapFlags(*flags.wait())  # the device is still counting
-    if found.is_imbalanced:
-        return False
-    domain, kind = (
-        elements.domain if found.by_value else elements.code_domain,
-        UNIFORM if found.is_uniform else SPLITTERS,
-    )
-    digits = fine_digits(domain, kind, True, splitters, partition.fine_bits)
-    codes = arrays.codes[0], arrays.payloads[0]
-    Partition(elements, elements.source, partition.tile, digits, segments, (keys, None), codes).run()
-    sort_row_buckets(elements, keys.size, arrays, partition.shape, starts)
+    with side_by_side:
+        splitters = sample_rows(elements, keys, partition)
+        flags = read_map_flags(splitters)
+        counts = count_rows(elements, keys, splitters, partition)
+        segments, starts = scan_rows(counts, keys.shape, partition)
+        found = MapFlags(*flags.wait())  # the device is still counting
+        if found.is_imbalanced:
+            return False
+        domain, kind = (
+            elements.domain if found.by_value else elements.code_domain,
+            UNIFORM if found.is_uniform else SPLITTERS,
+        )
+        digits = fine_digits(domain, kind, True, splitters, partition.fine_bits)
+        codes = arrays.codes[0], arrays.payloads[0]
+        Partition(elements, elements.source, partition.tile, digits, segments, (keys, None), codes).run()
+        sort_row_buckets(elements, keys.size, arrays, partition.shape, starts)
     return True
 
 

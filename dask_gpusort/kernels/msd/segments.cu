@@ -265,10 +265,12 @@ __global__ void __launch_bounds__(kSegmentThreads)
     if (count > 0) atomicAdd(&counts[tile.segment->table + threadIdx.x], u64(count));
 }
 
-// One block a segment: first offsets of its children, as starts and as cursors.
-__global__ void __launch_bounds__(kSegmentThreads)
+// One block a segment: first offsets of its children, as starts and as cursors. A template is compiled only in programs
+// that launch it.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
     scan_segments(const Segment* segments, const u64* counts, Offset* starts, Offset* cursors) {
-    using Scan = BlockScan<Offset, kSegmentThreads>;
+    using Scan = BlockScan<Offset, kThreads>;
     __shared__ typename Scan::SharedStorage shared;
     const Segment& segment = segments[blockIdx.x];
     const bool is_child = threadIdx.x < segment.digits;

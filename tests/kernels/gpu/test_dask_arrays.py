@@ -7,7 +7,8 @@ import pytest
 from support.dask_gpu import DTYPES, sample
 
 import dask_gpusort
-from dask_gpusort import kernels
+from dask_gpusort import gpu_cluster, kernels
+from dask_gpusort.kernels.launch import loader
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -167,3 +168,19 @@ def test_merge_sorted_and_is_sorted(dtype):
     assert not bool(dask_gpusort.is_sorted(shuffled).compute())
     with pytest.raises(ValueError, match="not sorted"):
         dask_gpusort.merge_sorted(shuffled).compute()
+
+
+def test_after_warm_up_a_sort_compiles_nothing(monkeypatch):
+    def refuse(wanted):
+        raise AssertionError(f"{wanted} is compiled after the warm-up")
+
+    chunks, rng = ((1 << 16,), (1 << 13, 1 << 13)), np.random.default_rng(0)
+    monkeypatch.setattr(gpu_cluster, "WARM_CHUNKS", chunks)
+    assert dask_gpusort.warm_up(dtypes=["u4", "f8"]) > 0
+    monkeypatch.setattr(loader._kernels, "_compile", refuse)
+    for dtype in ("u4", "f8"):
+        for sizes in chunks:
+            host = rng.permutation(sum(sizes)).astype(dtype)
+            keys = on_device(host, (sizes,))
+            np.testing.assert_array_equal(dask_gpusort.sort(keys).compute().get(), np.sort(host))
+            np.testing.assert_array_equal(dask_gpusort.argsort(keys).compute().get(), np.argsort(host))

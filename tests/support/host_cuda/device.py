@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dask_gpusort.kernels.launch import launch as launching
 from dask_gpusort.kernels.launch import loader
 from dask_gpusort.kernels.launch.launch import Launch, Readback
 
@@ -32,13 +34,52 @@ class KernelFault(AssertionError):
     """A kernel broke a rule of CUDA: deadlock, mismatched collectives, or a write outside its arrays."""
 
 
+class HostPointer:
+    """A position in the memory of an array, as CuPy's ``MemoryPointer``.
+
+    Attributes
+    ----------
+    mem : numpy.ndarray
+        The array that owns the memory.
+    ptr : int
+        Address.
+    """
+
+    def __init__(self, mem: np.ndarray, ptr: int) -> None:
+        self.mem = mem
+        self.ptr = ptr
+
+    def __add__(self, offset: int) -> HostPointer:
+        return HostPointer(self.mem, self.ptr + offset)
+
+    def copy_from_device_async(self, source: HostPointer, size: int, stream: Any = None) -> None:
+        """Copy bytes."""
+        self.take(size)[:] = source.take(size)
+
+    def take(self, size: int) -> np.ndarray:
+        """The bytes from here on."""
+        start = self.ptr - self.mem.ctypes.data
+        found = self.mem.reshape(-1).view(np.uint8)[start : start + size]
+        if start < 0 or found.size != size:
+            raise KernelFault(f"{size} bytes at {start} leave a memory of {self.mem.nbytes} bytes")
+        return found
+
+
 class HostArray(np.ndarray):
     """A NumPy array with the attributes of a CuPy array that launches use."""
+
+    def __new__(cls, shape: tuple[int, ...], dtype: npt.DTypeLike, memptr: HostPointer) -> HostArray:
+        """An array in given memory, as ``cupy.ndarray`` makes it."""
+        dtype = np.dtype(dtype)
+        return memptr.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape).view(cls)
 
     @property
     def data(self) -> Any:
         """The memory; launches read its address ``ptr``."""
-        return SimpleNamespace(ptr=self.ctypes.data)
+        owner: np.ndarray = self
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return HostPointer(owner, self.ctypes.data)
 
     def get(self) -> np.ndarray:
         """Copy to a NumPy array, as ``cupy.ndarray.get`` does."""
@@ -58,7 +99,7 @@ class HostCupy:
         attributes["MaxSharedMemoryPerMultiprocessor"] = shared_limit + 1024
         device = SimpleNamespace(attributes=attributes)
         runtime = SimpleNamespace(getDevice=lambda: 0)
-        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime)
+        self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime, get_current_stream=lambda: None)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
@@ -134,6 +175,7 @@ class HostDevice:
         self.sources = sources
         self.cache = cache
         self.seed = 0
+        self.requests = 0
         self.multiprocessors = multiprocessors
         self.cupy = HostCupy(self.empty, multiprocessors)
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
@@ -163,9 +205,7 @@ class HostDevice:
             self._kernels[source, name, expression] = _kernel(library, index, name)
 
     def launch(self, launch: Launch) -> None:
-        """Run a kernel, as ``Launch.run`` does on a GPU."""
-        if launch.blocks <= 0:
-            return
+        """Run a kernel, as ``Launch.start`` does on a GPU."""
         if launch.cooperative and launch.blocks > MOST_RESIDENT:
             raise KernelFault(
                 f"{launch.kernel} needs {launch.blocks} resident blocks, but at most {MOST_RESIDENT} can be resident"
@@ -175,18 +215,26 @@ class HostDevice:
         kernel = self._kernels[launch.source, launch.kernel, launch.expression]
         kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
 
+    def request(self, *_: Any) -> bool:
+        """Whether a kernel is compiled: every other one is, so that some launches wait and others run at once."""
+        self.requests += 1
+        return self.requests % 2 == 0
+
     def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch kernels and allocate arrays on this device."""
-        stand_in(monkeypatch, self.launch, self.cupy)
+        stand_in(monkeypatch, self.launch, self.request, self.cupy)
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], cupy: HostCupy) -> None:
-    """Replace CuPy and the function that launches a kernel in the package."""
+def stand_in(
+    monkeypatch: pytest.MonkeyPatch, launch: Callable[[Launch], None], request: Callable[..., bool], cupy: HostCupy
+) -> None:
+    """Replace CuPy, the function that launches a kernel, and the one that requests a kernel, in the package."""
     monkeypatch.setattr(loader, "_find_cupy", lambda: cupy)
-    monkeypatch.setattr(Launch, "run", lambda self: launch(self))
+    monkeypatch.setattr(launching, "request", request)
+    monkeypatch.setattr(Launch, "start", lambda self: launch(self))
     # A launch has ended when it returns, so the words can be copied at once.
-    monkeypatch.setattr(Readback, "__init__", lambda self, words: setattr(self, "_words", words.get()))
-    monkeypatch.setattr(Readback, "wait", lambda self: [int(word) for word in self._words])
+    monkeypatch.setattr(Readback, "start", lambda self: setattr(self, "_words", self._source.get()))
+    monkeypatch.setattr(Readback, "_synchronize", lambda self: None)
 
 
 def _kernel(library: ctypes.CDLL, index: int, name: str) -> Callable[..., None]:

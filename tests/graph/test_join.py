@@ -1,0 +1,442 @@
+"""Joins: all chunks are sorted in one task, which the chunks that a graph holds become a part of."""
+
+from __future__ import annotations
+
+import math
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.array.core import slices_from_chunks
+from dask.core import flatten
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_ops
+from dask_gpusort.graph import global_sort, scheduler, staging
+from dask_gpusort.graph.collection import held_chunks
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks, Workers, fits_join
+
+RECORD = ours.PLAIN_RECORD
+
+
+@pytest.fixture(autouse=True)
+def joins():
+    with dask.config.set({"gpusort.exchange": "join"}):
+        yield
+
+
+def own(darr):
+    """Tasks of a sort: the one that sorts, and those of the output chunks."""
+    keys = [key for key in dict(darr.__dask_graph__()) if str(key[0]).startswith(("sort", "argsort", "merge-sorted"))]
+    sorting = [key for key in keys if key[0].startswith("sort-local")]
+    return sorting, sorted(set(keys) - set(sorting))
+
+
+def by_last_digit(a, b):
+    return a % 10 < b % 10
+
+
+FUNCTIONS = {
+    "sort": lambda x, **options: [dask_gpusort.sort(x, **options)],
+    "argsort": lambda x, **options: [dask_gpusort.argsort(x, **options)],
+    "sort_by_key": lambda x, **options: dask_gpusort.sort_by_key(x, x, **options),
+    "lexsort": lambda x, **options: [dask_gpusort.lexsort((x, x, x), **options)],
+    "key": lambda x, **options: [dask_gpusort.sort(x, key=lambda block: block, **options)],
+}
+#: Sorts of an array of int64 of any dimensions.
+SORTS = {
+    **FUNCTIONS,
+    "descending": lambda x, **options: [dask_gpusort.sort(x, descending=True, **options)],
+    "words": lambda x, **options: [dask_gpusort.sort(x, key=lambda block: (block % 7, block), **options)],
+    "less": lambda x, **options: [dask_gpusort.sort(x, less=by_last_digit, **options)],
+    "argsort by less": lambda x, **options: [dask_gpusort.argsort(x, less=by_last_digit, **options)],
+    "several values": lambda x, **options: dask_gpusort.sort_by_key(x % 5, x, x.astype("f4"), **options),
+    "dates": lambda x, **options: [dask_gpusort.sort((x % 9).astype("M8[s]"), descending=True, **options)],
+    "records": lambda x, **options: [dask_gpusort.sort(x.map_blocks(records, dtype=RECORD), order="count", **options)],
+    "directions": lambda x, **options: [dask_gpusort.lexsort((x, x % 3), descending=[True, False], **options)],
+}
+
+
+def records(block):
+    return ours.make(RECORD, 64, "few")[np.clip(block, 0, 63)]
+
+
+# Graphs.
+
+
+@pytest.mark.parametrize("find", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("shape", [(60,), (6, 10), (2, 5, 6)])
+def test_one_task_sorts(find, shape):
+    found = find(da.ones(shape, chunks=2))
+    for darr in found:
+        sorting, outputs = own(darr)
+        assert len(sorting) == 1
+        assert outputs == sorted(flatten(darr.__dask_keys__()))
+    # The outputs of one sort share the task.
+    assert len({own(darr)[0][0] for darr in found}) == 1
+
+
+def test_merge_sorted_checks_and_merges_in_one_task():
+    found = dask_gpusort.merge_sorted(da.arange(9, chunks=2), da.arange(9, chunks=4))
+    assert list(map(len, own(found))) == [1, 5 + 3]
+    np.testing.assert_array_equal(computed(found), np.sort(np.tile(np.arange(9), 2)))
+    with pytest.raises(ValueError, match="chunk 1 of array 1 is not sorted"):
+        computed(dask_gpusort.merge_sorted(da.arange(9, chunks=2), da.from_array(np.array([1, 2, 2, 1]), chunks=2)))
+
+
+def test_the_inputs_of_the_task_are_all_chunks():
+    x = da.ones((4, 6), chunks=2)
+    found = dask_gpusort.sort(x, 0)
+    graph = dict(found.__dask_graph__())
+    (sorting,) = own(found)[0]
+    assert graph[sorting].dependencies == set(flatten(x.__dask_keys__()))
+    assert all(graph[key].dependencies == {sorting} for key in own(found)[1])
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "sort_by_key"])
+@pytest.mark.parametrize("shape", [(60,), (6, 10)])
+def test_held_chunks_become_part_of_the_task(name, shape):
+    given = da.from_array(ours.make("i8", 60).reshape(shape), chunks=7)
+    persisted = given.map_blocks(np.negative).persist(scheduler="threads")
+    for x in (given, persisted):
+        assert list(held_chunks(x)) == list(flatten(x.__dask_keys__()))
+        found, others = FUNCTIONS[name](x), FUNCTIONS[name](x, exchange="gather")
+        assert all(len(dict(darr.__dask_graph__())) == 1 + darr.npartitions for darr in found)
+        for one, other in zip(dask.compute(*found), dask.compute(*others), strict=True):
+            oracle.assert_same_bits(one, other)
+
+
+def test_chunks_made_by_tasks_are_not_held():
+    x = da.from_array(np.arange(60), chunks=7) + 1
+    assert held_chunks(x) == {}
+    assert len(dict(dask_gpusort.sort(x).__dask_graph__())) == 1 + 3 * 9
+
+
+def test_keys_that_are_held_and_values_that_are_not():
+    keys, values = ours.make("i4", 60, "few"), np.arange(60)
+    x = da.from_array(keys, chunks=7).persist(scheduler="threads")
+    y = da.from_array(values, chunks=7)
+    positions = np.argsort(keys, kind="stable")
+    for held, made, sources in (((x, y + 1), 1, 2), ((x + 0, y), 0, 2), ((x, y), 1, 0), ((x + 0, y + 1), 1, 4)):
+        found = dask_gpusort.sort_by_key(*held)
+        got = dask.compute(*found, scheduler="threads")
+        oracle.assert_same_bits(got[0], keys[positions])
+        np.testing.assert_array_equal(got[1] - got[1].min(), positions)
+        assert len(dict(found[0].__dask_graph__())) == 1 + 9 + sources * 9
+
+
+def test_a_sort_of_a_persisted_sort():
+    array = ours.make("f8", 80, "special")
+    once = dask_gpusort.sort(da.from_array(array, chunks=9).map_blocks(np.copy), stable=True).persist(
+        scheduler="threads"
+    )
+    twice = dask_gpusort.sort(once, descending=True, stable=True)
+    assert len(dict(twice.__dask_graph__())) == 1 + 9
+    oracle.assert_same_bits(computed(twice), oracle.sort(oracle.sort(array), descending=True))
+
+
+# Results.
+
+
+@given(
+    st.data(),
+    ours.arrays(shape=st.lists(st.integers(0, 5), min_size=1, max_size=3).map(tuple)),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_axis_of_any_chunks(data, array, unknown, stable):
+    axis = data.draw(st.integers(0, array.ndim - 1))
+    chunks = data.draw(ours.chunkings(array.shape))
+    out = chunks if unknown else data.draw(ours.chunkings(array.shape))
+    options = {**data.draw(ours.options(array.dtype)), "exchange": "join"}
+    options.update({} if unknown else {"chunks": out})
+    # With one chunk an array of unknown sizes is sorted as well.
+    x = ours.dask_array(array, chunks, unknown=unknown)
+    if unknown and array.ndim > 1 and len(chunks[axis]) == 1:
+        options["exchange"] = "auto"
+    found = dask_gpusort.sort(x, axis, stable=stable, **options)
+    moved = dask_gpusort.sort_by_key(x, ours.dask_array(array, chunks, unknown=unknown), axis=axis, **options)
+    positions = dask_gpusort.argsort(x, axis, **options)
+    for darr in (found, positions, *moved):
+        check_shapes(darr, out)
+    wanted = oracle.argsort(array, axis, descending=options["descending"])
+    np.testing.assert_array_equal(computed(positions), wanted)
+    for darr in moved:
+        oracle.assert_same_bits(computed(darr), np.take_along_axis(array, wanted, axis))
+    if stable:
+        oracle.assert_same_bits(computed(found), np.take_along_axis(array, wanted, axis))
+    else:
+        oracle.assert_sorts(computed(found), array, axis, descending=options["descending"])
+
+
+def check_shapes(darr, chunks):
+    """Assert that blocks have the sizes of some chunks, also where the array does not know them."""
+    keys = list(flatten(darr.__dask_keys__()))
+    blocks = dask.get(dict(darr.__dask_graph__()), keys)
+    for key, block in zip(keys, blocks, strict=True):
+        assert block.shape == tuple(sizes[index] for sizes, index in zip(chunks, key[1:], strict=True))
+
+
+@pytest.mark.parametrize("sort", SORTS.values(), ids=SORTS)
+@pytest.mark.parametrize(
+    ("shape", "chunks", "axis"),
+    [((90,), (17,), 0), ((8, 12), (3, 5), 0), ((8, 12), (3, 5), 1), ((4, 5, 6), (2, 3, 4), 1)],
+)
+def test_the_same_bits_as_other_exchanges(sort, shape, chunks, axis):
+    x = da.from_array(ours.make("i2", math.prod(shape), "bits").astype("i8").reshape(shape), chunks=chunks)
+    with groups(3):
+        found, others = (sort(x, axis=axis, exchange=exchange) for exchange in ("join", "gather"))
+    for one, other in zip(dask.compute(*found), dask.compute(*others), strict=True):
+        oracle.assert_same_bits(one, other)
+    for darr, other in zip(found, others, strict=True):
+        assert darr.chunks == other.chunks
+        assert darr.dtype == other.dtype
+        assert len(own(darr)[0]) == 1
+        check_sizes(darr)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("find", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [
+        ((0,), ((0,),)),
+        ((0,), ((0, 0, 0),)),
+        ((5, 0), ((2, 3), (0,))),
+        ((5, 0), ((2, 3), (0, 0))),
+        ((0, 5), ((0,), (2, 3))),
+        ((0, 5), ((0, 0), (2, 3))),
+        ((3, 0, 4), ((1, 2), (0, 0), (2, 2))),
+    ],
+)
+def test_empty_arrays(find, shape, chunks, unknown):
+    for axis in range(len(shape)):
+        x = ours.dask_array(np.empty(shape, "i8"), chunks, unknown=unknown)
+        if unknown and len(shape) > 1 and (len(chunks[axis]) == 1 or find is FUNCTIONS["lexsort"]):
+            continue
+        for darr in find(x, axis=axis):
+            assert computed(darr).shape == shape
+            assert computed(darr).dtype == np.int64
+            check_shapes(darr, chunks)
+
+
+def test_rows_of_unknown_sizes_in_all_dimensions():
+    array = ours.make("f4", 60, "special").reshape(10, 6)
+    x = da.from_array(array, chunks=((3, 0, 7), (2, 4)))
+    kept = x[x[:, 0] == x[:, 0]][:, [True] * 3 + [False] * 3]
+    wanted = array[array[:, 0] == array[:, 0]][:, :3]
+    for axis in (0, 1):
+        found = dask_gpusort.sort(ours.forget_sizes(kept), axis, stable=True)
+        oracle.assert_same_bits(computed(found), oracle.sort(wanted, axis))
+        assert np.isnan(found.shape).all()
+
+
+@example(array=np.array([0.0, -0.0, np.nan, -np.nan, -0.0, 0.0]))
+@given(ours.arrays(dtypes=ours.WITH_TIES))
+def test_signs_and_payloads_keep_their_order(array):
+    x = ours.dask_array(array, max(1, len(array) // 4))
+    for descending in (False, True):
+        found = dask_gpusort.sort(x, stable=True, descending=descending)
+        oracle.assert_same_bits(computed(found), oracle.sort(array, descending=descending))
+
+
+def test_strings_longer_than_the_meta():
+    words = np.array([["bb", "a", "dddd", "c"], ["z", "y", "xxxxxx", "w"]])
+    x = da.from_array(words, chunks=(1, 2)).map_blocks(shortest, dtype="U1", meta=np.empty((0, 0), "U1"))
+    oracle.assert_same_bits(computed(dask_gpusort.sort(x, 1)), np.sort(words, 1))
+    moved = dask_gpusort.sort_by_key(da.from_array(np.tile(np.arange(4)[::-1], (2, 1)), chunks=(1, 2)), x)[1]
+    oracle.assert_same_bits(computed(moved), np.ascontiguousarray(words[:, ::-1]))
+
+
+def shortest(block):
+    return np.array(block.tolist())
+
+
+# Memory.
+
+
+def holding(array, chunks):
+    """A Dask array whose chunks are views of an array."""
+    parts = dict(zip(np.ndindex(*map(len, chunks)), slices_from_chunks(chunks), strict=True))
+    return da.Array({("held", *index): array[part] for index, part in parts.items()}, "held", chunks, meta=array)
+
+
+@pytest.mark.parametrize("chunks", [((100,),), ((30, 0, 70),), ((4,), (25,)), ((1, 3), (20, 5))], ids=str)
+@pytest.mark.parametrize("dtype", ours.EVERY, ids=str)
+def test_the_input_is_not_written_and_the_output_does_not_share_its_memory(dtype, chunks):
+    array = ours.make(dtype, 100, "few").reshape(tuple(map(sum, chunks)))
+    before = array.copy()
+    # A write to a chunk raises an error.
+    array.flags.writeable = False
+    x = holding(array, chunks)
+    assert len(held_chunks(x)) == x.npartitions
+    found = [find(x) for find in (dask_gpusort.sort, dask_gpusort.argsort)]
+    found += [dask_gpusort.sort(x, stable=True), *dask_gpusort.sort_by_key(x, x)]
+    found += [dask_gpusort.sort(x, key=lambda block: np.zeros(block.shape, "i1"))]
+    for block in dask.compute(*(block for darr in found for block in darr.to_delayed().ravel())):
+        assert not np.shares_memory(block, array)
+        assert block.flags.writeable
+    oracle.assert_same_bits(array, before)
+
+
+@pytest.mark.parametrize("chunks", [((50,),), ((20, 30),)])
+@pytest.mark.parametrize("dtype", ["i8", "f4", "S5", "U20", "c16", "O"])
+def test_merges_do_not_share_memory_with_their_input(dtype, chunks):
+    array = np.arange(50).astype(dtype)
+    array.sort()
+    array.flags.writeable = False
+    x = holding(array, chunks)
+    options = ({}, {"key": lambda block: block}, {"key": lambda block: block, "exchange": "gather"})
+    for found in (dask_gpusort.merge_sorted(x, **option) for option in options):
+        for block in dask.compute(*found.to_delayed().ravel()):
+            assert not np.shares_memory(block, array)
+            assert block.flags.writeable
+        oracle.assert_same_bits(computed(found), array)
+
+
+# Errors.
+
+
+def short(x, axis):
+    """The array, with chunks that lack their last key along an axis."""
+    cut = tuple(slice(0, -1) if dim == axis else slice(None) for dim in range(x.ndim))
+    return x.map_blocks(lambda block: block[cut], dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
+
+
+@pytest.fixture
+def nothing_is_sorted():
+    """Sorts of chunks fail: an error must come first."""
+    names = ("sort_chunks", "argsort_chunks", "sort_chunks_by_key", "sort_rows", "argsort_rows", "merge")
+    refused = {name: mock.Mock(side_effect=AssertionError("sorted")) for name in names}
+    with mock.patch.multiple(numpy_ops, **refused):
+        yield
+
+
+@pytest.mark.parametrize("find", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize(("shape", "axis"), [((12,), 0), ((6, 8), 0), ((6, 8), 1), ((4, 4, 4), 2)])
+def test_wrong_chunk_sizes(find, shape, axis, nothing_is_sorted):
+    where = "" if len(shape) == 1 else f" along axis {axis}"
+    message = rf"chunk 0 of the input has 1 keys{where} where its chunk size says 2: call compute_chunk_sizes\(\)"
+    for darr in find(short(da.zeros(shape, chunks=2), axis), axis=-1):
+        with pytest.raises(ValueError, match=message):
+            computed(darr)
+
+
+def shortened_last(block, block_id):
+    """The chunk, without its second row in the last chunk of the second row of chunks."""
+    return block[:1] if block_id == (1, 2) else block
+
+
+def test_unknown_sizes_that_do_not_fit_together(nothing_is_sorted):
+    x = da.zeros((4, 6), chunks=2).map_blocks(shortened_last, dtype="f8", meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match=r"chunk 1 of the input has 1 keys along axis 0 .*says 2.*compute_chunk_sizes"):
+        computed(dask_gpusort.sort(ours.forget_sizes(x), 1))
+
+
+@pytest.mark.parametrize("exchange", ["join", "gather"])
+@pytest.mark.parametrize("chunks", [(2, 3), (2, -1)])
+def test_companions_of_wrong_sizes(exchange, chunks):
+    x = da.zeros((2, 6), chunks=chunks)
+    for axis in (0, 1):
+        # The values of the one row that is left would be broadcast.
+        found = dask_gpusort.sort_by_key(x, short(x, axis), exchange=exchange)
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            computed(found[1])
+
+
+# The choice.
+
+
+def test_explain():
+    x = da.zeros(1000, chunks=100, dtype="f4")
+    lines = {line.split()[0]: line for line in dask_gpusort.explain(x).splitlines()}
+    assert list(lines) == ["keys", "path", "chunks", "exchange", "tasks", "peak", "cost"]
+    assert "one sort of all chunks" in lines["path"]
+    assert "10 in, 10 out" in lines["chunks"]
+    assert lines["exchange"].split()[1] == "join:"
+    assert lines["tasks"].split() == ["tasks", "11"]
+    assert "0 messages" in lines["cost"]
+    text = dask_gpusort.explain(da.zeros((4, 6), chunks=2), 0)
+    assert text == "rows      in 6 chunks of one memory: one task concatenates the chunks and sorts all rows"
+    assert "unknown" in dask_gpusort.explain(ours.forget_sizes(x))
+
+
+def test_rows_that_are_whole_stay_in_their_chunks():
+    x = da.zeros((4, 6), chunks=(2, 6))
+    assert "whole" in dask_gpusort.explain(x, 1)
+    assert "one task" in dask_gpusort.explain(x, 0)
+    assert own(dask_gpusort.sort(x, 1))[0] == []
+
+
+@pytest.fixture
+def device_bytes(monkeypatch):
+    """Sets the memory of the GPU that this process would have. Graphs of CuPy chunks are built without one."""
+    pytest.importorskip("cupy", reason="no CuPy: install dask_gpusort[cu13]")
+    monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    with dask.config.set({"gpusort.exchange": "auto", "gpusort.device": "cuda"}):
+        yield lambda size: monkeypatch.setattr(scheduler, "own_device_memory", lambda: size)
+
+
+@pytest.mark.parametrize("kind", ["threads", "synchronous"])
+def test_chunks_of_one_device_are_joined_if_they_fit(kind, device_bytes):
+    x, matrix = da.zeros(1 << 20, chunks=1 << 16), da.zeros((1 << 10, 1 << 10), chunks=1 << 8)
+    with dask.config.set(scheduler=kind):
+        for memory in (None, 1 << 30):
+            device_bytes(memory)
+            assert "exchange  join" in dask_gpusort.explain(x)
+            assert "one task" in dask_gpusort.explain(matrix, 0)
+            assert "exchange  tasks" in dask_gpusort.explain(x, exchange="tasks")
+        device_bytes(8 << 20)
+        assert "exchange  device" in dask_gpusort.explain(x)
+        assert "rechunk" in dask_gpusort.explain(matrix, 0)
+        assert "exchange  join" in dask_gpusort.explain(x, exchange="join")
+        # Where the size is not known, a join is tried.
+        assert "exchange  join" in dask_gpusort.explain(ours.forget_sizes(x))
+
+
+def test_several_workers_do_not_join(on_cluster, device_bytes):
+    x = da.zeros(1 << 20, chunks=1 << 16)
+    device_bytes(1 << 30)
+    assert "exchange  device" in dask_gpusort.explain(x)
+    with mock.patch.object(global_sort, "workers_in_use", return_value=Workers(1, 1 << 30, devices=True)):
+        assert "exchange  join" in dask_gpusort.explain(x)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9), st.sampled_from(["u1", "f4", "i8"]), st.booleans())
+def test_a_join_fits_memory_of_several_times_its_size_but_not_of_its_size(sizes, dtype, positions):
+    order = Order(np.dtype(dtype))
+    companions = 8 * positions
+    given = InputChunks(tuple(sizes), companions, positions=positions)
+    total = sum(sizes) * (order.transit_dtype.itemsize + companions)
+    assert fits_join(order, given, Workers(1, None, devices=True))
+    assert fits_join(order, given, Workers(1, 20 * total, devices=True))
+    assert not sum(sizes) or not fits_join(order, given, Workers(1, total, devices=True))
+    unknown = InputChunks((math.nan,), companions, positions=positions)
+    assert fits_join(order, unknown, Workers(1, 1, devices=True))
+
+
+# Schedulers.
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous", "distributed"])
+def test_every_scheduler(scheduler, request):
+    if scheduler == "distributed":
+        request.getfixturevalue("on_cluster")
+    array = ours.make("f4", 240, "special")
+    with dask.config.set(scheduler=scheduler):
+        x = da.from_array(array, chunks=23)
+        for source in (x, x.persist(), x.map_blocks(np.copy)):
+            found = dask_gpusort.sort(source, stable=True), dask_gpusort.argsort(source, chunks=50)
+            rows = dask_gpusort.sort(source.reshape(8, 30).rechunk((3, 7)), 0, stable=True)
+            got, positions, matrix = dask.compute(*found, rows)
+            oracle.assert_same_bits(got, oracle.sort(array))
+            np.testing.assert_array_equal(positions, oracle.argsort(array))
+            oracle.assert_same_bits(matrix, oracle.sort(array.reshape(8, 30), 0))

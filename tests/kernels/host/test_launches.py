@@ -1,0 +1,215 @@
+"""Kernels are compiled once, and those that a call needs together side by side; none is compiled or launched here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.host_cuda.device import stand_in
+from support.host_cuda.recorder import MAP_FLAGS, Recorder
+
+from dask_gpusort import kernels
+from dask_gpusort.kernels.launch import loader
+from dask_gpusort.kernels.launch.kernel_cache import KernelCache
+from dask_gpusort.kernels.launch.launch import Launch, Readback, side_by_side
+
+SECONDS = 30
+
+
+def test_threads_that_need_the_same_kernel_compile_it_once():
+    compiled, entered, leave = [], threading.Event(), threading.Event()
+
+    def compile(key):
+        compiled.append(key)
+        entered.set()
+        assert leave.wait(SECONDS)
+        return key.upper()
+
+    cache = KernelCache(compile)
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(cache.get, "a") for _ in range(4)]
+        assert entered.wait(SECONDS)
+        assert not cache.request("a")
+        leave.set()
+        assert [future.result(SECONDS) for future in found] == ["A"] * 4
+    assert cache.request("a")
+    assert cache.get("a") == "A"
+    assert compiled == ["a"]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor compiles one kernel at a time")
+def test_requested_kernels_compile_at_the_same_time():
+    barrier = threading.Barrier(2, timeout=SECONDS)
+    cache = KernelCache(lambda key: (barrier.wait(), key)[1])
+    assert not cache.request(1)
+    assert cache.get(2) == 2  # neither is compiled before both have started
+    assert cache.get(1) == 1
+
+
+def test_a_kernel_that_does_not_compile_raises_in_every_call():
+    results = iter([ValueError("first"), ValueError("second"), "compiled"])
+
+    def compile(_):
+        found = next(results)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    cache = KernelCache(compile)
+    for message in ("first", "second"):
+        with pytest.raises(ValueError, match=message):
+            cache.get("key")
+    assert cache.get("key") == "compiled"
+
+
+def test_the_oldest_kernels_are_dropped():
+    compiled = []
+    cache = KernelCache(lambda key: compiled.append(key) or key, most=2)
+    for key in (1, 2, 3, 3, 2, 1):
+        assert cache.get(key) == key
+    assert compiled == [1, 2, 3, 1]
+
+
+def test_a_less_that_does_not_compile_is_a_value_error(monkeypatch):
+    class CompileError(Exception):
+        pass
+
+    def refuse(**options):
+        assert "a << b" in options["code"]
+        raise CompileError("expected an expression")
+
+    cuda = SimpleNamespace(
+        Device=lambda number: threading.Lock(),  # any context manager
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+        compiler=SimpleNamespace(CompileException=CompileError),
+    )
+    monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, RawModule=refuse))
+    with pytest.raises(ValueError, match="`less` does not compile: 'a << b'"):
+        loader.kernel("merge/compare.cu", "compare<int>", expression="a << b")
+
+
+class ColdRecorder(Recorder):
+    """Records which kernels a process that has compiled none compiles side by side.
+
+    Attributes
+    ----------
+    events : list of str
+        Requests and launches, in order.
+    rounds : list of list of (str, str)
+        Kernels that are compiled at the same time, by source file and C++ name.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+        self.rounds = []
+        self._missing = {}
+
+    def request(self, source, name, *_):
+        """Record a request for a kernel; it is compiled once a launch has waited for it."""
+        if any((source, name) in compiled for compiled in self.rounds):
+            return True
+        self.events.append(f"request {name}")
+        self._missing[source, name] = None
+        return False
+
+    def launch(self, launch):
+        """Record a launch, which waits for its kernel; the others that are missing compile meanwhile."""
+        super().launch(launch)
+        self.events.append(f"launch {launch.kernel}")
+        if not any((launch.source, launch.kernel) in compiled for compiled in self.rounds):
+            self.rounds.append([*{**self._missing, (launch.source, launch.kernel): None}])
+            self._missing = {}
+
+    def replace_cupy(self, monkeypatch):
+        """Make the package launch kernels and allocate arrays on this recorder."""
+        stand_in(monkeypatch, self.launch, self.request, self.cupy)
+
+
+@pytest.fixture
+def cold(monkeypatch):
+    recorder = ColdRecorder()
+    recorder.replace_cupy(monkeypatch)
+    return recorder
+
+
+def make_launch(name, blocks=1):
+    return Launch("some.cu", name, blocks, 32, ())
+
+
+def test_launches_wait_until_the_kernels_of_the_block_are_requested(cold):
+    with side_by_side:
+        for name in ("a", "b", "a"):
+            make_launch(name).run()
+        make_launch("c", blocks=0).run()
+    assert cold.events == ["request a", "request b", "request a", "launch a", "launch b", "launch a"]
+    assert cold.rounds == [[("some.cu", "a"), ("some.cu", "b")]]
+    cold.events.clear()
+    with side_by_side:
+        make_launch("b").run()
+        assert cold.events == ["launch b"]  # its kernel is compiled
+        make_launch("d").run()
+        make_launch("a").run()  # compiled, but its launch may need what d writes
+        assert cold.events == ["launch b", "request d"]
+    assert cold.events == ["launch b", "request d", "launch d", "launch a"]
+
+
+def test_launches_outside_a_block_run_at_once(cold):
+    make_launch("a").run()
+    make_launch("b").run()
+    assert cold.events == ["launch a", "launch b"]
+
+
+def test_a_readback_follows_the_launches_before_it(cold):
+    words = cold.zeros(1, np.uint32)
+    cold.reads_of_ones = 1
+    with side_by_side:
+        make_launch("a").run()
+        readback = Readback(words)
+        make_launch("b").run()
+        assert cold.events == ["request a", "request b"]
+        assert cold.reads_of_ones == 1  # not read yet
+        assert readback.wait() == [1]
+        assert cold.events == ["request a", "request b", "launch a", "launch b"]
+
+
+def test_launches_of_a_block_that_fails_are_discarded(cold):
+    def fail():
+        with side_by_side:
+            make_launch("a").run()
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        fail()
+    assert cold.events == ["request a"]
+    make_launch("b").run()
+    assert cold.events == ["request a", "launch b"]
+
+
+#: Kernels that compile in a few hundredths of a second.
+SMALL_SOURCE = "keys/transform.cu"
+
+
+@pytest.mark.parametrize("n", [1000, 1 << 14, 1 << 20, 1 << 23, 1 << 26])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f4", "i8", "f8", "c8"])
+@pytest.mark.parametrize("flags", MAP_FLAGS[:2])
+def test_a_first_call_compiles_in_two_rounds(cold, dtype, n, flags):
+    """One round before the host reads what a sample says of the keys, and one after."""
+    cold.map_flags = flags
+    keys, values = cold.empty(n, dtype), cold.empty(n, np.uint64)
+    calls = (
+        lambda: kernels.sort_keys(keys),
+        lambda: kernels.sorted_codes(keys),
+        lambda: kernels.argsort(keys),
+        lambda: kernels.sort_with_positions(keys),
+        lambda: kernels.sort_pairs(keys, values),
+    )
+    for call in calls:
+        cold.rounds.clear()
+        call()
+        large = [compiled for compiled in cold.rounds if any(source != SMALL_SOURCE for source, _ in compiled)]
+        assert 1 <= len(large) <= 2, cold.rounds
