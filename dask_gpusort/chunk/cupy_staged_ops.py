@@ -8,13 +8,14 @@
 
 Keys, codes and companions are on the host between the steps, so the sort needs no more of the device than some steps
 at a time. Many threads copy while one of them sorts. Each waits at the device's gate for the memory of its step (see
-`device_memory`). If the pool has no block that is large enough, the step is done again, alone in an empty pool.
+`device_memory`). A step that finds no memory is done again after the pool's free blocks are returned, then alone.
 
 On the device dates are integers, shifted so that their codes are those of the host.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -59,22 +60,28 @@ def _when_free(nbytes: float, step: Callable[[], T]) -> T:
     MemoryError
         If the step does not fit the device.
     """
-    gate, usable = gate_of(cupy.cuda.runtime.getDevice()), usable_bytes()
+    usable = usable_bytes()
+    share = nbytes / usable
+    for empty_pool in (False, True):
+        # Nothing is done while the error is handled: it keeps the arrays of the step.
+        with contextlib.suppress(OutOfMemoryError):
+            return _attempt(share, step, empty_pool=empty_pool)
+    gc.collect()
     try:
-        with gate.reserved(nbytes / usable):
-            return step()
-    except OutOfMemoryError:
-        pass  # Not tried again here: the error keeps the arrays of the step.
-    with gate.reserved(1):
-        gc.collect()
-        cupy.get_default_memory_pool().free_all_blocks()
-        try:
-            return step()
-        except OutOfMemoryError as error:
-            raise MemoryError(
-                f"a step of the sort takes about {nbytes:,.0f} bytes of the GPU, which has {usable:,.0f}: rechunk the "
-                "array to smaller chunks, or leave out device= and the setting gpusort.device"
-            ) from error
+        return _attempt(1, step, empty_pool=True)
+    except OutOfMemoryError as error:
+        raise MemoryError(
+            f"a step of the sort takes about {nbytes:,.0f} bytes of the GPU, which has {usable:,.0f}: rechunk the "
+            "array to smaller chunks, or leave out device= and the setting gpusort.device"
+        ) from error
+
+
+def _attempt(share: float, step: Callable[[], T], *, empty_pool: bool = False) -> T:
+    with gate_of(cupy.cuda.runtime.getDevice()).reserved(share):
+        if empty_pool:
+            # The pool keeps freed blocks, and they count towards its limit even if none of them is large enough.
+            cupy.get_default_memory_pool().free_all_blocks()
+        return step()
 
 
 def _shift(order: Order) -> int:
@@ -155,7 +162,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
     def step() -> np.ndarray:
         keys = cupy_staging.to_device(block, _shift(order))
-        return cupy_staging.to_host(cupy_ops.sort_rows(keys, _on_device(order), axis), block.dtype, -_shift(order))
+        return cupy_staging.to_host(cupy_ops.sort_rows(keys, _on_device(order), axis), order.dtype, -_shift(order))
 
     return _when_free(step_bytes(order, block.size // (order.words or 1), 0), step)
 

@@ -17,7 +17,7 @@ KEY_COPIES = 3
 #: Copies of keys with companions: as given, joined, and sorted, and two of digits that are sorted with positions.
 ROW_COPIES = 5
 #: Bytes of the permutation of each key, and of its scratch memory.
-PERMUTATION_BYTES = 16
+PERMUTATION_BYTES = 24
 
 
 def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:

@@ -124,8 +124,8 @@ def test_step_bytes():
     assert step_bytes(Order(np.dtype("i8")), 100, 0) == 2400
     assert step_bytes(Order(np.dtype("f8"), stable=True), 100, 0) == 3200
     assert step_bytes(Order(np.dtype("c8")), 100, 0) == 2400
-    assert step_bytes(Order(np.dtype("c8"), stable=True), 100, 0) == 100 * (5 * 8 + 16)
-    assert step_bytes(Order(np.dtype("i8"), stable=True), 100, 8) == 100 * (5 * 16 + 16)
+    assert step_bytes(Order(np.dtype("c8"), stable=True), 100, 0) == 100 * (5 * 8 + 24)
+    assert step_bytes(Order(np.dtype("i8"), stable=True), 100, 8) == 100 * (5 * 16 + 24)
     assert math.isnan(step_bytes(Order(np.dtype("i8")), math.nan, 0))
 
 
@@ -140,11 +140,15 @@ def steps(monkeypatch):
     return staged
 
 
-def test_a_step_without_memory_is_done_again_alone(steps):
-    host, failed = np.arange(1_000)[::-1], []
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures):
+    host, failed, shares = np.arange(1_000)[::-1], [], []
+    reserved = Gate.reserved
+    monkeypatch.setattr(Gate, "reserved", lambda gate, share: shares.append(share) or reserved(gate, share))
+    steps.cupy.memory = 1 << 20
 
     def sort(*given, **options):
-        if not failed:
+        if len(failed) < failures:
             failed.append(1)
             raise OutOfMemoryError(1, 2, 3)
         return numpy_ops.local_sort(*given, **options)
@@ -152,7 +156,9 @@ def test_a_step_without_memory_is_done_again_alone(steps):
     steps.cupy_ops = type("Ops", (), {"local_sort": staticmethod(sort)})
     run = steps.local_sort(host, (), Order(host.dtype), positions=False)
     assert (numpy_ops.decode(run.keys, Order(host.dtype)) == np.arange(1_000)).all()
-    assert steps.cupy.emptied == 1
+    assert steps.cupy.emptied == failures
+    share = 24_000 / (device_memory.USABLE_FRACTION * steps.cupy.memory)
+    assert shares == [share, share, 1][: failures + 1]
     assert steps.cupy.used == 0
 
 
