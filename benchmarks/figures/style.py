@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 #: Okabe and Ito's colours, distinct for every kind of colour vision; without yellow, which is too pale for lines.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, GREY = (
@@ -78,6 +78,13 @@ def save(figure: Figure, path: Path, source: str, digest: str) -> None:
         figure.savefig(path, metadata={"Date": None, "Description": f"digest {digest}"})
 
 
+def _between_powers(axes: Axes, value: float) -> str:
+    """The label of a tick between powers of ten: 2 and 5 times a power, where the axis has few powers."""
+    low, high = axes.get_ylim()
+    leading = f"{value:e}"[0]
+    return short(value) if high < 100 * low and leading in "25" else ""
+
+
 def scale_axes(axes: Axes, x: str, y: str, *, log_y: bool = True) -> None:
     """Logarithmic axes with labels that are numbers, not exponents; y from zero where it is linear."""
     axes.set_xscale("log")
@@ -90,7 +97,7 @@ def scale_axes(axes: Axes, x: str, y: str, *, log_y: bool = True) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between_powers(axes, value)))
 
 
 def short(value: float) -> str:

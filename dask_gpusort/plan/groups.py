@@ -31,7 +31,10 @@ DEVICE_SHARE_BYTES = 1 << 30
 DEVICE_GROUP_FRACTION = 1 / 16
 #: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
 DEVICE_BUNDLE_FRACTION = 1 / 32
-#: The same in bytes, if the GPU's memory is unknown.
+#: The share where the tasks of one device take turns: the sorted chunks of the largest array (see
+#: `MOST_CUT_FIRST_FRACTION`) and four times a bundle fit together.
+TURNS_BUNDLE_FRACTION = 1 / 8
+#: Bytes that they may take, if the GPU's memory is unknown.
 DEVICE_BUNDLE_BYTES = 4 << 30
 #: A GPU's share of the keys, as a fraction of its memory, above which sorted chunks and finished groups do not coexist:
 #: with an input that is kept, three shares would exceed the limit above which results are spilled.
@@ -90,7 +93,8 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> tuple
         Every chunk once.
     """
     sizes = given.sizes
-    most = workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
+    fraction = TURNS_BUNDLE_FRACTION if workers.threads == 1 else DEVICE_BUNDLE_FRACTION
+    most = workers.memory * fraction if workers.memory else DEVICE_BUNDLE_BYTES
     if any(map(math.isnan, sizes)):
         return tuple((chunk,) for chunk in range(len(sizes)))
     if given.workers and None not in given.workers:
