@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,9 @@ class Launch:
         The kernel as C++ writes it, template arguments included (`grid.instance`).
     blocks, threads : int
         Blocks of the grid, and threads of each block.
-    arguments : tuple
-        Device arrays, addresses, NumPy scalars, or None for a null pointer.
+    arguments : tuple or callable()
+        Device arrays, addresses, NumPy scalars, or None for a null pointer; or a function that allocates and returns
+        them when the kernel is launched, so that launches which wait take no memory.
     shared_bytes : int
         Dynamic shared memory, in bytes per block.
     cooperative : bool
@@ -79,7 +81,7 @@ class Launch:
     kernel: str
     blocks: int
     threads: int
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...] | Callable[[], tuple[Any, ...]]
     shared_bytes: int = 0
     cooperative: bool = False
     expression: str | None = None
@@ -98,7 +100,11 @@ class Launch:
     def start(self) -> None:
         """Launch the kernel as soon as it is compiled."""
         function = kernel(self.source, self.kernel, self.shared_bytes, self.cooperative, self.expression)
-        function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared_bytes)
+        function((self.blocks,), (self.threads,), self.made_arguments(), shared_mem=self.shared_bytes)
+
+    def made_arguments(self) -> tuple[Any, ...]:
+        """The arguments, which a function makes now if they are one."""
+        return self.arguments() if callable(self.arguments) else self.arguments
 
 
 class Readback:

@@ -94,11 +94,14 @@ class OnesweepPass:
         shape = fit_stable(tuning.LSD[widths], *widths)
         tiles = blocks_for(self.n, shape.keys)
         cxx, dtype = count_type(self.n)
-        status = require_cupy().zeros(tiles * RADIX + 1, dtype)
         types = self.source, self.sink, self.elements.payload_type, cxx
         name = instance("onesweep", *types, shape.threads, shape.items, shape.blocks)
         digit = np.uint64(self.n), np.int32(DIGIT_BITS * self.byte), self.starts
-        arguments = (*self.inputs, *self.outputs, *digit, status, status[-1:])
+
+        def arguments() -> tuple[Any, ...]:
+            status = require_cupy().zeros(tiles * RADIX + 1, dtype)
+            return (*self.inputs, *self.outputs, *digit, status, status[-1:])
+
         Launch(SOURCE, name, tiles, shape.threads, arguments, tuning.stable_shared_bytes(shape, *widths)).run()
 
 

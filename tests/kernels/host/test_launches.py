@@ -41,6 +41,22 @@ def test_threads_that_need_the_same_kernel_compile_it_once():
     assert compiled == ["a"]
 
 
+def test_a_launch_that_waits_makes_its_arguments_when_it_runs(monkeypatch):
+    made, launched = [], []
+
+    def arguments():
+        made.append(len(launched))
+        return (7,)
+
+    stand_in(monkeypatch, lambda launch: launched.append(launch.made_arguments()), lambda *_: False, Recorder().cupy)
+    with side_by_side:
+        for _ in range(2):
+            Launch("a.cu", "kernel", 1, 1, arguments).run()
+        assert made == []
+    # The second one's are made after the first one was launched, which had let go of its own.
+    assert (made, launched) == ([0, 1], [(7,), (7,)])
+
+
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor compiles one kernel at a time")
 def test_requested_kernels_compile_at_the_same_time():
     barrier = threading.Barrier(2, timeout=SECONDS)

@@ -213,7 +213,7 @@ class HostDevice:
         self.prepare(launch.source, [launch.kernel], launch.expression)
         self.seed += 1
         kernel = self._kernels[launch.source, launch.kernel, launch.expression]
-        kernel(launch.blocks, launch.threads, launch.arguments, launch.shared_bytes, self.seed)
+        kernel(launch.blocks, launch.threads, launch.made_arguments(), launch.shared_bytes, self.seed)
 
     def request(self, *_: Any) -> bool:
         """Whether a kernel is compiled: every other one is, so that some launches wait and others run at once."""
