@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,11 +27,6 @@ class Output:
 
     meta: Any
     chunks: Chunks
-
-
-def rename(recipe: Recipe | Join, names: Sequence[str]) -> Recipe | Join:
-    """The same recipe for renamed inputs: the optimiser of query planning renames them."""
-    return replace(recipe, names=tuple(names))
 
 
 class StageLayer(Layer):

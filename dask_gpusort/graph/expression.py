@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,6 @@ from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 from dask.tokenize import tokenize
 
-from .collection import rename
 from .join import Join
 from .recipe import Recipe
 
@@ -27,7 +27,9 @@ class SortedExpr(ArrayExpr):
 
     @cached_property
     def _recipe(self) -> Recipe | Join:
-        return rename(self.operand("recipe"), [array._name for array in self.args])
+        """The recipe with the inputs' present names: the optimiser renames them."""
+        recipe: Recipe | Join = self.operand("recipe")
+        return replace(recipe, names=tuple(array._name for array in self.args))
 
     @cached_property
     def _name(self) -> str:
