@@ -12,13 +12,12 @@ import numpy as np
 from dask._task_spec import Task
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
-from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import merge
 
 from ..chunk import library_of
 from .join import Chunks, Join
-from .recipe import Recipe
+from .recipe import Recipe, output_name
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[O
 def _new_graphs(
     recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str
 ) -> tuple[Any, ...]:
-    names = [f"{prefix}-{tokenize(recipe.token, which)}" for which in range(len(outputs))]
+    names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     build: Callable[[], dict[Key, Task]]
     if isinstance(recipe, Join):

@@ -8,10 +8,9 @@ from typing import Any
 
 from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
-from dask.tokenize import tokenize
 
 from .join import Join
-from .recipe import Recipe
+from .recipe import Recipe, output_name
 
 __all__ = ["SortedExpr", "new_collection"]
 
@@ -33,7 +32,7 @@ class SortedExpr(ArrayExpr):
 
     @cached_property
     def _name(self) -> str:
-        return f"{self.operand('prefix')}-{tokenize(self._recipe.token, self.operand('which'))}"
+        return output_name(self.operand("prefix"), self._recipe.token, self.operand("which"), self.chunks)
 
     @cached_property
     def _meta(self) -> Any:

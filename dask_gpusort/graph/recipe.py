@@ -82,3 +82,8 @@ class Recipe:
         tasks = output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
+
+
+def output_name(prefix: str, token: str, which: int, chunks: Chunks) -> str:
+    """Name of one output array of a recipe; several sorts may share their stages and differ in the output's chunks."""
+    return f"{prefix}-{tokenize(token, which, chunks)}"

@@ -440,3 +440,11 @@ def test_every_scheduler(scheduler, request):
             oracle.assert_same_bits(got, oracle.sort(array))
             np.testing.assert_array_equal(positions, oracle.argsort(array))
             oracle.assert_same_bits(matrix, oracle.sort(array.reshape(8, 30), 0))
+
+
+def test_output_chunks_are_part_of_the_name():
+    x = da.from_array(np.arange(100)[::-1], chunks=10)
+    found = [dask_gpusort.sort(x, exchange="join", chunks=chunks) for chunks in (None, 20, (30, 70))]
+    assert len({array.name for array in found}) == 3
+    for array in dask.persist(*found):
+        assert (array.compute() == np.arange(100)).all()
