@@ -11,13 +11,13 @@ import numpy as np
 
 from ..config import setting
 from ..order import Order
-from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, joined_bytes, make_plan
+from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, is_small, joined_bytes, make_plan
 from .collection import Output, chunk_library, new_arrays
 from .composite_keys import Keys
 from .join import Chunks, Join
 from .rechunk import rechunk
 from .recipe import Recipe
-from .scheduler import choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from .scheduler import Kind, choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 POSITION_BYTES = 8
@@ -86,7 +86,8 @@ def plan_for(
         workers = replace(workers, staging_memory=own_device_memory())
     given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    exchange = choose_exchange(asked, kind, library, joins=_joins(request.order, given, workers))
+    joins = not request.staged and _joins(request.order, given, workers, kind)
+    exchange = choose_exchange(asked, kind, library, joins=joins)
     if exchange == "device":
         given = replace(given, workers=workers_of_chunks(client, array))
     return make_plan(
@@ -146,9 +147,14 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(order: Order, given: InputChunks, workers: Workers) -> bool:
-    """Whether all chunks are on one device that can hold the whole sort."""
-    return workers.devices and workers.threads == 1 and fits_join(order, given, workers)
+def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind) -> bool:
+    """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
+
+    Who asks for a number of groups asks for an exchange on the host.
+    """
+    if workers.devices:
+        return workers.threads == 1 and fits_join(order, given, workers)
+    return kind != "distributed" and setting("groups") is None and is_small(order, given)
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
@@ -158,7 +164,8 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
     if asked != "auto" or library != "cupy":
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
-    return _joins(request.order, _given(request.want, keys, values), workers_in_use(kind, client, library))
+    workers = workers_in_use(kind, client, library)
+    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind)
 
 
 def _row_bytes(value: Any, dims: int) -> int:

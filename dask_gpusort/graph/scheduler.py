@@ -102,13 +102,15 @@ def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False
     kind : {"threads", "processes", "distributed"}
     library : {"numpy", "cupy"}
     joins : bool
-        Whether all chunks are on one device that can hold the whole sort.
+        Whether one task should sort all chunks.
 
     Raises
     ------
     ValueError
         If "p2p" is asked for and the engine cannot run.
     """
+    if asked == "auto" and joins:
+        return "join"
     if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
         reason = _p2p_unavailable(kind, library)
         if reason is None:
@@ -119,7 +121,7 @@ def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if library == "cupy":
-        return "join" if joins else "device"
+        return "device"
     return "gather" if kind == "threads" else "tasks"
 
 

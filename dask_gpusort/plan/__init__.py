@@ -11,7 +11,7 @@
 """
 
 from .counting import choose_path
-from .join import fits_join, joined_bytes
+from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
 from .terms import Exchange, InputChunks, Size, Workers
@@ -26,6 +26,7 @@ __all__ = [
     "describe",
     "divide_chunks",
     "fits_join",
+    "is_small",
     "joined_bytes",
     "make_plan",
 ]

@@ -464,7 +464,7 @@ def test_equal_calls_have_equal_names():
         dask_gpusort.sort(x, descending=True),
         dask_gpusort.sort(x, chunks=20),
         dask_gpusort.sort(x, exchange="tasks"),
-        dask_gpusort.sort(x, exchange="join"),
+        dask_gpusort.sort(x, exchange="gather"),
         dask_gpusort.argsort(x),
         dask_gpusort.sort(x + 1),
     ]

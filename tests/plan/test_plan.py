@@ -17,7 +17,7 @@ from support import strategies as ours
 import dask_gpusort
 from dask_gpusort.graph.scheduler import choose_exchange
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, counting, describe, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small, make_plan
 from dask_gpusort.plan.groups import lay_out_groups
 
 MIB = 1 << 20
@@ -231,9 +231,25 @@ def test_p2p_is_for_numpy_chunks_only():
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
 def test_exchange_depends_on_the_scheduler_in_use(scheduler):
+    exchange = "tasks" if scheduler == "processes" else "gather"
     with dask.config.set(scheduler=scheduler):
-        text = dask_gpusort.explain(da.zeros(100, chunks=10))
-    assert ("tasks" if scheduler == "processes" else "gather") in text.split("exchange")[1].splitlines()[0]
+        for n, used in ((1 << 20, "join"), ((1 << 20) + 1, exchange)):
+            text = dask_gpusort.explain(da.zeros(n, chunks=n // 10))
+            assert text.split("exchange")[1].split()[0].rstrip(":") == used
+
+
+def test_few_keys_are_not_joined_if_groups_are_asked_for_or_sizes_are_unknown():
+    x = da.zeros(100, chunks=10)
+    with dask.config.set({"gpusort.groups": 4}):
+        assert "gather" in dask_gpusort.explain(x)
+    assert "gather" in dask_gpusort.explain(x[x == 0])
+
+
+def test_companions_count_towards_few_keys():
+    order = Order(np.dtype("i8"))
+    assert is_small(order, InputChunks((1 << 20,)))
+    assert is_small(order, InputChunks((1 << 20,), 8, positions=True))
+    assert not is_small(order, InputChunks((1 << 20,), 8))
 
 
 def test_more_threads_make_more_groups():
