@@ -100,7 +100,7 @@ def cost_of(plan: Plan) -> Cost:
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
         messages=senders * groups,
-        pieces=(len(plan.runs) or chunks) * groups,
+        pieces=(len(plan.runs) or chunks) * groups if plan.exchange != "join" else 0,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
         exchanged_bytes=all_bytes if senders else 0,
         counted_bytes=_counted_bytes(plan),
@@ -129,15 +129,15 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
     dict of str to float
         ``sort``, ``count``, ``exchange``, ``merge``, and ``tasks``, the scheduler's time for all tasks.
     """
-    cost, keys = cost_of(plan), sum(plan.sizes)
+    cost, keys, joins = cost_of(plan), sum(plan.sizes), plan.exchange == "join"
     leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
     return {
-        "sort": keys / (rates.sort_keys * rates.threads),
+        "sort": keys / (rates.sort_keys * (1 if joins else rates.threads)),
         # The top of the tree is one task; tasks of the levels below run in parallel.
         "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
         "exchange": leaving / (rates.exchange_bytes * rates.workers)
         + cost.messages * rates.message_seconds / rates.threads,
-        "merge": (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
+        "merge": 0.0 if joins else (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
         "tasks": cost.tasks * rates.task_seconds,
     }
 

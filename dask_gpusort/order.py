@@ -19,6 +19,9 @@ import numpy as np
 
 from . import keys
 
+#: Bytes of a key's position in the whole array.
+POSITION_BYTES = 8
+
 
 @dataclass(frozen=True)
 class Order:

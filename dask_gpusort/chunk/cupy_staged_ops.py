@@ -26,7 +26,7 @@ import numpy as np
 from cupy.cuda.memory import OutOfMemoryError
 
 from ..chunk import cupy_ops, cupy_staging
-from ..order import Order
+from ..order import POSITION_BYTES, Order
 from .device_memory import USABLE_FRACTION, gate_of, step_bytes
 from .numpy_ops import check_lengths, encode, first_descent
 from .run import Run
@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-POSITION_BYTES = 8
 
 
 def usable_bytes() -> float:

@@ -58,6 +58,8 @@ def _stage(
 ) -> tuple[Staging, Keys, list[Any]]:
     """The staging, and the keys and the values where it has them; a key function takes the user's chunks."""
     keys = options.keys(array, want)
+    if copies.device is None:
+        return copies, keys, list(values)
     copies = _limited(options, copies, want, keys, values)
     keys = options.keys(copies.to_device(array), want) if options.key is None else copies.keys_to_device(keys)
     return copies, keys, [copies.to_device(value) for value in values]
@@ -65,7 +67,7 @@ def _stage(
 
 def _limited(options: Options, copies: Staging, want: Want, keys: Keys, values: Sequence[Any] = ()) -> Staging:
     """The staging of these keys and values: with the shortage of memory, if there is one."""
-    if copies.device is None or chunk_library(keys.array) == "cupy":
+    if chunk_library(keys.array) == "cupy":
         return copies
     return replace(copies, shortage=shortage_of(options.exchange, want, keys, values))
 
@@ -80,7 +82,8 @@ def build_lexsort(
     """Indices that sort by several keys; ``axis=None``: the keys are 0-d, and there is one index."""
     flat = [flatten(array, axis)[0] for array in arrays]
     with staging(options.device, flat[-1], nat_last=True) as copies:
-        copies = _limited(options, copies, "positions", lexsort_keys(flat, directions))
+        if copies.device is not None:
+            copies = _limited(options, copies, "positions", lexsort_keys(flat, directions))
         staged = [
             replace(copies, nat_last=not descending).to_device(array)
             for array, descending in zip(flat, directions, strict=True)

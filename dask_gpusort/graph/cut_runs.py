@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,6 +62,15 @@ def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Ord
     if not still_fits(counts, number, cuts, boundaries):
         raise changed_chunk(chunk, order)
     return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
+
+
+def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces that have keys, or the first one.
+
+    One alone is copied, because the finish may write to its pieces. It copies several anyway.
+    """
+    held = [piece for piece in pieces if len(piece[1])] or list(pieces[:1])
+    return held if len(held) > 1 else [(held[0][0], held[0][1].copy())]
 
 
 def with_global_positions(piece: Piece) -> Run:

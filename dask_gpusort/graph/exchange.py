@@ -29,7 +29,7 @@ from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries, Cuts
-from .cut_runs import CutRun, cut_run
+from .cut_runs import CutRun, cut_run, own_pieces
 from .cuts import CutKeys
 from .finish import Finish
 from .input_checks import changed_source
@@ -71,12 +71,7 @@ def list_runs(runs: list[Run], cuts: list[Cuts], boundaries: Boundaries, order: 
 
 def merge_from_list(runs: list[CutRun], boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
-    pieces = [run.piece(group) for run in runs]
-    held = [piece for piece in pieces if len(piece[1])] or pieces[:1]
-    if len(held) == 1:
-        # The finish may write to its pieces. It copies several pieces anyway.
-        held = [(held[0][0], held[0][1].copy())]
-    return finish(held, boundaries.kept(group))
+    return finish(own_pieces([run.piece(group) for run in runs]), boundaries.kept(group))
 
 
 def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..config import setting
-from ..order import Order
+from ..order import POSITION_BYTES, Order
 from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, is_small, joined_bytes, make_plan
 from .collection import Output, chunk_library, new_arrays
 from .composite_keys import Keys
@@ -20,7 +20,6 @@ from .recipe import Recipe
 from .scheduler import Kind, choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 
 Want = Literal["keys", "positions", "both", "values"]
-POSITION_BYTES = 8
 
 
 @dataclass(frozen=True)

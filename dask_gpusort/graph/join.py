@@ -33,6 +33,7 @@ from tlz import concat, partition
 from ..chunk import complete, ops_for
 from ..order import Order
 from ..plan import Size
+from .cut_runs import own_pieces
 from .finish import Finish, cut_part
 from .input_checks import checked_chunk, wrong_size
 from .local_sort import check_blocks, check_presorted, chunk_origins
@@ -181,7 +182,7 @@ def _merge(blocks: Sequence[Sequence[Any]], starts: np.ndarray, join: Join) -> t
     sources = zip(blocks, chunk_origins(join.presorted), strict=True)
     runs = [check_presorted(*block, order=join.order, origin=origin) for block, origin in sources]
     finish = Finish(join.order, join.with_keys, join.with_positions)
-    return finish(list(zip(map(int, starts), runs, strict=False)), slice(0, int(starts[-1])))
+    return finish(own_pieces(list(zip(map(int, starts), runs, strict=False))), slice(0, int(starts[-1])))
 
 
 def _sort_array(columns: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]:

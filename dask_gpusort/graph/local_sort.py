@@ -94,8 +94,7 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
             f"chunk {chunk} of array {number} is not sorted: element {descent} comes before element {descent - 1}; "
             "sort the array first, or give the order in which it is sorted"
         )
-    # Output chunks may be views of a run.
-    return Run(keys, tuple(value.copy() for value in values))
+    return Run(keys, values)
 
 
 def chunk_origins(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from ..chunk.device_memory import USABLE_FRACTION
-from ..order import Order
+from ..order import POSITION_BYTES, Order
 from .terms import InputChunks, Workers
 
-POSITION_BYTES = 8
 #: Bytes of keys and companions on the host below which tasks take longer than one thread sorts. Times of 10^6 int64 on
 #: two threads of an EPYC, exchange and join: 24 and 12 ms in 16 chunks, 302 and 40 ms in 1,000.
 SMALL_BYTES = 8 << 20
 #: Widest codes that are counted and filled in, without scratch memory.
 COUNTED_BYTES = 2
-#: Bytes of a stable sort by position: codes with positions in two places for codes of up to 4 bytes, one of them the
-#: output; longer codes have 4 bytes of position beside them.
-NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 16, 24
+#: Bytes for each key of a stable sort by position. Narrow codes share 8 bytes with their positions, in two places, one
+#: of them the output; wide codes have 4 bytes of position beside them.
+NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 
 
 def join_bytes(order: Order, given: InputChunks) -> float:
@@ -29,7 +28,7 @@ def join_bytes(order: Order, given: InputChunks) -> float:
 
 def _coded_bytes(order: Order, given: InputChunks) -> float:
     width, moved = order.transit_dtype.itemsize, given.companion_bytes
-    stable = NARROW_STABLE_BYTES if width <= COUNTED_BYTES * 2 else WIDE_STABLE_BYTES
+    stable = NARROW_STABLE_BYTES if width <= NARROW_CODE_BYTES else WIDE_STABLE_BYTES
     if given.packed:
         return 6 * width
     if given.positions:
@@ -55,15 +54,17 @@ def _uncoded_bytes(order: Order, given: InputChunks) -> float:
 
 def joined_bytes(order: Order, given: InputChunks) -> float:
     """Bytes that the input and a join take together, nan if a chunk size is unknown."""
+    return _input_bytes(order, given) + join_bytes(order, given)
+
+
+def _input_bytes(order: Order, given: InputChunks) -> float:
     made = POSITION_BYTES if given.positions else 0
-    held = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
-    return held + join_bytes(order, given)
+    return sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made)
 
 
 def is_small(order: Order, given: InputChunks) -> bool:
     """Whether keys and companions of the host are so few that one task sorts them in less time than several."""
-    made = POSITION_BYTES if given.positions else 0
-    return sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes - made) <= SMALL_BYTES
+    return _input_bytes(order, given) <= SMALL_BYTES
 
 
 def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:

@@ -52,6 +52,14 @@ def test_counts_of_an_exchange(exchange, crossings, messages):
     assert cost.counted_bytes == made.rounds * entries * (8 + ENTRY_BYTES)
 
 
+def test_a_join_sorts_on_one_thread_and_merges_nothing():
+    rates = Rates(1, 4, 1e6, 1e6, 1e9, 1e9, 1e-3, 1e-3, 1e-3)
+    made = plan(10, 1_000, "join", workers=Workers(4))
+    assert cost_of(made).pieces == cost_of(made).messages == 0
+    assert predict(made, rates)["sort"] == pytest.approx(10 * 1_000 / 1e6)
+    assert predict(made, rates)["merge"] == 0
+
+
 def test_counts_between_devices():
     made = plan(16, 1_000, "device", workers=Workers(4, devices=True))
     assert cost_of(made).messages == len(made.sources) * len(made.groups) == 16

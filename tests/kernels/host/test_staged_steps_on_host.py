@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dask
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from support import host_cuda, oracle
 from support import strategies as ours
-from support.host_kernels import use_small_merges
+from support.host_staging import replace_staging
 from support.sorting import computed, groups
 
 import dask_gpusort
@@ -26,38 +25,14 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 @pytest.fixture(autouse=True)
 def cupy(device, monkeypatch):
     """Arrays of the device have CuPy's type, and are copied at once; no sort of all chunks fits the device."""
-    use_small_merges(monkeypatch)
-    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
-    monkeypatch.setattr(cupy_ops, "synchronize", lambda: None)
-    monkeypatch.setattr(host_cuda.HostArray, "__module__", "cupy")
+    stand_in = replace_staging(monkeypatch, device, cupy_ops, copies)
     concatenate = run.concatenate
     # NumPy's concatenation of a subclass gives NumPy's own arrays; CuPy's gives CuPy's.
     monkeypatch.setattr(run, "concatenate", lambda arrays: concatenate(arrays).view(type(arrays[0])))
 
-    def to_device(array, shift=0):
-        flat = copies._flat(array)
-        result = device.empty(array.shape, copies.device_dtype(array.dtype))
-        copies._copy(result.reshape(-1), flat, shift)
-        return result
-
-    def to_host(array, dtype, shift=0):
-        assert isinstance(array, host_cuda.HostArray)
-        result = np.empty(array.shape, dtype)
-        copies._copy(copies._flat(result), np.asarray(array).reshape(-1), shift)
-        return result
-
-    functions = {
-        "to_device": to_device,
-        "to_device_joined": lambda arrays: list(map(to_device, arrays)),
-        "to_host": to_host,
-        "device_dtype": copies.device_dtype,
-        "metadata_without_device": nullcontext,
-    }
-    stand_in = SimpleNamespace(**functions)
     monkeypatch.setattr(steps, "cupy_staging", stand_in)
     monkeypatch.setattr(steps, "cupy", SimpleNamespace(cuda=device.cupy.cuda))
     monkeypatch.setattr(steps, "usable_bytes", lambda: 1 << 16)
-    monkeypatch.setattr(staging, "_copies", lambda: stand_in)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     monkeypatch.setattr(global_sort, "fits_join", lambda *given: False)
     for module in (global_sort, scheduler):

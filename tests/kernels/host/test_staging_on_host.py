@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from support import host_cuda, oracle
 from support import strategies as ours
-from support.host_kernels import use_small_merges
+from support.host_staging import replace_staging
 from support.sorting import computed, groups
 
 import dask_gpusort
-from dask_gpusort.graph import staging
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 copies = pytest.importorskip("dask_gpusort.chunk.cupy_staging")
@@ -23,27 +19,7 @@ pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: ke
 @pytest.fixture(autouse=True)
 def cupy(device, monkeypatch):
     """Chunks of the device have CuPy's type, and are copied at once."""
-    use_small_merges(monkeypatch)
-    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
-    monkeypatch.setattr(cupy_ops, "synchronize", lambda: None)
-    monkeypatch.setattr(host_cuda.HostArray, "__module__", "cupy")
-
-    def to_device(array, shift):
-        flat = copies._flat(array)
-        result = device.empty(array.shape, flat.dtype.newbyteorder("="))
-        copies._copy(result.reshape(-1), flat, shift)
-        return result
-
-    def to_host(array, dtype, shift):
-        result = np.empty(array.shape, dtype)
-        copies._copy(copies._flat(result), np.asarray(array).reshape(-1), shift)
-        return result
-
-    def empty(ndim, dtype):
-        return device.empty((0,) * ndim, dtype)
-
-    stand_in = SimpleNamespace(to_device=to_device, to_host=to_host, empty=empty, metadata_without_device=nullcontext)
-    monkeypatch.setattr(staging, "_copies", lambda: stand_in)
+    replace_staging(monkeypatch, device, cupy_ops, copies)
 
 
 def same(found, wanted):
