@@ -200,6 +200,11 @@ UNSEEN = {
 }
 
 
+#: The loader of older glibc fails now and then where a library is loaded while threads start (its bug 19329), which
+#: says nothing of the barrier.
+LOADER_ATTEMPTS = 3
+
+
 def assert_barrier_is_needed(source, line, folder, cache):
     edited = folder / "kernels"
     shutil.copytree(SOURCES, edited, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
@@ -208,7 +213,10 @@ def assert_barrier_is_needed(source, line, folder, cache):
     (edited / source).write_text("".join(lines))
     command = [sys.executable, "-m", "support.host_cuda.mutant", RUNS[source], str(edited), str(cache)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    for _ in range(LOADER_ATTEMPTS):
+        ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        if "Inconsistency detected by ld.so" not in ended.stderr:
+            break
     assert ended.returncode != 0, f"the sort still works without the barrier of this line: {lines[line]}"
     assert ended.returncode == mutant.BROKEN or ended.returncode < 0, ended.stderr
 
