@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import cupy
@@ -421,6 +421,15 @@ def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
 def take_rows(block: Any, indices: Any, axis: int) -> Any:
     """A chunk's elements in the order of indices along an axis."""
     return cupy.take_along_axis(block, indices, axis)
+
+
+def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
+    """Positions in several chunks, end to end, as int64 positions in the whole array."""
+    found = cupy.concatenate(positions, dtype=cupy.int64)
+    ends = accumulate(map(len, positions), initial=0)
+    for (first, last), start in zip(pairwise(ends), starts, strict=True):
+        found[first:last] += start
+    return found
 
 
 def concatenate(arrays: Sequence[Any]) -> Any:

@@ -1,8 +1,4 @@
-"""Packing of a code's digit and the key's position into words, and unpacking (see `numpy_radix`).
-
-Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
-NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
-"""
+"""Packing of a code's digit and the key's position into words, and unpacking (see `numpy_radix`)."""
 
 from __future__ import annotations
 
@@ -11,12 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from ..keys import BLOCK_KEYS
 
-# Keys in a block of one pass over memory: operands and scratch of 2**14 words
-# stay in the level-2 cache. Packing 2**24 keys takes 58 ms in blocks of 2**13
-# or 2**14, 72 ms in blocks of 2**12, 69 ms of 2**15, 114 ms as a whole.
-BLOCK_KEYS = 1 << 14
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def as_rows(codes: Array) -> Array:

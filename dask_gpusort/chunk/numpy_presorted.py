@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .numpy_packing import BLOCK_KEYS, Array, tiles
+from ..keys import BLOCK_KEYS
+from .numpy_packing import Array, tiles
 
 # Most descents of a row that is treated as a few contiguous sorted runs, which
 # np.argsort(kind="stable") finds and merges. 2 / 4 / 8 equal runs of u8: 179 /

@@ -25,6 +25,7 @@ from dask.typing import Key
 from tlz import concat
 
 from ..chunk import complete
+from ..chunk.free_memory import return_free_memory
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
@@ -34,6 +35,8 @@ from .cuts import CutKeys
 from .finish import Finish
 from .input_checks import changed_source
 
+#: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
+RETURNED_BYTES = 64 << 20
 #: Pieces of neighbouring chunks for one group, end to end; each chunk's start in the input; the pieces' lengths.
 BundleShard: TypeAlias = tuple[Run, tuple[int, ...], tuple[int, ...]]
 
@@ -62,16 +65,34 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
     return (_by_tasks if plan.exchange == "tasks" else _by_list)(token, plan, runs, cuts, finish)
 
 
-def list_runs(runs: list[Run], cuts: list[Cuts], boundaries: Boundaries, order: Order) -> list[CutRun]:
+class RunList:
+    """All runs and their cuts. With the list, their memory is returned to the system.
+
+    Attributes
+    ----------
+    runs : list of CutRun
+    """
+
+    def __init__(self, runs: list[CutRun]):
+        self.runs = runs
+
+    def __del__(self) -> None:
+        large = sum(cut.run.nbytes for cut in self.runs) >= RETURNED_BYTES
+        self.runs.clear()
+        if large:
+            return_free_memory()
+
+
+def list_runs(runs: list[Run], cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
     """Task: all runs and their cuts."""
     cuts_of = [some for some in cuts for _ in some.first]
     numbered = enumerate(zip(runs, cuts_of, strict=True))
-    return [cut_run(run, chunk, some, boundaries, order) for chunk, (run, some) in numbered]
+    return RunList([cut_run(run, chunk, some, boundaries, order) for chunk, (run, some) in numbered])
 
 
-def merge_from_list(runs: list[CutRun], boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
+def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
-    return finish(own_pieces([run.piece(group) for run in runs]), boundaries.kept(group))
+    return finish(own_pieces([run.piece(group) for run in listed.runs]), boundaries.kept(group))
 
 
 def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:

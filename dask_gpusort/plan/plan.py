@@ -282,8 +282,10 @@ def _choose_groups(
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, len(given.sizes), workers)
-    # The parts of an output chunk are copied once more, which pays only if a GPU would have no group otherwise.
-    return min(groups, max(len(chunks), workers.threads)) if device else groups
+    # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
+    shared_memory = device or exchange == "gather"
+    each = 1 if device else GROUPS_PER_THREAD
+    return min(groups, max(len(chunks), each * workers.threads)) if shared_memory else groups
 
 
 def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:
