@@ -12,12 +12,20 @@ import numpy as np
 from ..config import setting
 from ..order import POSITION_BYTES, Order
 from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, is_small, joined_bytes, make_plan
-from .collection import Output, chunk_library, new_arrays
+from .collection import Output, chunk_library, held_chunks, new_arrays
 from .composite_keys import Keys
 from .join import Chunks, Join
 from .rechunk import rechunk
 from .recipe import Recipe
-from .scheduler import Kind, choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from .scheduler import (
+    ONE_PROCESS,
+    Kind,
+    choose_exchange,
+    own_device_memory,
+    scheduler_in_use,
+    workers_in_use,
+    workers_of_chunks,
+)
 
 Want = Literal["keys", "positions", "both", "values"]
 
@@ -85,7 +93,7 @@ def plan_for(
         workers = replace(workers, staging_memory=own_device_memory())
     given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    joins = not request.staged and _joins(request.order, given, workers, kind)
+    joins = not request.staged and _joins(request.order, given, workers, kind, (*(keys.parts or (array,)), *values))
     exchange = choose_exchange(asked, kind, library, joins=joins)
     if exchange == "device":
         given = replace(given, workers=workers_of_chunks(client, array))
@@ -146,14 +154,18 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind) -> bool:
+def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
     """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
 
-    Who asks for a number of groups asks for an exchange on the host.
+    One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
+    key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     """
     if workers.devices:
         return workers.threads == 1 and fits_join(order, given, workers)
-    return kind != "distributed" and setting("groups") is None and is_small(order, given)
+    if kind == "distributed" or setting("groups") is not None:
+        return False
+    alone = workers.threads == 1 and kind in ONE_PROCESS
+    return is_small(order, given) or (alone and all(map(held_chunks, inputs)))
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
@@ -164,7 +176,7 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
     workers = workers_in_use(kind, client, library)
-    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind)
+    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind, ())
 
 
 def _row_bytes(value: Any, dims: int) -> int:
