@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from .merge_choice import prefers_merge
-from .numpy_packing import Array, as_rows, digit_of, pack, take, unpack, unpack_positions
+from .numpy_packing import Array, as_rows, pack, take, unpack, unpack_positions
 from .numpy_presorted import known_positions
 
 # Keys in a block of the step that resolves ties. Larger than BLOCK_KEYS, because
@@ -137,8 +137,7 @@ def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int,
 
     The words of `runs` contiguous sorted runs are sorted runs too.
     """
-    least, index_bits, dropped = digit_of(rows)
-    words = pack(rows, least, index_bits, dropped)
+    words, index_bits, least, dropped = pack(rows)
     merges = runs is not None and prefers_merge(words.dtype, runs)
     words.sort(axis=-1, kind="stable" if merges else None)
     if dropped:

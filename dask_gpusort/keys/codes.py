@@ -12,9 +12,9 @@ from .floats import FLOATS, Array, decode_float, encode_float, float_tie_end
 
 #: Keys in a block of one pass over memory. Every NumPy call takes the interpreter's lock once, and with many threads at
 #: work that takes longer than the call's work on a small block. 2**28 float64 in 64 chunks on 16 threads of a Xeon: in
-#: blocks of 2**14 keys 2.1 s, 2**16 1.16 s, 2**18 1.13 s, whole chunks 1.17 s. One thread takes the same time for 2**14
-#: to 2**17, with level-2 caches of 1 and 2 MiB.
-BLOCK_KEYS = 1 << 17
+#: blocks of 2**14 keys 2.1 s, 2**16 1.16 s, 2**18 1.13 s, whole chunks 1.17 s. One thread takes the same time for 2**15
+#: to 2**19 keys (level-2 caches of 1 and 2 MiB).
+BLOCK_KEYS = 1 << 18
 
 _CODED_KINDS = "buifmM"
 
