@@ -11,7 +11,15 @@ from dask.utils import format_bytes
 from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
-from .groups import GROUPS_PER_THREAD, bundle_chunks, count_groups, join_chunks, lay_out_groups, needs_cut_first
+from .groups import (
+    GROUPS_PER_LOCAL_THREAD,
+    GROUPS_PER_THREAD,
+    bundle_chunks,
+    count_groups,
+    join_chunks,
+    lay_out_groups,
+    needs_cut_first,
+)
 from .join import join_bytes
 from .staging import count_staged_groups
 from .terms import Exchange, InputChunks, Path, Size, Workers
@@ -284,7 +292,7 @@ def _choose_groups(
     groups = count_groups(exchange, total_bytes, len(given.sizes), workers)
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     shared_memory = device or exchange == "gather"
-    each = 1 if device else GROUPS_PER_THREAD
+    each = 1 if device else GROUPS_PER_LOCAL_THREAD
     return min(groups, max(len(chunks), each * workers.threads)) if shared_memory else groups
 
 
