@@ -113,7 +113,7 @@ def _new_graphs(
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     build: Callable[[], dict[Key, Task]]
-    if isinstance(recipe, Join):
+    if recipe.takes_held_chunks:
         held = {array.name: held_chunks(array) for array in inputs}
         inputs = [array for array in inputs if not held[array.name]]
         build = partial(recipe.stages, merge(held.values()))

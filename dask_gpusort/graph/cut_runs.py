@@ -1,4 +1,4 @@
-"""Pieces: the keys of one sorted chunk for one group."""
+"""Pieces: the keys of one run for one group."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..chunk.run import Run
 from ..chunk.summarize import count_ends
 from ..order import Order
 from ..table import Boundaries, Cuts, IntArray, still_fits
-from .input_checks import changed_chunk
+from .input_checks import changed_run
 
-#: The chunk's start in the input, and its keys for a group.
+#: The run's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
 
 
 @dataclass(frozen=True)
 class CutRun:
-    """A sorted chunk and its cuts.
+    """A run and its cuts.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class CutRun:
     start : int
         Position of its first key in the input.
     first, last : int64 array, shape (groups + 1,)
-        As in `Cuts`, of this chunk.
+        As in `Cuts`, of this run.
     """
 
     run: Run
@@ -46,21 +46,32 @@ class CutRun:
         return self.start, self.run[slice(*self.bounds(group))]
 
 
-def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
+def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
     """Cut a run, after checking that it still is as it was counted.
 
-    A lost chunk is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
+    A lost run is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
     cut is not between the keys that belong before and after it.
+
+    Parameters
+    ----------
+    run : Run
+    number : int
+        Number of the run.
+    chunks : sequence of int
+        Numbers of its chunks.
+    cuts : Cuts
+    boundaries : Boundaries
+    order : Order
 
     Raises
     ------
     RuntimeError
-        If the chunk changed.
+        If the run changed.
     """
-    number = chunk - cuts.chunk
+    number -= cuts.chunk
     counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
     if not still_fits(counts, number, cuts, boundaries):
-        raise changed_chunk(chunk, order)
+        raise changed_run(chunks, order)
     return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
 
 
@@ -74,7 +85,7 @@ def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def with_global_positions(piece: Piece) -> Run:
-    """A piece whose last value, positions in the chunk, is made global."""
+    """A piece whose last value, positions in the run, is made global."""
     start, run = piece
     *values, positions = run.values
     return Run(run.keys, (*values, positions.astype(np.int64) + start))

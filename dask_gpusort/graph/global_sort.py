@@ -200,7 +200,7 @@ def global_sort(
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    inputs = (keys.array, *values)
+    inputs = (*(keys.parts or (keys.array,)), *values)
     recipe = Recipe(
         plan=plan,
         with_keys=request.want in ("keys", "both"),
@@ -208,6 +208,8 @@ def global_sort(
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
         presorted=presorted,
+        packed=tuple(part.dtype for part in keys.parts),
+        directions=keys.directions,
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
 

@@ -14,12 +14,13 @@ from .counting import choose_path
 from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
-from .terms import Exchange, InputChunks, Size, Workers
+from .terms import Exchange, InputChunks, Runs, Size, Workers
 
 __all__ = [
     "Exchange",
     "InputChunks",
     "Plan",
+    "Runs",
     "Size",
     "Workers",
     "choose_path",
