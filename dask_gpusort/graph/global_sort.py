@@ -88,7 +88,7 @@ def plan_for(
     joins = not request.staged and _joins(request.order, given, workers, kind)
     exchange = choose_exchange(asked, kind, library, joins=joins)
     if exchange == "device":
-        given = replace(given, workers=workers_of_chunks(client, array))
+        given = replace(given, workers=workers_of_chunks(client, keys.parts[0] if keys.parts else array))
     return make_plan(
         request.order,
         given,
