@@ -1,10 +1,10 @@
 """The cost of a plan: tasks, rounds, messages and bytes from the plan alone; seconds on a machine with known rates.
 
-With n keys of w bytes (with companions) in P chunks, G groups, R rounds, s samples a chunk, and entries of e bytes::
+With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s samples a run, and entries of e bytes::
 
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
-    count      at most R P (s + 3 G) e          R + 1 trees of tasks over the chunks' summaries
+    count      at most R P (s + 3 G) e          R + 1 trees of tasks over the runs' summaries
     exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
@@ -93,14 +93,14 @@ class Rates:
 
 def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
-    chunks, groups = len(plan.sizes), len(plan.groups)
+    runs, groups = len(plan.runs), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = {"p2p": chunks, "tasks": len(plan.bundles), "device": len(plan.sources)}.get(plan.exchange, 0)
+    senders = {"p2p": runs, "tasks": len(plan.bundles), "device": len(plan.sources)}.get(plan.exchange, 0)
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
         messages=senders * groups,
-        pieces=(len(plan.runs) or chunks) * groups if plan.exchange != "join" else 0,
+        pieces=runs * groups if plan.exchange != "join" else 0,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
         exchanged_bytes=all_bytes if senders else 0,
         counted_bytes=_counted_bytes(plan),
@@ -112,7 +112,7 @@ def _counted_bytes(plan: Plan) -> float:
         return plan.table_bytes
     entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
     summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)
-    return plan.rounds * entry * (len(plan.sizes) * (plan.samples + ends) + summed)
+    return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
 
 
 def predict(plan: Plan, rates: Rates) -> dict[str, float]:

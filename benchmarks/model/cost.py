@@ -88,11 +88,10 @@ def merge_seconds(runs: int, n: int) -> float:
 
 def scan_rate(n: int) -> float:
     """Bytes of rank summaries per second that a scan reads, from as many chunks as one task reads."""
-    chunks = FAN_IN
-    plan = plan_of(chunks, chunks * n, "gather")
+    plan = plan_of(FAN_IN, FAN_IN * n, "gather")
     summaries = [
-        numpy_ops.summarize_run(sorted_run(n, chunk), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
-        for chunk in range(chunks)
+        numpy_ops.summarize_run(sorted_run(size, run), None, ORDER, samples=plan.samples, radix_bits=plan.radix_bits)
+        for run, size in enumerate(map(int, plan.run_sizes))
     ]
     received = sum(len(summary.keys) for summary in summaries) * (ORDER.transit_dtype.itemsize + ENTRY_BYTES)
     return received / quickest(lambda: first_scan([summaries], plan))

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..chunk import library_of, numpy_ops, ops_for
 from ..order import Order
-from .input_checks import checked_chunk
+from .input_checks import check_key_shapes, checked_chunk
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,7 @@ def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple
     """Task: pack several keys of one chunk into one."""
     for block, dtype in zip(blocks, dtypes, strict=True):
         checked_chunk(block, dtype)
-    shapes = {block.shape for block in blocks}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
-            "call compute_chunk_sizes() and rechunk"
-        )
+    check_key_shapes(blocks)
     return ops_for(blocks[0]).pack(blocks, directions)
 
 

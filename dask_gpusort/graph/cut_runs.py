@@ -1,4 +1,4 @@
-"""Pieces: the keys of one sorted chunk for one group."""
+"""Pieces: the keys of one run for one group."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..chunk.run import Run
 from ..chunk.summarize import count_ends
 from ..order import Order
 from ..table import Boundaries, Cuts, IntArray, still_fits
-from .input_checks import changed_chunk
+from .input_checks import changed_run
 
-#: The chunk's start in the input, and its keys for a group.
+#: The run's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
 
 
 @dataclass(frozen=True)
 class CutRun:
-    """A sorted chunk and its cuts.
+    """A run and its cuts.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class CutRun:
     start : int
         Position of its first key in the input.
     first, last : int64 array, shape (groups + 1,)
-        As in `Cuts`, of this chunk.
+        As in `Cuts`, of this run.
     """
 
     run: Run
@@ -45,21 +45,32 @@ class CutRun:
         return self.start, self.run[slice(*self.bounds(group))]
 
 
-def cut_run(run: Run, chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
+def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
     """Cut a run, after checking that it still is as it was counted.
 
-    A lost chunk is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
+    A lost run is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
     cut is not between the keys that belong before and after it.
+
+    Parameters
+    ----------
+    run : Run
+    number : int
+        Number of the run.
+    chunks : sequence of int
+        Numbers of its chunks.
+    cuts : Cuts
+    boundaries : Boundaries
+    order : Order
 
     Raises
     ------
     RuntimeError
-        If the chunk changed.
+        If the run changed.
     """
-    number = chunk - cuts.chunk
+    number -= cuts.chunk
     counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
     if not still_fits(counts, number, cuts, boundaries):
-        raise changed_chunk(chunk, order)
+        raise changed_run(chunks, order)
     return CutRun(run, int(cuts.starts[number]), cuts.first[number], cuts.last[number])
 
 
@@ -73,7 +84,7 @@ def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def with_global_positions(pieces: Sequence[Piece]) -> list[Run]:
-    """Pieces whose last values, positions in their chunks, are made global."""
+    """Pieces whose last values, positions in their runs, are made global."""
     starts, runs = zip(*pieces, strict=True)
     ends = list(accumulate(map(len, runs), initial=0))
     positions = ops_for(runs[0].keys).add_starts([run.values[-1] for run in runs], starts)

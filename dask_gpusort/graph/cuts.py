@@ -2,17 +2,20 @@
 
 ::
 
-    run c --- sort-count 0 --> summary --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
-    (chunk)   (every chunk)    (digits)    (a tree)       (one)                    |        which keys to count
+    run r --- sort-count 0 --> summary --> sort-sum 0 --> sort-scan 0 -- brackets -.        a round, rarely two:
+              (every run)      (digits)    (a tree)       (one)                    |        which keys to count
                                                                                    |
-    run c --- sort-count 1 --> counts  --> sort-sum 1 --> sort-scan 1 <------------'        the last round:
-              (every chunk)                (a tree)       (one) | boundaries                count up to them
+    run r --- sort-count 1 --> counts  --> sort-sum 1 --> sort-scan 1 <------------'        the last round:
+              (every run)                  (a tree)       (one) | boundaries                count up to them
                                                                 v
     cuts  <---------------------------------------------- sort-cut                          and down again
-    (some neighbouring chunks)                            (the same tree)
+    (some neighbouring runs)                              (the same tree)
+
+A run is one sorted chunk, or several small ones sorted together. Everything here that holds "chunks" of a table holds
+runs.
 
 A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and passes on a bounded
-result, so no task receives the summaries of all chunks. On the way down, each task gives the parts that it added up
+result, so no task receives the summaries of all runs. On the way down, each task gives the parts that it added up
 their shares of the keys that tie with a boundary and come before it.
 """
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,30 +37,30 @@ from ..chunk import numpy_ops, ops_for
 from ..chunk.run import Run
 from ..chunk.summarize import count_ends
 from ..order import Order
-from ..plan import Plan
-from .input_checks import changed_chunk, changed_source, wrong_size
+from ..plan import Plan, Runs
+from .input_checks import changed_run, changed_source, wrong_size
 
 
 def summarize(
     runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
 ) -> list[table.RankSummary]:
-    """Task: summarize sorted chunks inside the brackets."""
+    """Task: summarize runs inside the brackets."""
     return [
         ops_for(run.keys).summarize_run(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs
     ]
 
 
 def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
-    """Task: count the keys of sorted chunks up to the ends of the brackets."""
+    """Task: count the keys of runs up to the ends of the brackets."""
     return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
 
 
 def sum_summaries(
-    summaries: Sequence[Sequence[table.RankSummary]], plan: Plan, radix_bits: int
+    summaries: Sequence[Sequence[table.RankSummary]], order: Order, kept_samples: int, radix_bits: int
 ) -> list[table.RankSummary]:
     """Task: one summary of several."""
-    order = numpy_ops.key_order(plan.order)
-    return [table.combine_summaries(list(concat(summaries)), plan.kept_samples, radix_bits, order)]
+    key_order = numpy_ops.key_order(order)
+    return [table.combine_summaries(list(concat(summaries)), kept_samples, radix_bits, key_order)]
 
 
 def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
@@ -65,21 +69,25 @@ def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
 
 
 def checked_sizes(plan: Plan, sizes: np.ndarray) -> np.ndarray:
-    """Keys in each chunk, int64, shape (chunks,); raises ValueError if a size differs from the plan's."""
-    chunk = _first_wrong(plan, sizes)
-    if chunk is not None:
-        raise wrong_size(f"chunk {chunk} of the input has {sizes[chunk]} keys", plan.sizes[chunk])
+    """Keys in each run, int64, shape (runs,); raises ValueError if the size of a chunk alone differs from the plan's.
+
+    Those of several chunks are checked when they are concatenated.
+    """
+    run = _first_wrong(plan, sizes)
+    if run is not None:
+        raise wrong_size(f"chunk {plan.runs[run][0]} of the input has {sizes[run]} keys", plan.run_sizes[run])
     return sizes
 
 
 def _first_wrong(plan: Plan, sizes: np.ndarray) -> int | None:
-    expected = np.array(plan.sizes)
+    expected = np.array(plan.run_sizes)
     wrong = np.flatnonzero((sizes != expected) & ~np.isnan(expected))
     return int(wrong[0]) if len(wrong) else None
 
 
 def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
-    """Global rank of each boundary between groups, shape (groups - 1,), from the true chunk sizes."""
+    """Global rank of each boundary between groups, shape (groups - 1,), from the true sizes of the runs."""
+    # Where a size is unknown, each chunk is a run, and each output chunk has the size of one.
     chunks = sizes if math.isnan(sum(plan.chunks)) else np.array(plan.chunks, np.int64)
     starts = table.exclusive_scan(chunks)
     ranks = [starts[first] + chunks[first] * part // parts for first, _, part, parts in plan.groups[1:] if parts]
@@ -87,7 +95,7 @@ def boundary_ranks(plan: Plan, sizes: np.ndarray) -> np.ndarray:
 
 
 def first_scan(summaries: Sequence[Sequence[table.RankSummary]], plan: Plan) -> table.Brackets:
-    """Task: the first brackets, from all chunks' samples and, on the radix path, digits."""
+    """Task: the first brackets, from all runs' samples and, on the radix path, digits."""
     parts = list(concat(summaries))
     sizes = checked_sizes(plan, np.concatenate([part.sizes for part in parts]))
     size, ranks = int(sizes.sum()), boundary_ranks(plan, sizes)
@@ -114,16 +122,16 @@ def next_scan(summaries: Sequence[Sequence[table.RankSummary]], brackets: table.
 
 
 def last_scan(parts: Sequence[Sequence[table.Counts]], brackets: table.Brackets | None, plan: Plan) -> table.Boundaries:
-    """Task: the boundaries, from all chunks' counts."""
+    """Task: the boundaries, from all runs' counts."""
     counts = table.add_counts(list(concat(parts)))
     if brackets is None:
         none = np.empty(0, np.int64)
         size = int(checked_sizes(plan, counts.sizes).sum())
         return table.find_boundaries(table.Brackets(size, none, none, none, none), counts)
-    # Sizes that were right in the first round differ only if a chunk changed.
-    chunk = _first_wrong(plan, counts.sizes)
-    if chunk is not None:
-        raise changed_chunk(chunk, plan.order)
+    # Sizes that were right in the first round differ only if a run changed.
+    run = _first_wrong(plan, counts.sizes)
+    if run is not None:
+        raise changed_run(plan.runs[run], plan.order)
     if counts.sizes.sum() != brackets.size:
         raise changed_source(f"{counts.sizes.sum()} keys are there where {brackets.size} were counted", plan.order)
     return table.find_boundaries(brackets, counts)
@@ -144,16 +152,17 @@ def cut(
     shares: np.ndarray | None,
     part: int,
     parts: Sequence[Sequence[table.Counts]],
-    chunk: int,
+    first: int,
+    runs: Runs,
     order: Order,
 ) -> table.Cuts:
-    """Task: cut neighbouring chunks, the first of them `chunk`."""
+    """Task: cut neighbouring runs, the first of them number `first`."""
     counts = list(concat(parts))
-    for number, (one, start) in enumerate(zip(counts, boundaries.starts[chunk:], strict=False), chunk):
-        # The counts of a chunk may have been lost and computed again.
-        if start + one.sizes[0] != boundaries.starts[number + 1]:
-            raise changed_chunk(number, order)
-    return table.cut(boundaries, _ties(boundaries, shares, part), chunk, counts)
+    for run, one, (start, stop) in zip(runs, counts, pairwise(boundaries.starts[first:]), strict=False):
+        # The counts of a run may have been lost and computed again.
+        if start + one.sizes[0] != stop:
+            raise changed_run(run, order)
+    return table.cut(boundaries, _ties(boundaries, shares, part), first, counts)
 
 
 def _ties(boundaries: table.Boundaries, shares: np.ndarray | None, part: int) -> np.ndarray:
@@ -169,18 +178,18 @@ class CutKeys:
     boundaries : key
         Key of the `Boundaries`.
     cuts : tuple of keys
-        Keys of the `Cuts` of neighbouring chunks.
+        Keys of the `Cuts` of neighbouring runs.
     fan_in : int
-        Number of chunks in each.
+        Number of runs in each.
     """
 
     boundaries: Key
     cuts: tuple[Key, ...]
     fan_in: int
 
-    def of(self, chunk: int) -> Key:
-        """Key of the `Cuts` that a chunk is in."""
-        return self.cuts[chunk // self.fan_in]
+    def of(self, run: int) -> Key:
+        """Key of the `Cuts` that a run is in."""
+        return self.cuts[run // self.fan_in]
 
 
 def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Task], CutKeys]:
@@ -190,8 +199,7 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
     ----------
     token : str
     plan : Plan
-    runs : sequence of keys, one a chunk
-        Each a `Run`.
+    runs : sequence of keys, each a `Run`
 
     Returns
     -------
@@ -203,7 +211,7 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
     for number in range(plan.rounds):
         bits = 0 if number else plan.radix_bits
         counts = _counts(token, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
-        sums, reads = _add_up(token, plan, number, counts, sum_summaries, plan, bits)
+        sums, reads = _add_up(token, plan, number, counts, sum_summaries, plan.order, plan.kept_samples, bits)
         scan, arguments = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
         tasks += [*counts, *sums, Task((f"sort-scan-{token}", number), scan, reads[-1][0], *arguments)]
         brackets = tasks[-1].ref()
@@ -247,13 +255,14 @@ def _add_up(
 
 
 def _cut_down(token: str, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[Task]:
-    """Tasks that pass the ties down the tree; the last ones cut the chunks."""
+    """Tasks that pass the ties down the tree; the last ones cut the runs."""
     tasks: list[Task] = []
     for level in reversed(range(len(plan.tree))):
-        for node, (first, _) in enumerate(plan.tree[level]):
+        for node, (first, last) in enumerate(plan.tree[level]):
             top = level + 1 == len(plan.tree)
             shares = None if top else TaskRef((f"sort-cut-{token}", level + 1, node // plan.fan_in))
             arguments = (boundaries, shares, node % plan.fan_in, reads[level][node])
             key = (f"sort-cut-{token}", level, node)
-            tasks.append(Task(key, share, *arguments) if level else Task(key, cut, *arguments, first, plan.order))
+            own = () if level else (first, plan.runs[first:last], plan.order)
+            tasks.append(Task(key, share if level else cut, *arguments, *own))
     return tasks

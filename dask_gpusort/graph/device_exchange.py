@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
@@ -45,7 +45,6 @@ from dask.typing import Key
 from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.run import Run
 from ..graph import serialization
-from ..order import Order
 from ..plan import Plan
 from ..table import RankSummary
 from .bounds import Bounds, bound_cuts, fingerprint
@@ -53,12 +52,15 @@ from .cut_runs import Piece
 from .cuts import boundary_ranks, checked_sizes
 from .finish import Finish
 from .input_checks import changed_run
-from .local_sort import check_blocks, check_presorted
+from .local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
 #: The bounds of the cuts, or the summaries of each bundle, from which the bounds follow.
 CutInfo: TypeAlias = Bounds | list[NumberedSummaries]
+
+#: The chunks of each run, how a run is made from them, and the keys of each chunk.
+Sources: TypeAlias = tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key]]]
 
 #: Scan results that a process keeps, one for each concurrent sort.
 REMEMBERED_SCANS = 4
@@ -74,7 +76,6 @@ class Bundle:
         Numbers of the runs, ascending.
     runs : tuple of Run
     summaries : tuple of RankSummary
-        The sizes in each are those of the chunks of its run.
     """
 
     numbers: tuple[int, ...]
@@ -103,53 +104,32 @@ serialization.add_class(Bundle, _split, _join)
 
 
 def sort_bundle(
-    sources: list[list[list[Any]]],
+    arrays: list[list[Any]],
     numbers: tuple[int, ...],
-    order: Order,
+    sources: tuple[RunSource, ...],
+    local: LocalSort,
     samples: int,
-    positions: bool,
-    origins: tuple[tuple[int, int], ...] = (),
 ) -> Bundle:
     """Task: sort runs of chunks, one by one, and summarize each.
 
     Parameters
     ----------
-    sources : list of lists of lists of arrays
-        For each run its chunks, each the keys and their companions.
+    arrays : list of lists of arrays
+        The chunks of each run, as for `local_sort.sort_run`.
     numbers : tuple of int
         Numbers of the runs.
-    order, samples, positions
-        As in the plan, and whether positions travel with the keys.
-    origins : tuple of (array, chunk)
-        For presorted runs of one chunk each, the user's array and chunk: these runs are checked, not sorted.
+    sources : tuple of RunSource
+    local : LocalSort
+    samples : int
+        As in the plan.
     """
     serialization.register()
-    if origins:
-        blocks = zip(sources, origins, strict=True)
-        runs = [check_presorted(*chunk, order=order, origin=origin) for (chunk,), origin in blocks]
-    else:
-        with ops_for(sources[0][0][0]).exclusive():
-            runs = [_sort_joined(chunks, order, positions) for chunks in sources]
-    summaries = tuple(_summarize(run, chunks, order, samples) for run, chunks in zip(runs, sources, strict=True))
+    ops = ops_for(arrays[0][0])
+    with ops.exclusive():
+        runs = [sorted_run(chunks, source, local) for chunks, source in zip(arrays, sources, strict=True)]
+    summaries = tuple(ops.summarize_run(run, None, local.order, samples=samples) for run in runs)
     complete(runs[0].keys)
     return Bundle(numbers, tuple(runs), summaries)
-
-
-def _sort_joined(chunks: list[list[Any]], order: Order, positions: bool) -> Run:
-    """Concatenate chunks and sort them."""
-    ops = ops_for(chunks[0][0])
-    for keys, *values in chunks:
-        check_blocks(keys, values, order)
-        ops.check_lengths(keys, values)
-    columns = list(zip(*chunks, strict=True))
-    keys, *values = (column[0] if len(column) == 1 else ops.concatenate(column) for column in columns)
-    run: Run = ops.local_sort(keys, values, order, positions=positions)
-    return run
-
-
-def _summarize(run: Run, chunks: list[list[Any]], order: Order, samples: int) -> RankSummary:
-    summary: RankSummary = ops_for(run.keys).summarize_run(run, None, order, samples=samples)
-    return replace(summary, sizes=np.array([len(chunk[0]) for chunk in chunks], np.int64))
 
 
 def take_summaries(bundle: Bundle) -> NumberedSummaries:
@@ -161,10 +141,7 @@ def scan(bundles: list[NumberedSummaries], plan: Plan) -> Bounds:
     """Task: bounds of all cuts, from the summaries of all runs."""
     numbered = dict(pair for bundle in bundles for pair in bundle)
     summaries = [numbered[run] for run in range(len(plan.runs))]
-    sizes = np.empty(len(plan.sizes), np.int64)
-    for chunks, summary in zip(plan.runs, summaries, strict=True):
-        sizes[list(chunks)] = summary.sizes
-    sizes = checked_sizes(plan, sizes)
+    sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
     return bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order))
 
 
@@ -264,10 +241,9 @@ def finish_as_chunk(
 def exchange_on_devices(
     token: str,
     plan: Plan,
-    sources: Sequence[Sequence[Key]],
+    sources: Sources,
     finish: Finish,
     direct: Collection[int] = (),
-    origins: Sequence[tuple[int, int]] = (),
 ) -> dict[Key, Task]:
     """Graph of all stages from the input chunks to the finished groups.
 
@@ -275,13 +251,11 @@ def exchange_on_devices(
     ----------
     token : str
     plan : Plan
-    sources : sequence of sequences of keys, shape (num_chunks, 1 + num_values)
-        The chunks of the keys and of each companion.
+    sources : sequence of RunSource, LocalSort, sequence of sequences of keys
+        How runs are made, and from which chunks, as for `local_sort.local_sorts`.
     finish : Finish
     direct : collection of int
         Groups that the output's own tasks finish (see `direct_outputs`).
-    origins : sequence of (array, chunk)
-        For presorted chunks, the user's array and chunk, for error messages.
 
     Returns
     -------
@@ -290,7 +264,7 @@ def exchange_on_devices(
         ``("sort-scan-" + token, 0)``.
     """
     serialization.register()
-    tasks = _sort_and_count(token, plan, sources, finish, origins)
+    tasks = _sort_and_count(token, plan, *sources)
     bundles = range(len(plan.sources))
     cut_info = _cut_info(token, plan)
     for group in range(len(plan.groups)):
@@ -307,14 +281,13 @@ def exchange_on_devices(
 
 
 def _sort_and_count(
-    token: str, plan: Plan, sources: Sequence[Sequence[Key]], finish: Finish, origins: Sequence[tuple[int, int]]
+    token: str, plan: Plan, sources: Sequence[RunSource], local: LocalSort, keys: Sequence[Sequence[Key]]
 ) -> list[Task]:
     tasks: list[Task] = []
     for number, runs in enumerate(plan.sources):
-        blocks = List(*(List(*(List(*map(TaskRef, sources[chunk])) for chunk in plan.runs[run])) for run in runs))
-        own = tuple(origins[chunk] for run in runs for chunk in plan.runs[run]) if origins else ()
-        options = (runs, plan.order, plan.samples, finish.with_positions, own)
-        tasks.append(Task((f"sort-local-{token}", number), sort_bundle, blocks, *options))
+        own = tuple(sources[run] for run in runs)
+        arrays = List(*(chunk_arrays(source, keys) for source in own))
+        tasks.append(Task((f"sort-local-{token}", number), sort_bundle, arrays, runs, own, local, plan.samples))
         tasks.append(Task((f"sort-count-{token}", number), take_summaries, tasks[-1].ref()))
     if plan.scans:
         tasks.append(Task((f"sort-scan-{token}", 0), scan, _summaries(token, plan), plan))

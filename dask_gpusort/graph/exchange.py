@@ -6,7 +6,7 @@ The plan chooses one of three strategies for runs with exact cuts::
     p2p      the shuffle engine of distributed (see `p2p`)                     clusters, NumPy chunks
     tasks    runs joined in bundles; one shard a (bundle, group)               clusters without the engine
 
-    run c   run c+1 ...            bundle b
+    run r   run r+1 ...            bundle b
       |       |                      |
     sort-scatter b: for each group, the bundle's pieces end to end   -> shards (b, 0) ... (b, G-1)
     sort-merge g:   shards (0, g) ... (B-1, g), divided into pieces by the lengths sent with them -> finish
@@ -28,7 +28,7 @@ from ..chunk import complete
 from ..chunk.free_memory import return_free_memory
 from ..chunk.run import Run
 from ..order import Order
-from ..plan import Plan
+from ..plan import Plan, Runs
 from ..table import Boundaries, Cuts
 from .cut_runs import CutRun, cut_run, own_pieces
 from .cuts import CutKeys
@@ -37,7 +37,7 @@ from .input_checks import changed_source
 
 #: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
 RETURNED_BYTES = 64 << 20
-#: Pieces of neighbouring chunks for one group, end to end; each chunk's start in the input; the pieces' lengths.
+#: Pieces of neighbouring runs for one group, end to end; each run's start in the input; the pieces' lengths.
 BundleShard: TypeAlias = tuple[Run, tuple[int, ...], tuple[int, ...]]
 
 
@@ -48,7 +48,7 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
     ----------
     token : str
     plan : Plan
-    runs : sequence of keys, one a chunk
+    runs : sequence of keys
     cuts : CutKeys
     finish : Finish
 
@@ -83,11 +83,11 @@ class RunList:
             return_free_memory()
 
 
-def list_runs(runs: list[Run], cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
-    """Task: all runs and their cuts."""
+def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
+    """Task: all runs, each of some chunks, and their cuts."""
     cuts_of = [some for some in cuts for _ in some.first]
-    numbered = enumerate(zip(runs, cuts_of, strict=True))
-    return RunList([cut_run(run, chunk, some, boundaries, order) for chunk, (run, some) in numbered])
+    numbered = enumerate(zip(runs, chunks, cuts_of, strict=True))
+    return RunList([cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered])
 
 
 def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish:
 def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
     boundaries = TaskRef(cuts.boundaries)
     all_runs, all_cuts = List(*map(TaskRef, runs)), List(*map(TaskRef, cuts.cuts))
-    listed = Task(f"sort-scatter-{token}", list_runs, all_runs, all_cuts, boundaries, plan.order)
+    listed = Task(f"sort-scatter-{token}", list_runs, all_runs, plan.runs, all_cuts, boundaries, plan.order)
     merges = (
         Task((f"sort-merge-{token}", group), merge_from_list, listed.ref(), boundaries, group, finish)
         for group in range(len(plan.groups))
@@ -107,10 +107,11 @@ def _by_list(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
 
 
 def scatter_bundle(
-    runs: list[Run], first_chunk: int, cuts: Cuts, boundaries: Boundaries, order: Order
+    runs: list[Run], first: int, chunks: Runs, cuts: Cuts, boundaries: Boundaries, order: Order
 ) -> list[BundleShard]:
-    """Task: a shard for each group, copied from consecutive runs."""
-    bundle = [cut_run(run, first_chunk + number, cuts, boundaries, order) for number, run in enumerate(runs)]
+    """Task: a shard for each group, copied from consecutive runs; the first has number `first`, each some chunks."""
+    numbered = enumerate(zip(runs, chunks, strict=True), first)
+    bundle = [cut_run(run, number, own, cuts, boundaries, order) for number, (run, own) in numbered]
     shards = []
     for group in range(len(boundaries.ranks) - 1):
         starts, pieces = zip(*(run.piece(group) for run in bundle), strict=True)
@@ -144,8 +145,9 @@ def _by_tasks(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish
     shards: dict[tuple[int, int], Task] = {}
     boundaries = TaskRef(cuts.boundaries)
     for number, (first, last) in enumerate(plan.bundles):
-        arguments = (List(*map(TaskRef, runs[first:last])), first, TaskRef(cuts.of(first)), boundaries, plan.order)
-        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, *arguments)
+        arguments = (first, plan.runs[first:last], TaskRef(cuts.of(first)), boundaries, plan.order)
+        bundle = List(*map(TaskRef, runs[first:last]))
+        scatter = Task((f"sort-scatter-{token}", number), scatter_bundle, bundle, *arguments)
         for group in groups:
             shards[number, group] = Task((f"sort-shard-{token}", number, group), take_shard, scatter.ref(), group)
         tasks.append(scatter)

@@ -96,7 +96,7 @@ def plan_for(
     joins = not request.staged and _joins(request.order, given, workers, kind, (*(keys.parts or (array,)), *values))
     exchange = choose_exchange(asked, kind, library, joins=joins)
     if exchange == "device":
-        given = replace(given, workers=workers_of_chunks(client, array))
+        given = replace(given, workers=workers_of_chunks(client, keys.parts[0] if keys.parts else array))
     return make_plan(
         request.order,
         given,
@@ -212,7 +212,7 @@ def global_sort(
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    inputs = (keys.array, *values)
+    inputs = (*(keys.parts or (keys.array,)), *values)
     recipe = Recipe(
         plan=plan,
         with_keys=request.want in ("keys", "both"),
@@ -220,6 +220,8 @@ def global_sort(
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
         presorted=presorted,
+        packed=tuple(part.dtype for part in keys.parts),
+        directions=keys.directions,
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
 

@@ -48,6 +48,16 @@ def checked_chunk(
     )
 
 
+def check_key_shapes(blocks: Sequence[Any]) -> None:
+    """Refuse several keys of one chunk that differ in shape."""
+    shapes = {block.shape for block in blocks}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"a chunk has keys of shapes {', '.join(map(str, sorted(shapes)))}: all keys must have the same chunks, so "
+            "call compute_chunk_sizes() and rechunk"
+        )
+
+
 def wrong_size(what: str, expected: float) -> ValueError:
     """The error for a chunk whose length differs from its chunk size.
 
@@ -65,14 +75,9 @@ def changed_source(what: str, order: Order) -> RuntimeError:
     return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}{less}")
 
 
-def changed_chunk(chunk: int, order: Order) -> RuntimeError:
-    """The error for a chunk that differs each time it is computed."""
-    return changed_source(f"chunk {chunk} is not what it was when it was counted", order)
-
-
 def changed_run(chunks: Sequence[int], order: Order) -> RuntimeError:
     """The error for a run of chunks that differs each time it is computed."""
-    if len(chunks) == 1:
-        return changed_chunk(chunks[0], order)
-    which = f"one of the chunks {', '.join(map(str, chunks))}"
+    neighbours = chunks[-1] - chunks[0] == len(chunks) - 1
+    named = f"{chunks[0]} to {chunks[-1]}" if neighbours else ", ".join(map(str, chunks))
+    which = f"chunk {chunks[0]}" if len(chunks) == 1 else f"one of the chunks {named}"
     return changed_source(f"{which} is not what it was when it was counted", order)

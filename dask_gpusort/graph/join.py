@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,8 @@ from ..order import Order
 from ..plan import Size
 from .cut_runs import own_pieces
 from .finish import Finish, cut_part
-from .input_checks import checked_chunk, wrong_size
-from .local_sort import check_blocks, check_presorted, chunk_origins
+from .input_checks import wrong_size
+from .local_sort import NOTHING, check_block, check_presorted, chunk_origins
 
 Chunks = tuple[tuple[Size, ...], ...]
 
@@ -85,11 +84,12 @@ class Join:
         """Chunks in each dimension."""
         return tuple(map(len, self.chunks))
 
-    def stages(self, held: Mapping[Key, Any] = MappingProxyType({})) -> dict[Key, Task]:
-        """The one task that sorts.
+    #: Chunks that the input's graph contains become part of the task, as in `Recipe`.
+    takes_held_chunks = True
+    first_tasks = 1
 
-        Chunks in `held` become part of the task: Dask orders and culls graphs in time that grows with their keys.
-        """
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """The one task that sorts; chunks in `held` become part of it."""
         keys = (
             (name, *index) + (0,) * extra
             for index in np.ndindex(self.numblocks)
@@ -134,8 +134,7 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     ops = ops_for(chunks[0])
     blocks = list(partition(len(join.names), chunks))
     for number, block in enumerate(blocks):
-        _check_block(block, join, f"chunk {number} of the input")
-        ops.check_lengths(block[0], block[1:], len(join.chunks))
+        check_block(block, join.order, join.packed, f"chunk {number} of the input", len(join.chunks))
     starts = _chunk_starts([block[0].shape for block in blocks], join)
     with ops.exclusive():
         if join.presorted:
@@ -146,13 +145,6 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
             found = _sort_rows(list(zip(*blocks, strict=True)), starts, join)
     complete(found[0])
     return (*found, starts)
-
-
-def _check_block(block: Sequence[Any], join: Join, what: str) -> None:
-    if not join.packed:
-        check_blocks(block[0], block[1:], join.order, what)
-    for part, dtype in zip(block, join.packed, strict=False):
-        checked_chunk(part, dtype, what)
 
 
 def _chunk_starts(shapes: Sequence[Sequence[int]], join: Join) -> list[np.ndarray]:

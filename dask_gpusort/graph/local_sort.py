@@ -1,78 +1,157 @@
-"""Stage 1: sort each chunk, nothing moves. Tasks ``sort-local``, one a chunk.
+"""Stage 1: sort each run, nothing moves. Tasks ``sort-local``, one a run.
 
-Presorted chunks are checked instead. Tasks ``sort-check``.
+A large chunk is a run alone; small neighbours are concatenated (see `plan.groups.join_small_chunks`). Presorted chunks
+are checked instead, and merged where a run has several. Tasks ``sort-check``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from dask._task_spec import Task, TaskRef
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
+from tlz import concat, partition
 
 from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
-from .input_checks import checked_chunk
+from ..plan import Plan, Size
+from .input_checks import check_key_shapes, checked_chunk, wrong_size
+
+NOTHING: Mapping[Key, Any] = MappingProxyType({})
 
 
-def check_blocks(block: Any, values: Sequence[Any], order: Order, what: str = "a chunk of the input") -> None:
-    """Refuse masked keys and companions, and keys whose dtype is not the order's."""
-    checked_chunk(block, order.dtype.base, what)
-    for number, value in enumerate(values):
-        checked_chunk(value, None, f"a chunk of values {number}")
+@dataclass(frozen=True)
+class LocalSort:
+    """How a run is made from its chunks.
+
+    Attributes
+    ----------
+    order : Order
+    positions : bool
+        Whether the keys' positions in the run travel with them.
+    staged : bool
+        Whether NumPy chunks are sorted on a GPU.
+    packed : tuple of numpy.dtype
+        The dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
+    directions : tuple of bool
+        Whether each of them descends.
+    """
+
+    order: Order
+    positions: bool
+    staged: bool = False
+    packed: tuple[np.dtype[Any], ...] = ()
+    directions: tuple[bool, ...] = ()
 
 
-def sort_chunk(block: Any, *values: Any, order: Order, positions: bool, chunk: int, staged: bool = False) -> Run:
-    """Task: sort one chunk."""
-    check_blocks(block, values, order, f"chunk {chunk} of the input")
-    run: Run = ops_for(block, staged=staged).local_sort(block, values, order, positions=positions)
-    complete(run.keys)
-    return run
+@dataclass(frozen=True)
+class RunSource:
+    """The chunks of one run.
+
+    Attributes
+    ----------
+    chunks : tuple of int
+        Their numbers.
+    sizes : tuple of int
+        Keys in each, nan where unknown.
+    origins : tuple of (array, chunk)
+        For presorted chunks, the user's array and the chunk's number in it; else empty.
+    """
+
+    chunks: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    origins: tuple[tuple[int, int], ...] = ()
 
 
-def local_sorts(
-    token: str, order: Order, sources: Sequence[Sequence[Key]], *, positions: bool, staged: bool = False
-) -> dict[Key, Task]:
-    """Graph of the stage.
+def run_sources(plan: Plan, arrays: Sequence[tuple[int, int]] = ()) -> list[RunSource]:
+    """The chunks of each run; for presorted chunks with (number, chunks) of the user's arrays."""
+    origins = chunk_origins(arrays)
+    return [
+        RunSource(run, tuple(plan.sizes[chunk] for chunk in run), tuple(origins[chunk] for chunk in run if origins))
+        for run in plan.runs
+    ]
+
+
+def chunk_origins(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The array and the chunk number in it of each chunk, from (number, chunks) of the arrays."""
+    return [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
+
+
+def check_block(block: Sequence[Any], order: Order, packed: Sequence[np.dtype[Any]], what: str, dims: int = 1) -> None:
+    """Refuse masked keys and companions, keys whose dtype is not that of their array, and sizes that differ.
 
     Parameters
     ----------
-    token : str
-    order : Order
-    sources : sequence of sequences of keys, shape (num_chunks, 1 + num_values)
-        The chunks of the keys and of each companion.
-    positions : bool
-        Whether the keys' positions travel with them.
-    staged : bool
-        Whether NumPy chunks are sorted on a GPU.
-
-    Returns
-    -------
-    dict of key to Task
-        Keys ``("sort-local-" + token, chunk)``, each a `Run`.
+    block : sequence of arrays
+        The keys and the companions of one chunk, or several arrays of keys.
+    order, packed
+        As in `LocalSort`.
+    what : str
+        Name of the chunk in error messages.
+    dims : int
+        Dimensions of the keys.
     """
-    tasks = (
-        Task(
-            (f"sort-local-{token}", chunk),
-            sort_chunk,
-            *map(TaskRef, source),
-            order=order,
-            positions=positions,
-            chunk=chunk,
-            staged=staged,
-        )
-        for chunk, source in enumerate(sources)
-    )
-    return {task.key: task for task in tasks}
+    for part, dtype in zip(block, packed or (order.dtype.base,), strict=False):
+        checked_chunk(part, dtype, what)
+    if packed:
+        check_key_shapes(block)
+        return
+    for number, value in enumerate(block[1:]):
+        checked_chunk(value, None, f"a chunk of values {number}")
+    ops_for(block[0]).check_lengths(block[0], block[1:], dims)
 
 
-def check_chunk(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:
-    """Task: a presorted chunk, checked."""
-    run = check_presorted(block, *values, order=order, origin=origin)
+def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
+    """Task: make a sorted run from chunks.
+
+    Parameters
+    ----------
+    arrays : list of arrays
+        The keys and the companions of the first chunk, then of the next one.
+    source : RunSource
+    local : LocalSort
+
+    Raises
+    ------
+    ValueError
+        If a presorted chunk is not sorted, or one of several chunks has another size than its array says. The size of
+        a chunk alone is checked with the counts.
+    """
+    run = sorted_run(arrays, source, local)
     complete(run.keys)
     return run
+
+
+def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Run:
+    """A sorted run, as `sort_run`; on a device it may still be in progress."""
+    blocks = list(partition(len(arrays) // len(source.chunks), arrays))
+    for number, block, size in zip(source.chunks, blocks, source.sizes, strict=True):
+        if not source.origins:
+            check_block(block, local.order, local.packed, f"chunk {number} of the input")
+        if len(blocks) > 1 and len(block[0]) != size:
+            raise wrong_size(f"chunk {number} of the input has {len(block[0])} keys", size)
+    if source.origins:
+        origins = zip(blocks, source.origins, strict=True)
+        return _merged([check_presorted(*block, order=local.order, origin=origin) for block, origin in origins], local)
+    keys, *values = (column[0] if len(column) == 1 else _concatenated(column) for column in zip(*blocks, strict=True))
+    if local.packed:
+        keys, values = ops_for(keys).pack([keys, *values], local.directions), []
+    run: Run = ops_for(keys, staged=local.staged).local_sort(keys, values, local.order, positions=local.positions)
+    return run
+
+
+def _concatenated(arrays: Sequence[Any]) -> Any:
+    return ops_for(arrays[0]).concatenate(arrays)
+
+
+def _merged(runs: Sequence[Run], local: LocalSort) -> Run:
+    merged: Run = runs[0] if len(runs) == 1 else ops_for(runs[0].keys).merge(runs, local.order)
+    return merged
 
 
 def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:
@@ -84,9 +163,8 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
         If the chunk is not sorted.
     """
     number, chunk = origin
-    check_blocks(block, values, order, f"chunk {chunk} of array {number}")
+    check_block((block, *values), order, (), f"chunk {chunk} of array {number}")
     ops = ops_for(block)
-    ops.check_lengths(block, values)
     keys = ops.encode(block, order)
     descent = ops.first_descent(keys, order)
     if descent is not None:
@@ -97,31 +175,43 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
     return Run(keys, values)
 
 
-def chunk_origins(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The array and the chunk number in it of each chunk, from (number, chunks) of the arrays."""
-    return [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
+def chunk_arrays(source: RunSource, keys: Sequence[Sequence[Key]], held: Mapping[Key, Any] = NOTHING) -> List:
+    """The argument `arrays` of `sort_run`: chunks by key, and those in `held` as they are.
+
+    A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with their
+    keys.
+    """
+    names = concat(keys[chunk] for chunk in source.chunks)
+    return List(*(held[key] if key in held else TaskRef(key) for key in names))
 
 
-def sorted_chunks(
-    token: str, order: Order, sources: Sequence[Sequence[Key]], arrays: Sequence[tuple[int, int]]
+def local_sorts(
+    token: str,
+    local: LocalSort,
+    sources: Sequence[RunSource],
+    keys: Sequence[Sequence[Key]],
+    held: Mapping[Key, Any] = NOTHING,
 ) -> dict[Key, Task]:
-    """Graph of the stage for presorted chunks.
+    """Graph of the stage.
 
     Parameters
     ----------
-    token, order, sources
-        As for `local_sorts`.
-    arrays : sequence of (number, chunks)
-        How many chunks come from each of the user's arrays, for error messages.
+    token : str
+    local : LocalSort
+    sources : sequence of RunSource
+    keys : sequence of sequences of keys, shape (num_chunks, arrays)
+        The chunks of the keys and of each companion.
+    held : mapping of key to array
+        Chunks that become part of the tasks.
 
     Returns
     -------
     dict of key to Task
-        Keys ``("sort-check-" + token, chunk)``, each a `Run`.
+        Keys ``("sort-local-" + token, run)``, or ``("sort-check-" + token, run)`` of presorted chunks, each a `Run`.
     """
-    origins = chunk_origins(arrays)
+    prefix = "sort-check" if sources[0].origins else "sort-local"
     tasks = (
-        Task((f"sort-check-{token}", chunk), check_chunk, *map(TaskRef, source), order=order, origin=origin)
-        for chunk, (source, origin) in enumerate(zip(sources, origins, strict=True))
+        Task((f"{prefix}-{token}", number), sort_run, chunk_arrays(source, keys, held), source, local)
+        for number, source in enumerate(sources)
     )
     return {task.key: task for task in tasks}

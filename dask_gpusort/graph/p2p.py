@@ -1,23 +1,23 @@
 """The exchange by groups through the P2P shuffle engine of distributed.
 
-Data flow, for C chunks, G groups and W workers::
+Data flow, for R runs, G groups and W workers::
 
-    run 0   run 1   ...  run C-1       sorted chunks, on any worker
-      |       |            |    .----- cuts: of each chunk, G pieces
-    sort-scatter  (C tasks)            cut a run; one batch of records a (chunk, worker)
+    run 0   run 1   ...  run R-1       on any worker
+      |       |            |    .----- cuts: of each run, G pieces
+    sort-scatter  (R tasks)            cut a run; one batch of records a (run, worker)
       |       |            |
-    ~~~~~~~~ the engine ~~~~~~~~       C x W messages, batched; C x G records appended to G files
+    ~~~~~~~~ the engine ~~~~~~~~       R x W messages, batched; R x G records appended to G files
       |       |            |
     shuffle-barrier  (1 task)          all records have arrived
       |       |            |    .----- how many keys each group receives, and which of them it keeps
-    sort-merge    (G tasks)            read the group's file into chunk order, check that all is there, finish
+    sort-merge    (G tasks)            read the group's file into run order, check that all is there, finish
 
-The graph has C + G + 1 tasks and nothing of size C x G; the pieces never become tasks or keys. A worker's groups are
+The graph has R + G + 1 tasks and nothing of size R x G; the pieces never become tasks or keys. A worker's groups are
 neighbours, so its batch is one slice of the run. `p2p_records` defines the form of the pieces, `p2p_engine` the classes
 for the engine.
 
 If a worker is lost before the last group is read, the engine restarts the exchange: lost runs are computed again, and
-every chunk is sent again. A chunk that changed would no longer fit the cuts; that is checked when a run is cut. When a
+every run is sent again. A run that changed would no longer fit the cuts; that is checked when a run is cut. When a
 group is read, its completeness is checked.
 
 Import this module only where a client of distributed is in use: it imports distributed.
@@ -64,8 +64,8 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     token : str
         Identifies the exchange: two graphs with one token on one cluster share it.
     plan : Plan
-    runs : sequence of keys, one a chunk
-        Tasks that give the sorted chunks, each a `Run` of NumPy arrays.
+    runs : sequence of keys
+        Tasks that give a `Run` of NumPy arrays each.
     cuts : CutKeys
     finish : Finish
         It may write to its pieces. They are end to end in memory, so that concatenating them copies nothing. Its
@@ -86,9 +86,9 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     shuffle_id = engine.ShuffleId(f"sort-{token}")
     boundaries, num_groups = TaskRef(cuts.boundaries), len(plan.groups)
     scatters = []
-    for chunk, run in enumerate(runs):
-        arguments = (shuffle_id, chunk, TaskRef(run), TaskRef(cuts.of(chunk)), boundaries, plan.order)
-        scatters.append(Task((f"sort-scatter-{token}", chunk), scatter_run, *arguments))
+    for number, (run, chunks) in enumerate(zip(runs, plan.runs, strict=True)):
+        arguments = (shuffle_id, number, chunks, TaskRef(run), TaskRef(cuts.of(number)), boundaries, plan.order)
+        scatters.append(Task((f"sort-scatter-{token}", number), scatter_run, *arguments))
     barrier = engine.P2PBarrierTask(
         engine.barrier_key(shuffle_id),  # the scheduler finds the spec by this name
         engine.p2p_barrier,
@@ -103,8 +103,16 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     return {task.key: task for task in (*scatters, barrier, *merges)}
 
 
-def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: Cuts, boundaries: Boundaries, order: Order) -> int:
-    """Task: cut a sorted chunk and send its pieces.
+def scatter_run(
+    shuffle_id: str,
+    number: int,
+    chunks: tuple[int, ...],
+    run: Run,
+    cuts: Cuts,
+    boundaries: Boundaries,
+    order: Order,
+) -> int:
+    """Task: cut a run, made from some chunks, and send its pieces.
 
     Returns
     -------
@@ -114,9 +122,9 @@ def scatter_run(shuffle_id: str, chunk: int, run: Run, cuts: Cuts, boundaries: B
     Raises
     ------
     RuntimeError
-        If the chunk changed since the cuts were made.
+        If the run changed since the cuts were made.
     """
-    run_id: int = engine.send_run(shuffle_id, chunk, cut_run(run, chunk, cuts, boundaries, order))
+    run_id: int = engine.send_run(shuffle_id, number, cut_run(run, number, chunks, cuts, boundaries, order))
     return run_id
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 from dask._task_spec import Task
 from dask.tokenize import tokenize
 from dask.typing import Key
@@ -14,7 +17,7 @@ from .cuts import find_cuts
 from .device_exchange import direct_outputs, exchange_on_devices
 from .exchange import exchange
 from .finish import Finish, output_chunks
-from .local_sort import chunk_origins, local_sorts, sorted_chunks
+from .local_sort import NOTHING, LocalSort, local_sorts, run_sources
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -34,6 +37,10 @@ class Recipe:
         Dimensions of each input after the first.
     presorted : tuple of (number, chunks)
         For presorted chunks, how many come from each of the user's arrays; else empty.
+    packed : tuple of numpy.dtype
+        The dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
+    directions : tuple of bool
+        Whether each of them descends.
     """
 
     plan: Plan
@@ -42,10 +49,28 @@ class Recipe:
     names: tuple[str, ...]
     extra_dims: tuple[int, ...]
     presorted: tuple[tuple[int, int], ...] = ()
+    packed: tuple[np.dtype[Any], ...] = ()
+    directions: tuple[bool, ...] = ()
 
     @cached_property
     def token(self) -> str:
-        return tokenize(self.plan, self.with_keys, self.with_positions, self.names, self.presorted)
+        fields = self.plan, self.with_keys, self.with_positions, self.names, self.presorted
+        return tokenize(*fields, self.packed, self.directions)
+
+    @property
+    def takes_held_chunks(self) -> bool:
+        """Whether chunks that the input's graph contains become part of the tasks: all tasks run in one process."""
+        return self.plan.exchange == "gather"
+
+    @property
+    def first_tasks(self) -> int:
+        """Number of the tasks that read input chunks."""
+        return len(self.plan.runs)
+
+    @property
+    def local_sort(self) -> LocalSort:
+        """How runs are made from chunks."""
+        return LocalSort(self.plan.order, self.with_positions, self.plan.staged, self.packed, self.directions)
 
     @property
     def finish(self) -> Finish:
@@ -55,22 +80,20 @@ class Recipe:
     @property
     def direct(self) -> dict[int, int]:
         """Groups that are one chunk of the only output, and the number of that chunk."""
-        return self.plan.whole_chunks if len(self.names) == 1 else {}
+        values = len(self.names) - max(1, len(self.packed))
+        return self.plan.whole_chunks if self.with_keys + self.with_positions + values == 1 else {}
 
-    def stages(self) -> dict[Key, Task]:
-        """Tasks from the input chunks to the finished groups."""
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
         plan, token = self.plan, self.token
-        sources = [
+        keys = [
             [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
             for chunk in range(len(plan.sizes))
         ]
+        sources, local = run_sources(plan, self.presorted), self.local_sort
         if plan.exchange == "device":
-            origins = chunk_origins(self.presorted)
-            return exchange_on_devices(token, plan, sources, self.finish, self.direct, origins)
-        if self.presorted:
-            sorts = sorted_chunks(token, plan.order, sources, self.presorted)
-        else:
-            sorts = local_sorts(token, plan.order, sources, positions=self.with_positions, staged=plan.staged)
+            return exchange_on_devices(token, plan, (sources, local, keys), self.finish, self.direct)
+        sorts = local_sorts(token, local, sources, keys, held)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}

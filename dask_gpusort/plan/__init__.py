@@ -5,7 +5,7 @@
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
 `staging`   how the chunks of the host are divided for a GPU
-`groups`    how the output is divided into groups, the input into bundles
+`groups`    how the output is divided into groups, the input into runs
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """
@@ -14,12 +14,13 @@ from .counting import choose_path
 from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
-from .terms import Exchange, InputChunks, Size, Workers
+from .terms import Exchange, InputChunks, Runs, Size, Workers
 
 __all__ = [
     "Exchange",
     "InputChunks",
     "Plan",
+    "Runs",
     "Size",
     "Workers",
     "choose_path",

@@ -1,4 +1,4 @@
-"""How the output is divided into groups, and for GPUs the input into bundles."""
+"""How the output is divided into groups, and the input into runs and bundles."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..plan import counting
-from .terms import Exchange, InputChunks, Size, Workers
+from .terms import Exchange, InputChunks, Runs, Size, Workers
 
 #: Bytes of one group's keys on threads, for each thread: NumPy takes the interpreter's lock for every piece that it
-#: copies into a group, and many threads wait for it, so they need larger pieces. On 16 threads of a Xeon, 2^25 S20 in 64
-#: chunks take 1.41 s with 64 groups and 1.06 with 32, stable argsort of 2^26 int64 0.85 and 0.79.
+#: copies into a group. Many threads wait for it, so their pieces should be larger. On 16 threads of a Xeon, 2^25 S20 in
+#: 64 chunks take 1.41 s with 64 groups and 1.06 with 32, stable argsort of 2^26 int64 0.85 and 0.79.
 THREAD_GROUP_BYTES = 4 << 20
 #: Bytes of one group's keys on a GPU: smaller arrays do not fill the device, and every task costs kernel launches.
 DEVICE_GROUP_BYTES = 1 << 30
+#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
+#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
+#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
+THREADS_RUN_BYTES = 32 << 20
+#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
+RUNS_PER_THREAD = 8
 #: Smaller groups cost more in shards than they save in memory.
 SMALLEST_GROUP_BYTES = 4 << 20
 #: More groups only add slices; only memory is a reason for more.
 MOST_GROUPS = 128
-#: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024 chunks, 16, 32 and 64 groups take the
-#: same time, 128 groups half as long again.
+#: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
+#: chunks, 16, 32 and 64 groups take the same time, 128 groups half as long again.
 GROUPS_PER_THREAD = 4
 #: The same on threads, where groups of equal size take equal time.
 GROUPS_PER_LOCAL_THREAD = 2
@@ -51,7 +57,7 @@ MOST_CUT_FIRST_FRACTION = 3 / 8
 MOST_RUN_KEYS = 1 << 31
 
 
-def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, workers: Workers) -> int:
+def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers: Workers) -> int:
     """Number of groups for an amount of keys.
 
     Parameters
@@ -59,7 +65,8 @@ def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, worker
     exchange : {"gather", "p2p", "tasks", "device"}
     total_bytes : float
         Bytes of all keys and companions.
-    num_chunks : int
+    num_runs : int
+        Sorted runs.
     workers : Workers
     """
     if exchange == "device":
@@ -71,8 +78,8 @@ def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, worker
     if exchange == "gather":
         wanted = total_bytes / (THREAD_GROUP_BYTES * workers.threads)
         least = GROUPS_PER_LOCAL_THREAD * workers.threads
-        # One task holds the cuts of all chunks.
-        most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_chunks) - 1)
+        # One task holds the cuts of all runs.
+        most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
         return int(max(1, min(max(wanted, least), most, total_bytes // SMALLEST_GROUP_BYTES)))
     by_memory = 1.0
     if workers.memory is not None:
@@ -81,7 +88,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_chunks: int, worker
     return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
 
 
-def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> tuple[tuple[int, ...], ...]:
+def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
     """Input chunks that one task sorts together: those of one worker if known, else neighbours.
 
     Parameters
@@ -105,7 +112,7 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> tuple
         chunks_of: dict[str | None, list[int]] = {}
         for chunk, worker in enumerate(given.workers):
             chunks_of.setdefault(worker, []).append(chunk)
-        return tuple(bundle for chunks in chunks_of.values() for bundle in _split(chunks, sizes, most / row_bytes))
+        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most / row_bytes))
     total = sum(sizes)
     wanted = max(min(workers.threads, len(sizes)), math.ceil(total * row_bytes / most))
     bundles: dict[int, tuple[int, ...]] = {}
@@ -115,18 +122,45 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> tuple
     return tuple(bundles.values())
 
 
-def _split(chunks: Sequence[int], sizes: Sequence[Size], most: float) -> list[tuple[int, ...]]:
-    """Chunk ranges of at most `most` keys; a larger chunk is a range alone."""
-    ranges: list[tuple[int, ...]] = []
+def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
+    """Neighbouring chunks of the host that are sorted as one run: fewer tasks, summaries and pieces.
+
+    Parameters
+    ----------
+    given : InputChunks
+    row_bytes : int
+        Bytes of one key and its companions.
+    exchange : {"gather", "p2p", "tasks"}
+    workers : Workers
+
+    Returns
+    -------
+    tuple of tuples of int
+        Every chunk once, in order. Each chunk is alone if a size is unknown, on a cluster, and on a device.
+    """
+    total = sum(given.sizes) * row_bytes
+    most = 0.0
+    on_host = not workers.devices and workers.staging_memory is None
+    if exchange == "gather" and on_host and not math.isnan(total):
+        most = min(THREADS_RUN_BYTES, total / (RUNS_PER_THREAD * workers.threads))
+    return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
+
+
+def _ranges(
+    chunks: Sequence[int], sizes: Sequence[Size], most: float, *, interchangeable: bool = True
+) -> list[tuple[int, ...]]:
+    """Chunk ranges of at most `most` keys, only of neighbours unless interchangeable; a larger chunk is alone."""
+    ranges: list[list[int]] = []
     held = 0.0
     for chunk in chunks:
-        if ranges and held + sizes[chunk] <= most:
-            ranges[-1] += (chunk,)
+        follows = bool(ranges) and (interchangeable or ranges[-1][-1] + 1 == chunk)
+        if follows and held + sizes[chunk] <= most:
+            ranges[-1].append(chunk)
             held += sizes[chunk]
         else:
-            ranges.append((chunk,))
+            ranges.append([chunk])
             held = sizes[chunk]
-    return ranges
+    return list(map(tuple, ranges))
 
 
 def needs_cut_first(total_bytes: float, workers: Workers) -> bool:
@@ -137,9 +171,7 @@ def needs_cut_first(total_bytes: float, workers: Workers) -> bool:
     return LEAST_CUT_FIRST_FRACTION < share <= MOST_CUT_FIRST_FRACTION
 
 
-def join_chunks(
-    bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool
-) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
     """Chunk ranges that are sorted as one run: a copy more, and fewer sorts, summaries and pieces to merge.
 
     Parameters
@@ -159,24 +191,10 @@ def join_chunks(
     sources : tuple of tuples of int
         The runs of each bundle.
     """
-    joined = [_chunk_ranges(bundle, sizes, interchangeable) for bundle in bundles]
+    joined = [_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
     number = {run: index for index, run in enumerate(runs)}
     return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)
-
-
-def _chunk_ranges(bundle: Sequence[int], sizes: Sequence[Size], interchangeable: bool) -> list[tuple[int, ...]]:
-    ranges: list[tuple[int, ...]] = []
-    held = 0.0
-    for chunk in bundle:
-        follows = bool(ranges) and (interchangeable or ranges[-1][-1] + 1 == chunk)
-        if follows and held + sizes[chunk] <= MOST_RUN_KEYS:
-            ranges[-1] += (chunk,)
-            held += sizes[chunk]
-        else:
-            ranges.append((chunk,))
-            held = sizes[chunk]
-    return ranges
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:

@@ -17,18 +17,22 @@ from .groups import (
     bundle_chunks,
     count_groups,
     join_chunks,
+    join_small_chunks,
     lay_out_groups,
     needs_cut_first,
 )
 from .join import join_bytes
 from .staging import count_staged_groups
-from .terms import Exchange, InputChunks, Path, Size, Workers
+from .terms import Exchange, InputChunks, Path, Runs, Size, Workers
 
 #: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
-#: Sorted chunks that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It
-#: divides `counting.FAN_IN`, because whole bundles are added up together.
-BUNDLE_CHUNKS = 16
+#: Runs that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It divides
+#: `counting.FAN_IN`, because whole bundles are added up together.
+BUNDLE_RUNS = 16
+#: Least tasks of a round of counting on threads, if there are as many runs: the last ones to be sorted are counted while
+#: no thread sorts.
+COUNTING_TASKS = 16
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class Plan:
     groups : tuple of (first output chunk, last + 1, part, parts)
         Contents of each group: some output chunks, or one of several equal parts of one.
     radix_bits : int
-        Bits of the digits counted in each chunk, 0 on the merge path.
+        Bits of the digits counted in each run, 0 on the merge path.
     samples, kept_samples : int
-        Keys in the summary of a chunk, or of a run of several, in one round; and keys kept when summaries are added up.
+        Keys in the summary of a run in one round; and keys kept when summaries are added up.
     fan_in : int
         Summaries that one counting task adds up.
     rounds : int
@@ -58,7 +62,8 @@ class Plan:
     row_bytes : int
         Bytes of one key in transit and its companions.
     runs : tuple of tuples of int
-        Input chunks that are sorted as one, for the device exchange (see `groups.join_chunks`); else empty.
+        Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
+        run plays the role of a chunk. They are neighbours, except in the device exchange (see `groups.join_chunks`).
     sources : tuple of tuples of int
         Runs that one task sorts, for the device exchange; else empty.
     cut_first : bool
@@ -81,8 +86,8 @@ class Plan:
     fan_in: int
     rounds: int
     row_bytes: int
-    runs: tuple[tuple[int, ...], ...] = ()
-    sources: tuple[tuple[int, ...], ...] = ()
+    runs: Runs
+    sources: Runs = ()
     cut_first: bool = False
     joined_bytes: float = 0
     staging_memory: int | None = None
@@ -98,20 +103,28 @@ class Plan:
         return not any(map(math.isnan, (*self.sizes, *self.chunks)))
 
     @property
+    def run_sizes(self) -> tuple[Size, ...]:
+        """Keys in each run, nan where unknown."""
+        return _run_sizes(self.runs, self.sizes)
+
+    @property
     def bundles(self) -> tuple[tuple[int, int], ...]:
-        """Chunk ranges that one task may hold together."""
-        count, width = len(self.sizes), min(BUNDLE_CHUNKS, self.fan_in)
+        """Ranges of runs that one task may hold together."""
+        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in)
         return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
-        """Chunk ranges that one task counts: of several chunks only if that moves none of them."""
-        return self.bundles if self.exchange == "gather" else tuple((a, a + 1) for a in range(len(self.sizes)))
+        """Ranges of runs that one task counts: of several runs only if that moves none of them."""
+        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in) if self.exchange == "gather" else 1
+        while width % 2 == 0 and count < COUNTING_TASKS * width:
+            width //= 2
+        return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def tree(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """How summaries are added up (see `counting_tree`)."""
-        return counting.counting_tree(len(self.sizes), self.fan_in)
+        return counting.counting_tree(len(self.runs), self.fan_in)
 
     @property
     def unresolved(self) -> float:
@@ -126,17 +139,17 @@ class Plan:
     @property
     def table_bytes(self) -> int:
         """Bytes of the largest table that one task of the counting receives."""
-        chunks, groups = len(self.sizes), len(self.groups)
+        runs, groups = len(self.runs), len(self.groups)
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "join":
             return 0
         if self.exchange == "device":
-            return len(self.runs) * self.samples * entry
-        summaries = min(chunks, self.fan_in)
-        samples = self.samples if chunks <= self.fan_in else max(self.samples, self.kept_samples)
+            return runs * self.samples * entry
+        summaries = min(runs, self.fan_in)
+        samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
         received = summaries * (samples + counting.ENDS_PER_GROUP * groups) * entry
-        listed = chunks * counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else 0
-        return max(received + 8 * chunks, listed)
+        listed = runs * counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else 0
+        return max(received + 8 * runs, listed)
 
     @property
     def scans(self) -> bool:
@@ -154,7 +167,7 @@ class Plan:
     @property
     def num_tasks(self) -> int:
         """Tasks of a sort with one output array, without those that make the input."""
-        chunks, groups = len(self.sizes), len(self.groups)
+        runs, groups = len(self.runs), len(self.groups)
         if self.exchange == "join":
             return 1 + len(self.chunks)
         if self.exchange == "device":
@@ -162,11 +175,11 @@ class Plan:
             return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
-            "p2p": chunks + 1 + groups,
+            "p2p": runs + 1 + groups,
             "tasks": len(self.bundles) * (1 + groups) + groups,
         }[self.exchange]
         nodes = sum(map(len, self.tree))
-        return chunks + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + exchange + len(self.chunks)
+        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + exchange + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:
@@ -193,8 +206,7 @@ class Plan:
     @property
     def _longest(self) -> float:
         """Keys of the longest run."""
-        runs = self.runs or [(chunk,) for chunk in range(len(self.sizes))]
-        return max((sum(self.sizes[chunk] for chunk in run) for run in runs), default=0)
+        return max(self.run_sizes, default=0)
 
 
 @dataclass(frozen=True)
@@ -240,21 +252,19 @@ def make_plan(
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
     device, joins = exchange == "device", exchange == "join"
+    runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers)
     if joins:
         groups = 1
     elif groups is None:
-        groups = _choose_groups(order, exchange, total, given, chunks, workers)
+        groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
-    runs: tuple[tuple[int, ...], ...] = ()
-    sources: tuple[tuple[int, ...], ...] = ()
     if device:
-        runs, sources = _runs_and_sources(order, given, bundle_chunks(given, row_bytes, workers))
         # One round of ranks: each group resolves the remaining keys when it is finished.
         counts = _Counting("merge", 0, counting.choose_device_samples(len(runs), len(laid_out)), 0, 0)
     elif joins:
         counts = _Counting(path, 0, 0, 0, 0)
     else:
-        counts = _choose_counting(order, path, given.sizes, len(laid_out))
+        counts = _choose_counting(order, path, _run_sizes(runs, given.sizes), len(laid_out))
     return Plan(
         order=order,
         path=counts.path,
@@ -281,6 +291,7 @@ def _choose_groups(
     exchange: Exchange,
     total_bytes: float,
     given: InputChunks,
+    num_runs: int,
     chunks: Sequence[Size],
     workers: Workers,
 ) -> int:
@@ -288,8 +299,8 @@ def _choose_groups(
     if math.isnan(total_bytes):
         return min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
     if workers.staging_memory is not None:
-        return count_staged_groups(order, given, chunks, workers.staging_memory)
-    groups = count_groups(exchange, total_bytes, len(given.sizes), workers)
+        return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
+    groups = count_groups(exchange, total_bytes, num_runs, workers)
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     shared_memory = device or exchange == "gather"
     each = 1 if device else GROUPS_PER_LOCAL_THREAD
@@ -306,12 +317,21 @@ def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups
     return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, kept, rounds)
 
 
+def _run_sizes(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
+
+
 def _runs_and_sources(
-    order: Order, given: InputChunks, bundles: Sequence[Sequence[int]]
-) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """`Plan.runs` and `Plan.sources`; each presorted chunk is a run."""
+    order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers
+) -> tuple[Runs, Runs]:
+    """`Plan.runs` and `Plan.sources`; each presorted chunk on a device is a run."""
+    if exchange == "join":
+        return (tuple(range(len(given.sizes))),), ()
+    if exchange != "device":
+        return join_small_chunks(given, row_bytes, exchange, workers), ()
+    bundles = bundle_chunks(given, row_bytes, workers)
     if given.presorted:
-        return tuple((chunk,) for chunk in range(len(given.sizes))), tuple(map(tuple, bundles))
+        return tuple((chunk,) for chunk in range(len(given.sizes))), bundles
     interchangeable = order.coded and not order.has_ties and not given.companion_bytes
     return join_chunks(bundles, given.sizes, interchangeable)
 
@@ -330,9 +350,10 @@ def describe(plan: Plan) -> str:
     rows = {
         "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
-        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a chunk in each",
+        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a run in each",
         "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
-        "chunks": f"{len(plan.sizes):,} in, {len(plan.chunks):,} out{'' if plan.known else ', sizes unknown'}",
+        "chunks": f"{len(plan.sizes):,} in{_runs_of(plan)}, {len(plan.chunks):,} out"
+        + ("" if plan.known else ", sizes unknown"),
         "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
         "tasks": f"{plan.num_tasks:,}",
@@ -346,6 +367,10 @@ def describe(plan: Plan) -> str:
     if plan.staging_memory is not None:
         rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+
+
+def _runs_of(plan: Plan) -> str:
+    return f" as {len(plan.runs):,} runs" if plan.exchange != "join" and len(plan.runs) < len(plan.sizes) else ""
 
 
 def _bundles_of(plan: Plan) -> str:

@@ -44,7 +44,7 @@ def divide_chunks(order: Order, given: InputChunks, memory: int) -> tuple[Size, 
     return tuple(sizes)
 
 
-def count_staged_groups(order: Order, given: InputChunks, chunks: Sequence[Size], memory: int) -> int:
+def count_staged_groups(order: Order, given: InputChunks, num_runs: int, chunks: Sequence[Size], memory: int) -> int:
     """Number of groups, each small enough for a step.
 
     Where memory allows, a group is one output chunk: the parts of a chunk, and the chunks of a group, are copied once
@@ -55,6 +55,8 @@ def count_staged_groups(order: Order, given: InputChunks, chunks: Sequence[Size]
     order : Order
     given : InputChunks
         Of known sizes.
+    num_runs : int
+        Sorted runs.
     chunks : sequence of int
         Keys in each output chunk.
     memory : int
@@ -63,6 +65,6 @@ def count_staged_groups(order: Order, given: InputChunks, chunks: Sequence[Size]
     rows = sum(given.sizes)
     total_bytes = rows * (order.transit_dtype.itemsize + given.companion_bytes)
     least = _steps(order, rows, given.companion_bytes, memory, GROUPS_IN_FLIGHT)
-    # One task holds the cuts of all chunks.
-    most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * len(given.sizes)) - 1)
+    # One task holds the cuts of all runs.
+    most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
     return int(max(1, least, min(len(chunks), most, total_bytes // LEAST_GROUP_BYTES)))

@@ -9,6 +9,7 @@ from typing import Literal
 Path = Literal["radix", "merge"]
 Exchange = Literal["join", "gather", "p2p", "tasks", "device"]
 Size = float  # a chunk size is an int, or nan if unknown
+Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dask_gpusort.graph import device_exchange, scheduler, serialization
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.local_sort import LocalSort, run_sources
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
@@ -281,10 +282,15 @@ def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
 
 
 def made_bundles(array, sizes, plan):
-    blocks = np.split(array, np.cumsum(sizes)[:-1])
+    blocks, sources = np.split(array, np.cumsum(sizes)[:-1]), run_sources(plan)
+    local = LocalSort(plan.order, positions=False)
     return [
         device_exchange.sort_bundle(
-            [[[blocks[chunk]] for chunk in plan.runs[run]] for run in numbers], numbers, plan.order, plan.samples, False
+            [[blocks[chunk] for chunk in plan.runs[run]] for run in numbers],
+            numbers,
+            tuple(sources[run] for run in numbers),
+            local,
+            plan.samples,
         )
         for numbers in plan.sources
     ]
@@ -329,9 +335,8 @@ def test_message_names_the_chunk_with_a_wrong_size():
     array = ours.make("i8", 300)
     plan = small_plan(array, (100, 100, 100))
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, (100, 90, 110), plan)]
     with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
-        device_exchange.bounds_of(cut_info, plan)
+        made_bundles(array, (100, 90, 110), plan)
 
 
 def test_the_scan_is_cached_for_the_same_summaries():

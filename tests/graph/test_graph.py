@@ -133,10 +133,11 @@ def test_counting_tasks_read_at_most_the_planned_bytes(exchange, dtype, monkeypa
     monkeypatch.setattr(counting, "TABLE_BYTES", 1 << 18)
     chunks, size = 1100, 40
     array = ours.make(dtype, chunks * size)
-    plan = plan_of(array, (size,) * chunks, exchange, count=6)
+    # With so many threads, each chunk is a run.
+    plan = plan_of(array, (size,) * chunks, exchange, count=6, threads=chunks)
     assert len(plan.tree) == 3
     assert plan.table_bytes <= 1 << 18
-    runs = sorted_runs(array, (size,) * chunks, plan.order)
+    runs = sorted_runs(array, plan)
     tasks, _ = cut_stage.find_cuts("token", plan, list(runs))
     values = dict(runs)
     read = {}
@@ -254,28 +255,31 @@ def test_an_output_chunk_needs_only_its_group():
 # The stages.
 
 
-def plan_of(array, chunks, exchange="gather", method="auto", out=None, count=3, stable=True, descending=False):
+def plan_of(
+    array, chunks, exchange="gather", method="auto", out=None, count=3, stable=True, descending=False, threads=2
+):
     return make_plan(
         Order(array.dtype, descending, stable),
         InputChunks(chunks),
         chunks if out is None else out,
         method=method,
         exchange=exchange,
-        workers=Workers(2),
+        workers=Workers(threads),
         groups=count,
     )
 
 
-def sorted_runs(array, chunks, order):
-    """Sorted chunks by name, like the results of the first stage."""
-    blocks = [array[start:stop] for start, stop in pairwise(np.cumsum([0, *chunks]))]
+def sorted_runs(array, plan):
+    """Runs by name, like the results of the first stage."""
+    blocks = [array[start:stop] for start, stop in pairwise(np.cumsum([0, *plan.run_sizes]))]
     return {
-        ("run", number): numpy_ops.local_sort(block, (), order, positions=False) for number, block in enumerate(blocks)
+        ("run", number): numpy_ops.local_sort(block, (), plan.order, positions=False)
+        for number, block in enumerate(blocks)
     }
 
 
 def found_cuts(plan, runs):
-    """Boundaries and the cuts of each chunk that the graph finds."""
+    """Boundaries and the cuts of each run that the graph finds."""
     tasks, found = cut_stage.find_cuts("token", plan, list(runs))
     boundaries, *cuts = dask.get({**tasks, **runs}, [found.boundaries, *found.cuts])
     first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
@@ -288,22 +292,23 @@ def test_cuts_are_correct_for_every_dtype(data, array, count, descending):
     method = data.draw(ours.options(array.dtype))["method"]
     stable = data.draw(st.booleans())
     plan = plan_of(array, chunks, method=method, count=count, stable=stable, descending=descending)
-    boundaries, first, last = found_cuts(plan, sorted_runs(array, chunks, plan.order))
-    assert first.shape == last.shape == (len(chunks), len(plan.groups) + 1)
+    boundaries, first, last = found_cuts(plan, sorted_runs(array, plan))
+    sizes = plan.run_sizes
+    assert first.shape == last.shape == (len(sizes), len(plan.groups) + 1)
     assert (np.diff(first, axis=1) >= 0).all()
     assert (first <= last).all()
     np.testing.assert_array_equal(first[:, 0], 0)
-    np.testing.assert_array_equal(first[:, -1], chunks)
-    np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *chunks]))
-    ranks = cut_stage.boundary_ranks(plan, np.array(chunks))
+    np.testing.assert_array_equal(first[:, -1], sizes)
+    np.testing.assert_array_equal(boundaries.starts, np.cumsum([0, *sizes]))
+    ranks = cut_stage.boundary_ranks(plan, np.array(sizes))
     np.testing.assert_array_equal(boundaries.ranks, [0, *ranks, len(array)])
     assert (first.sum(axis=0) <= boundaries.ranks).all()
     assert (boundaries.ranks <= last.sum(axis=0)).all()
     if stable:
         # The cuts of a stable sort are within the bounds.
-        owner = np.repeat(np.arange(len(chunks)), chunks)[oracle.argsort(array, descending=descending)]
+        owner = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
         for boundary, rank in enumerate(ranks):
-            cut = np.bincount(owner[:rank], minlength=len(chunks))
+            cut = np.bincount(owner[:rank], minlength=len(sizes))
             assert (first[:, boundary + 1] <= cut).all()
             assert (cut <= last[:, boundary + 1]).all()
 
@@ -318,11 +323,11 @@ def test_groups_hold_their_ranks_for_every_exchange(data, array, exchange):
     (out,) = data.draw(ours.chunkings(array.shape))
     method = data.draw(ours.options(array.dtype))["method"]
     plan = plan_of(array, chunks, exchange, method=method, out=out, count=data.draw(st.integers(1, 6)))
-    runs = sorted_runs(array, chunks, plan.order)
+    runs = sorted_runs(array, plan)
     tasks, cuts = cut_stage.find_cuts("token", plan, list(runs))
     merges = exchange_stage.exchange("token", plan, list(runs), cuts, Finish(plan.order, True, False))
     got = dask.get({**tasks, **merges, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
-    ranks = [0, *cut_stage.boundary_ranks(plan, np.array(chunks)), len(array)]
+    ranks = [0, *cut_stage.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
     wanted = oracle.sort(array)
     for (part,), (start, stop) in zip(got, pairwise(ranks), strict=True):
         oracle.assert_same_bits(part, wanted[start:stop])
@@ -343,7 +348,7 @@ def test_a_tree_of_several_levels_gives_exact_cuts(exchange, distribution):
 def test_further_rounds_narrow_the_cuts(data, size, rounds):
     array = ours.make("i4", 8 * size, data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=size)
     made = plan_of(array, (size,) * 8, count=4)
-    runs = sorted_runs(array, (size,) * 8, made.order)
+    runs = sorted_runs(array, made)
     unresolved = []
     for number in (rounds, rounds + 1):
         plan = dataclasses.replace(made, rounds=number, samples=3, kept_samples=8, radix_bits=0)
@@ -358,11 +363,11 @@ def test_a_group_of_the_wrong_length_is_refused():
     plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
     tasks, found = cut_stage.find_cuts("token", plan, ["run"])
     boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries, found.cuts[0]])
-    assert cut_run(Run(array), 0, cuts, boundaries, order).bounds(1) == (2, 4)
+    assert cut_run(Run(array), 0, (0,), cuts, boundaries, order).bounds(1) == (2, 4)
     # The run has another length, or the same length and other keys around the cut.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):
         with pytest.raises(RuntimeError, match=r"chunk 0 .*persist"):
-            cut_run(Run(np.array(changed, "u8")), 0, cuts, boundaries, order)
+            cut_run(Run(np.array(changed, "u8")), 0, (0,), cuts, boundaries, order)
     shard = Run(np.arange(1, dtype="u8")), (0,), (1,)
     with pytest.raises(RuntimeError, match="received 1 keys where the cuts say 2"):
         exchange_stage.merge_shards([shard], boundaries, 1, Finish(order, True, False))

@@ -380,7 +380,7 @@ def test_a_chunk_that_no_longer_fits_its_cuts_is_refused():
     (boundaries,) = (key for key in graph if key[:2] == ("sort-scan-refused", 1))
     boundaries, cuts = dask.get(graph, [boundaries, ("sort-cut-refused", 0, 0)])
     with pytest.raises(RuntimeError, match=r"chunk 1 is not what it was.*persist"):
-        p2p.scatter_run("none", 1, draw(1, KEYS)[1:], cuts, boundaries, ORDER)
+        p2p.scatter_run("none", 1, (1,), draw(1, KEYS)[1:], cuts, boundaries, ORDER)
 
 
 def test_device_arrays_are_refused():

@@ -95,15 +95,17 @@ def test_input_of_one_task_is_bounded(chunks, dtype, exchange, size):
 
 @pytest.mark.parametrize("chunks", [1, 2, 31, 32, 33, 1024, 1025, 100_000])
 def test_the_tree_adds_up_every_chunk_once(chunks):
-    levels = plan((1,) * chunks).tree
+    # With so many threads, each chunk is a run.
+    made = plan((1,) * chunks, workers=Workers(chunks))
+    levels = made.tree
     count = chunks
     for ranges in levels:
         assert [number for first, last in ranges for number in range(first, last)] == list(range(count))
         assert all(last - first <= counting.FAN_IN for first, last in ranges)
         count = len(ranges)
     assert count == 1
-    # The chunks of one counting task belong to one task of the first level.
-    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in plan((1,) * chunks).bundles)
+    # The runs of one counting task belong to one task of the first level.
+    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in made.bundles)
 
 
 def test_unresolved_share_falls_with_samples_and_rises_with_levels():
@@ -177,7 +179,7 @@ def test_explain_describes_the_plan():
     assert list(lines) == ["keys", "path", "rounds", "table", "chunks", "groups", "exchange", "tasks", "peak", "cost"]
     assert "float32, descending, stable" in lines["keys"]
     assert "radix" in lines["path"]
-    assert "100 in, 100 out" in lines["chunks"]
+    assert "100 in as 17 runs, 100 out" in lines["chunks"]
     assert "gather" in lines["exchange"]
     assert "tasks" in dask_gpusort.explain(x, exchange="tasks")
     assert "merge" in dask_gpusort.explain(x, method="merge")
@@ -278,10 +280,11 @@ def test_companions_count_towards_few_keys():
     assert not is_small(order, InputChunks((1 << 20,), 8))
 
 
-def test_more_threads_make_more_groups():
-    x = da.zeros(1 << 24, chunks=1 << 18)
-    counts = []
-    for threads in (1, 4):
+def test_groups_on_threads_are_few_and_enough_for_every_thread():
+    x = da.zeros(1 << 25, chunks=1 << 18)
+    counts = {}
+    for threads in (1, 2, 4, 16):
         with dask.config.set(num_workers=threads):
-            counts.append(int(dask_gpusort.explain(x).split("groups")[1].split()[0]))
-    assert counts[0] <= counts[1]
+            counts[threads] = int(dask_gpusort.explain(x).split("groups")[1].split()[0])
+    assert counts[1] > counts[2] > counts[4]
+    assert all(count >= 2 * threads for threads, count in counts.items())

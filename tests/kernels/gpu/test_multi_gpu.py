@@ -17,6 +17,7 @@ import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import device_exchange, serialization
 from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.local_sort import LocalSort, run_sources
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
@@ -305,7 +306,8 @@ def test_every_task_waits_for_its_kernels() -> None:
         made = []
         for number, block in enumerate(blocks):
             delay(stream)
-            made.append(device_exchange.sort_bundle([[[block]]], (number,), plan.order, plan.samples, False))
+            own, local = (run_sources(plan)[number],), LocalSort(plan.order, positions=False)
+            made.append(device_exchange.sort_bundle([[block]], (number,), own, local, plan.samples))
             assert stream.done
         summaries = [device_exchange.take_summaries(bundle) for bundle in made]
         for group in range(2):
