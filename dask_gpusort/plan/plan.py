@@ -30,8 +30,8 @@ SELF_SCANNED_RUNS = 16
 #: Runs that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It divides
 #: `counting.FAN_IN`, because whole bundles are added up together.
 BUNDLE_RUNS = 16
-#: Least tasks of a round of counting on threads, if there are as many runs: the last ones to be sorted are counted while
-#: no thread sorts.
+#: Least tasks of a round of counting on threads, if there are as many runs: the last runs to be sorted are counted
+#: while no thread sorts.
 COUNTING_TASKS = 16
 
 
