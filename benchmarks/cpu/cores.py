@@ -222,7 +222,7 @@ def cluster_rows(options: Options) -> Iterator[Row]:
 
 def _cluster(workers: int, threads: int, *, processes: bool) -> Client:
     options = {"n_workers": workers, "threads_per_worker": threads, "processes": processes}
-    return Client(LocalCluster(**options, dashboard_address=None, memory_limit="auto" if processes else 0))
+    return Client(LocalCluster(**options, dashboard_address=None))
 
 
 def _held(x: da.Array) -> da.Array:
