@@ -86,7 +86,7 @@ class Recipe:
             for chunk in range(len(plan.sizes))
         ]
         sources, local = run_sources(plan, self.presorted), self.local_sort
-        if plan.exchange == "device":
+        if plan.by_tasks:
             return exchange_on_devices(token, plan, (sources, local, keys), self.finish, self.direct)
         sorts = local_sorts(token, local, sources, keys, held)
         runs = list(sorts)
