@@ -257,7 +257,7 @@ def make_plan(
     laid_out = lay_out_groups(chunks, groups)
     if by_tasks:
         # One round of ranks: each group resolves the remaining keys when it is finished.
-        counts = _Counting("merge", 0, counting.choose_device_samples(len(runs), len(laid_out)), 0, 0)
+        counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)
     elif joins:
         counts = _Counting(path, 0, 0, 0, 0)
     else:

@@ -27,8 +27,8 @@ from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import groups as plan_groups
-from dask_gpusort.plan.counting import DEVICE_SAMPLES
-from dask_gpusort.plan.groups import bundle_chunks, join_chunks
+from dask_gpusort.plan.counting import TASK_SAMPLES
+from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION, bundle_chunks, join_chunks
 
 GIB = 1 << 30
 
@@ -137,7 +137,40 @@ def test_bundles_hold_each_chunk_once(sizes, workers, data):
 
 
 def test_bundles_of_unknown_sizes_are_single_chunks():
-    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2)) == ((0,), (1,), (2,))
+    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2, devices=True)) == ((0,), (1,), (2,))
+
+
+def test_bundles_of_unknown_sizes_on_hosts_have_some_chunks():
+    bundles = bundle_chunks(InputChunks([np.nan] * 35), 8, Workers(2))
+    assert bundles == (tuple(range(16)), tuple(range(16, 32)), (32, 33, 34))
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=60), st.integers(1, 9), st.data())
+def test_bundles_on_hosts_are_of_one_worker_and_fit_its_memory(sizes, threads, data):
+    holders = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    memory = data.draw(st.none() | st.integers(1_000, 100_000))
+    bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(threads, memory))
+    assert sorted(chunk for bundle in bundles for chunk in bundle) == list(range(len(sizes)))
+    share = sum(sizes) / max(threads, 4)
+    for bundle in bundles:
+        held = sum(sizes[chunk] for chunk in bundle)
+        # Parts are about equal: they differ by a chunk at most.
+        assert memory is None or held * 8 <= memory * GROUP_MEMORY_FRACTION + 8 * max(sizes)
+        assert held <= 1.5 * share + max(sizes)
+        assert not holders or len({holders[chunk] for chunk in bundle}) == 1
+        assert list(bundle) == sorted(bundle)
+
+
+def test_a_bundle_for_each_thread_and_enough_groups_to_keep_data_where_they_are():
+    sizes, options = (50_000,) * 1024, {"method": "auto", "exchange": "tasks", "groups": None}
+    for threads, bundles, exchanged in ((1, 4, 8), (2, 4, 8), (6, 6, 8), (16, 16, 16)):
+        workers = Workers(threads, 4 * GIB)
+        made = make_plan(Order(np.dtype("i8")), InputChunks(sizes), sizes, workers=workers, **options)
+        assert (len(made.sources), len(made.groups)) == (bundles, exchanged)
+        assert made.num_tasks < 2 * len(sizes)
+        held = InputChunks(sizes, workers=[str(chunk % 3) for chunk in range(1024)])
+        made = make_plan(Order(np.dtype("i8")), held, sizes, workers=workers, **options)
+        assert all(len({chunk % 3 for chunk in made.runs[run]}) == 1 for run in range(len(made.runs)))
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
@@ -183,7 +216,7 @@ def test_samples_are_bounded(chunks):
         workers=Workers(8, 64 * GIB, devices=True),
         groups=None,
     )
-    assert 1 <= plan.samples * len(plan.runs) <= max(DEVICE_SAMPLES, chunks)
+    assert 1 <= plan.samples * len(plan.runs) <= max(TASK_SAMPLES, chunks)
     assert plan.group_bytes <= 64 * GIB / 8
 
 
@@ -249,7 +282,7 @@ def test_chunks_are_sorted_on_the_workers_that_hold_them(on_cluster):
             one(x, exchange="device", **more)
             for one, more in ((dask_gpusort.sort, {"stable": True}), (dask_gpusort.argsort, {}))
         )
-        assert "of 2 bundles" in dask_gpusort.explain(x, exchange="device")
+        assert "of 4 bundles" in dask_gpusort.explain(x, exchange="device")
         oracle.assert_same_bits(found.compute(), oracle.sort(array))
         oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
 
@@ -333,10 +366,10 @@ def test_a_chunk_that_changed_is_refused():
 
 def test_message_names_the_chunk_with_a_wrong_size():
     array = ours.make("i8", 300)
-    plan = small_plan(array, (100, 100, 100))
+    plan = small_plan(array, (50,) * 6)
     assert (0, 1) in plan.runs or (1, 2) in plan.runs
-    with pytest.raises(ValueError, match="chunk 1 of the input has 90 keys where its chunk size says 100"):
-        made_bundles(array, (100, 90, 110), plan)
+    with pytest.raises(ValueError, match="chunk 1 of the input has 40 keys where its chunk size says 50"):
+        made_bundles(array, (50, 40, 60, 50, 50, 50), plan)
 
 
 def test_the_scan_is_cached_for_the_same_summaries():
