@@ -94,7 +94,7 @@ def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
 
 
 def choose_exchange(
-    asked: str, kind: Kind, library: str, *, joins: bool = False, fits: bool = False, processes: int = 1
+    asked: str, kind: Kind, library: str, *, joins: bool = False, fits: bool = False, processes: int = 0
 ) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
@@ -108,7 +108,7 @@ def choose_exchange(
     fits : bool
         Whether the memory of the workers holds the whole exchange.
     processes : int
-        Processes of the cluster.
+        Worker processes of the cluster.
 
     Raises
     ------

@@ -29,14 +29,14 @@ class Workers:
     staging_memory : int or None
         Bytes of the GPU on which chunks and groups of the host are sorted, some at a time; None if the host sorts them.
     processes : int
-        Processes that have the threads.
+        Worker processes of a cluster; 0 without a cluster.
     """
 
     threads: int
     memory: int | None = None
     devices: bool = False
     staging_memory: int | None = None
-    processes: int = 1
+    processes: int = 0
 
 
 @dataclass(frozen=True)
