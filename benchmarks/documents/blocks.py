@@ -149,6 +149,23 @@ def gpu_dask_headline(results: Path, _: Path) -> str:
     return table(["2^28 keys", "ours, ms", "CuPy, one array, ms", "kernel, ms", "no-op, ms"], cells)
 
 
+def cores_headline(results: Path, _: Path) -> str:
+    """Seconds of NumPy on one thread, of Polars on all, and ours on more and more threads."""
+    record, cells = read(results / "cores_cpu.json"), []
+    for figure in dict.fromkeys(point.figure for point in record.points):
+        lines = record.lines(figure)
+        base, polars = lines.pop("NumPy")[0].median, lines.pop("Polars", None)
+        ((name, ours),) = lines.items()
+        keys = int(name.partition(", ")[2].removesuffix(" keys").replace(",", ""))
+        times = [ratio(base / point.median) for point in ours]
+        threads = [f"{point.x:.0f}" for point in ours]
+        work = f"{figure.removeprefix('threads ')}, 2^{keys.bit_length() - 1}"
+        scaling = ratio(ours[0].median / ours[-1].median)
+        cells.append([work, f"{number(base)} s", ratio(base / polars[0].median) if polars else "", *times, scaling])
+    head = ["64 chunks", "NumPy, 1 thread", f"Polars, {threads[-1]}", *(f"ours, {one}" for one in threads)]
+    return table([*head, f"ours, {threads[-1]} to 1"], cells)
+
+
 def multi_gpu_headline(results: Path, _: Path) -> str:
     rows = {row.work: row for row in read(results / "multi_gpu.json").rows if row.details["gpus"] == 2}
     cells = []
@@ -240,6 +257,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "gpu_table.headline": gpu_headline,
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
     "gpu_dask_arrays.headline": gpu_dask_headline,
+    "cores_cpu.headline": cores_headline,
     "multi_gpu.headline": multi_gpu_headline,
     "projection": projection,
     "projection.needs": needs,

@@ -225,6 +225,29 @@ def draw_threads(record: Record) -> Figure:
     return figure
 
 
+def draw_cores(record: Record) -> Figure:
+    """Speed-up over NumPy on one thread against the number of threads."""
+    panels = {
+        "sort int64": "sort, int64",
+        "stable argsort int64": "stable argsort, int64",
+        "sort S20": "sort, S20",
+        "lexsort two keys": "lexsort of two keys",
+    }
+    with page("Times faster than NumPy on one thread, 64 chunks", 3.4, len(panels)) as (figure, several):
+        for axes, (work, title) in zip(several, panels.items(), strict=True):
+            lines = record.lines(f"threads {work}")
+            base = lines.pop("NumPy")[0].median
+            polars = base / lines.pop("Polars")[0].median
+            ours = [(point.x, base / point.median) for points in lines.values() for point in points]
+            axes.set(title=title, xlabel="threads", ylabel="times faster" if axes is several[0] else "")
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.axhline(1, color=BLACK, linewidth=1)
+            last = axes is several[-1]
+            draw_lines(axes, {"ours": ours}, COLOURS, labelled=last)
+            draw_lines(axes, {"Polars": [(ours[0][0], polars), (ours[-1][0], polars)]}, COLOURS, labelled=last)
+    return figure
+
+
 def stack(bar: Callable[..., Any], side: str, parts: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> None:
     """Bars upon each other, which begin at their `side`: the values of each part."""
     base = [0.0] * len(next(iter(parts.values())))

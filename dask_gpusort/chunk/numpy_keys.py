@@ -84,7 +84,7 @@ def needles(codes: Sequence[int], order: Order) -> np.ndarray:
 def function_of(order: Order) -> Callable[[Any, Any], Any]:
     if isinstance(order.less, str):
         # A CUDA C++ expression is evaluated on the device.
-        found: Callable[[Any, Any], Any] = import_module(f"{__package__}.cupy_ops").comparison_on_host(order.less)
+        found: Callable[[Any, Any], Any] = import_module(f"{__package__}.cupy_keys").comparison_on_host(order.less)
         return found
     assert order.less is not None
     return order.less

@@ -27,6 +27,7 @@ from .run import concatenate as concatenate_arrays
 
 __all__ = [
     "NumpyKeys",
+    "add_starts",
     "argsort_chunks",
     "argsort_rows",
     "before",
@@ -225,6 +226,13 @@ def edges(block: np.ndarray, order: Order, axis: int) -> tuple[bool, np.ndarray,
     # Keys of one position in all rows are contiguous, so that neighbours within rows are two slices.
     ordered = not before(keys[1:].reshape(row), keys[:-1].reshape(row), order).any()
     return ordered, keys[:1].reshape(row), keys[-1:].reshape(row)
+
+
+def add_starts(positions: Sequence[np.ndarray], starts: Sequence[int]) -> np.ndarray:
+    """Positions in several chunks, end to end, as int64 positions in the whole array."""
+    found = np.concatenate(positions, dtype=np.int64)
+    found += np.repeat(np.array(starts, np.int64), list(map(len, positions)))
+    return found
 
 
 def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:

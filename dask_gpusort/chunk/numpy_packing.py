@@ -1,8 +1,4 @@
-"""Packing of a code's digit and the key's position into words, and unpacking (see `numpy_radix`).
-
-Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
-NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
-"""
+"""Packing of a code's digit and the key's position into words, and unpacking (see `numpy_radix`)."""
 
 from __future__ import annotations
 
@@ -11,12 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from ..keys import BLOCK_KEYS
 
-# Keys in a block of one pass over memory: operands and scratch of 2**14 words
-# stay in the level-2 cache. Packing 2**24 keys takes 58 ms in blocks of 2**13
-# or 2**14, 72 ms in blocks of 2**12, 69 ms of 2**15, 114 ms as a whole.
-BLOCK_KEYS = 1 << 14
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def as_rows(codes: Array) -> Array:
@@ -35,24 +28,24 @@ def tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
             yield slice(top, top + height), slice(left, min(left + BLOCK_KEYS, num_keys))
 
 
-def digit_of(rows: Array) -> tuple[int, int, int]:
-    """Choose the digit: (least code, bits of a position, low bits left out)."""
-    least = int(rows.min())
-    range_bits = (int(rows.max()) - least).bit_length()
-    index_bits = (rows.shape[-1] - 1).bit_length()
-    return least, index_bits, max(0, range_bits + index_bits - 64)
-
-
-def pack(rows: Array, least: int, index_bits: int, dropped: int) -> Array:
+def pack(rows: Array) -> tuple[Array, int, int, int]:
     """Make the words ``(code - least) >> dropped << index_bits | position``.
 
     Returns
     -------
-    uint32 or uint64 array, shape of `rows`
+    words : uint32 or uint64 array, shape of `rows`
         The narrower if digit and position fit: it sorts twice as fast.
+    index_bits : int
+        Bits of a position.
+    least : int
+        Least code.
+    dropped : int
+        Low bits of the codes that the words lack.
     """
-    digit_bits = (int(rows.max()) - least).bit_length() - dropped
-    word = np.dtype(np.uint32 if digit_bits + index_bits <= 32 else np.uint64)
+    least = int(rows.min())
+    range_bits, index_bits = (int(rows.max()) - least).bit_length(), (rows.shape[-1] - 1).bit_length()
+    dropped = max(0, range_bits + index_bits - 64)
+    word = np.dtype(np.uint32 if range_bits - dropped + index_bits <= 32 else np.uint64)
     as_word = word.type
     low, shift = as_word(least & int(~as_word(0))), as_word(index_bits - dropped)
     high_part = ~as_word((1 << index_bits) - 1)
@@ -62,8 +55,11 @@ def pack(rows: Array, least: int, index_bits: int, dropped: int) -> Array:
         out = words[across, along]
         # The code may exceed the word, but its difference from the least code
         # does not, and the subtraction is exact modulo the word's range.
-        out[...] = rows[across, along]
-        out -= low
+        if rows.dtype == word:
+            np.subtract(rows[across, along], low, out=out)
+        else:
+            out[...] = rows[across, along]
+            out -= low
         out <<= shift
         if dropped:
             out &= high_part
@@ -71,7 +67,7 @@ def pack(rows: Array, least: int, index_bits: int, dropped: int) -> Array:
             out += positions[along]
         else:
             out += positions[: out.shape[-1]] + as_word(along.start)
-    return words
+    return words, index_bits, least, dropped
 
 
 def unpack_positions(words: Array, index_bits: int) -> Array:

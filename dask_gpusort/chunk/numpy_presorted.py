@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .numpy_packing import BLOCK_KEYS, Array, tiles
+from ..keys import BLOCK_KEYS
+from .numpy_packing import Array, tiles
 
 # Most descents of a row that is treated as a few contiguous sorted runs, which
 # np.argsort(kind="stable") finds and merges. 2 / 4 / 8 equal runs of u8: 179 /
@@ -20,6 +21,10 @@ _FEW_DESCENTS = 7
 # dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
 # keys 162 us, words 88 and 117 us.
 SMALL = 1 << 11
+
+# Keys of a row that are probed first: so few that NumPy keeps the interpreter's
+# lock, which many threads wait for longer than for a longer test.
+_PROBED_KEYS = 400
 
 # Longest row for which NumPy's insertion sort wins. 2**20 keys in
 # rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
@@ -38,6 +43,8 @@ def known_positions(rows: Array) -> Array | None:
     if rows.dtype.itemsize <= 2 or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return _numpy_positions(rows)
     num_keys = rows.shape[-1]
+    if len(rows) == 1 and _is_unordered(rows[0, :_PROBED_KEYS]):
+        return None
     descents = _few_descents(rows)
     if descents is not None and len(descents) == 0:
         positions = np.arange(num_keys, dtype=np.int64).reshape(1, -1)
@@ -50,6 +57,12 @@ def known_positions(rows: Array) -> Array | None:
         if _never(np.less, rows[0]):
             return _reversed_positions(rows[0]).reshape(1, -1)
     return None
+
+
+def _is_unordered(keys: Array) -> bool:
+    """Whether a part of a row shows that the row is neither a few runs nor reversed."""
+    rises, falls = keys[1:] > keys[:-1], keys[1:] < keys[:-1]
+    return bool(rises.any() and falls.sum() > _FEW_DESCENTS)
 
 
 def _numpy_positions(rows: Array) -> Array:

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .numpy_packing import Array, as_rows, digit_of, pack, take, unpack, unpack_positions
+from .merge_choice import prefers_merge
+from .numpy_packing import Array, as_rows, pack, take, unpack, unpack_positions
 from .numpy_presorted import known_positions
 
 # Keys in a block of the step that resolves ties. Larger than BLOCK_KEYS, because
 # the step makes about ten NumPy calls a block, and most blocks have no ties.
-_TIE_BLOCK = 1 << 16
+_TIE_BLOCK = 1 << 18
 
 # Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
 # int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
@@ -131,11 +132,14 @@ def _counting_sort(row: Array) -> None:
     row[...] = np.repeat(np.arange(radix, dtype=row.dtype), counts)
 
 
-def sorted_words(rows: Array) -> tuple[Array, int, int, int]:
-    """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
-    least, index_bits, dropped = digit_of(rows)
-    words = pack(rows, least, index_bits, dropped)
-    words.sort(axis=-1)
+def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int, int]:
+    """Pack, sort, resolve ties: (words, index_bits, least, dropped).
+
+    The words of `runs` contiguous sorted runs are sorted runs too.
+    """
+    words, index_bits, least, dropped = pack(rows)
+    merges = runs is not None and prefers_merge(words.dtype, runs)
+    words.sort(axis=-1, kind="stable" if merges else None)
     if dropped:
         resolve_ties(rows, words, least, index_bits, dropped)
     return words, index_bits, least, dropped

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..chunk import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from ..order import Order
+from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, floor, function_of
 from .run import Run
 
@@ -15,11 +16,6 @@ from .run import Run
 #: relative to np.sort, 2**20 random keys: U1 5.1, U4 4.1, U12 1.3, U16 0.9, U25 0.6; and S, whose columns are words of
 #: eight bytes: S1 3.6, S8 5.4, S20 2.1, S64 1.7, S100 1.3.
 _COLUMN_TEXT_BYTES = 48
-
-#: Most runs for which NumPy's stable sort of keys alone beats a fresh sort of their columns, by kind of dtype. 2**20
-#: keys in 2 / 16 / 64 / 256 runs, by NumPy and by columns: complex128 12, 32, 43, 54 and 48, 42, 46, 51 ms; S20 21, 50,
-#: 71, 99 and 47, 48, 55, 62 ms; U8 33, 72, 151, 199 and 90, 79, 116, 163 ms (all on an AVX-512 Xeon).
-_NUMPY_RUNS = {"c": 64, "S": 8, "U": 16}
 
 
 def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
@@ -99,7 +95,14 @@ def _merged_by_numpy(order: Order, num_runs: int) -> bool:
     """Whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys without values."""
     if order.less is not None or order.descending or not order.dtype.isnative:
         return False
-    return sorted_by_numpy(order) or num_runs <= _NUMPY_RUNS.get(order.dtype.kind, 0)
+    if sorted_by_numpy(order):
+        return True
+    measured = order.dtype.kind in "cSU" and order.dtype.itemsize > 0
+    return measured and prefers_merge(order.dtype, num_runs, _sort_columns)
+
+
+def _sort_columns(array: np.ndarray) -> np.ndarray:
+    return array.take(numpy_columns.argsort_columns(numpy_columns.columns_of(array, Order(array.dtype))))
 
 
 def _tie_members(array: np.ndarray, order: Order) -> np.ndarray | None:

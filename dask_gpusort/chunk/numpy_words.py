@@ -20,9 +20,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..chunk import numpy_merge, numpy_radix
+from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
 from .binary_search import lower_bound
 from .dictionary import dictionary_encode
+from .merge_choice import prefers_merge
 from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -30,20 +32,11 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 #: A column of more bits than this is tested for few distinct values.
 _WIDE_BITS = 16
 
-#: Keys of a block in which a digit is assembled: operands and scratch stay in a level-2 cache.
-_BLOCK = 1 << 14
-
 #: A digit with more bits of one column than this takes no other column: if it is the whole column, it is not copied.
 _WHOLE_BITS = 56
 
-#: Keys in a block of the step that resolves ties: its operands stay in the cache, and the numbers of its tie groups
-#: leave most of a word for the digit.
-_TIED_KEYS = 1 << 16
-
-#: Numbers of runs for which a merge beats a fresh sort: a fresh sort finds very few runs too, and for very many
-#: it saves the gather of the digits by which they are merged. Speed relative to a fresh sort, 2**21 keys of two random
-#: words in 2 / 4 / 8 / 16 / 64 / 256 / 1024 runs: 0.91, 0.97, 1.32, 1.09, 1.03, 0.96, 0.89 (on an AVX-512 Xeon).
-_FEWEST_MERGED, _MOST_MERGED = 5, 64
+#: Keys in a block of the step that resolves ties: the numbers of its tie groups leave most of a word for the digit.
+_TIED_KEYS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,7 @@ def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArr
     if not first:
         return np.arange(len(columns[0]), dtype=np.int64)
     code = _build(first, slice(None), len(columns[0]))
-    if offsets is not None and _FEWEST_MERGED <= len(offsets) - 1 <= _MOST_MERGED:
+    if offsets is not None and prefers_merge(np.dtype(np.uint64), len(offsets) - 1):
         permutation = numpy_merge.argmerge_runs(code, offsets)
         code = code[permutation] if reader.more() else code
     elif reader.more():
@@ -169,8 +162,8 @@ def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
     parts = [_Part(part.column[which], part.least, part.drop, part.bits) for part in digit]
     code = code_of(sum(part.bits for part in parts))
     found: Array = np.empty(count, code)
-    for start in range(0, count, _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, count, BLOCK_KEYS):
+        block = slice(start, start + BLOCK_KEYS)
         out = found[block]
         for number, part in enumerate(parts):
             values = _cut(part, block).astype(code, copy=False)

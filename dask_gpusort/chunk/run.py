@@ -168,6 +168,10 @@ def concatenate(arrays: Sequence[Array]) -> Array:
     By default NumPy makes swapped byte orders native and padded records packed.
     """
     shared = arrays[0].dtype if len({array.dtype for array in arrays}) == 1 else None
+    if shared is not None and shared.kind in "SUV" and not shared.hasobject and all(array.nbytes for array in arrays):
+        # NumPy copies strings and records under the interpreter's lock, and their bytes without it.
+        joined = np.concatenate([np.ascontiguousarray(array).view(np.uint8) for array in arrays])
+        return joined.view(shared)
     return np.concatenate(arrays, dtype=shared)  # CuPy's own, for CuPy arrays
 
 

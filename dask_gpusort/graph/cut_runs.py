@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TypeAlias
-
-import numpy as np
 
 from ..chunk import ops_for
 from ..chunk.run import Run
@@ -84,8 +83,10 @@ def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     return held if len(held) > 1 else [(held[0][0], held[0][1].copy())]
 
 
-def with_global_positions(piece: Piece) -> Run:
-    """A piece whose last value, positions in the run, is made global."""
-    start, run = piece
-    *values, positions = run.values
-    return Run(run.keys, (*values, positions.astype(np.int64) + start))
+def with_global_positions(pieces: Sequence[Piece]) -> list[Run]:
+    """Pieces whose last values, positions in their runs, are made global."""
+    starts, runs = zip(*pieces, strict=True)
+    ends = list(accumulate(map(len, runs), initial=0))
+    positions = ops_for(runs[0].keys).add_starts([run.values[-1] for run in runs], starts)
+    parts = (positions[slice(*end)] for end in pairwise(ends))
+    return [Run(run.keys, (*run.values[:-1], part)) for run, part in zip(runs, parts, strict=True)]

@@ -16,6 +16,7 @@ from typing import Any
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
+from ..chunk.free_memory import return_free_memory
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan, Runs
@@ -23,6 +24,9 @@ from ..table import Boundaries, Cuts
 from .cut_runs import CutRun, cut_run, own_pieces
 from .cuts import CutKeys
 from .finish import Finish
+
+#: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
+RETURNED_BYTES = 64 << 20
 
 
 def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
@@ -49,16 +53,34 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
     return _gather(token, plan, runs, cuts, finish)
 
 
-def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> list[CutRun]:
+class RunList:
+    """All runs and their cuts. With the list, their memory is returned to the system.
+
+    Attributes
+    ----------
+    runs : list of CutRun
+    """
+
+    def __init__(self, runs: list[CutRun]):
+        self.runs = runs
+
+    def __del__(self) -> None:
+        large = sum(cut.run.nbytes for cut in self.runs) >= RETURNED_BYTES
+        self.runs.clear()
+        if large:
+            return_free_memory()
+
+
+def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
     """Task: all runs, each of some chunks, and their cuts."""
     cuts_of = [some for some in cuts for _ in some.first]
     numbered = enumerate(zip(runs, chunks, cuts_of, strict=True))
-    return [cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered]
+    return RunList([cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered])
 
 
-def merge_from_list(runs: list[CutRun], boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
+def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
-    return finish(own_pieces([run.piece(group) for run in runs]), boundaries.kept(group))
+    return finish(own_pieces([run.piece(group) for run in listed.runs]), boundaries.kept(group))
 
 
 def _gather(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:

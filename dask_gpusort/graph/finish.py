@@ -56,7 +56,7 @@ class Finish:
         """
         if self.staged:
             return self._on_device(pieces, kept)
-        runs = [with_global_positions(piece) if self.with_positions else piece[1] for piece in pieces]
+        runs = with_global_positions(pieces) if self.with_positions else [run for _, run in pieces]
         ops = ops_for(runs[0].keys)
         merged = ops.merge(runs, self.order)
         if kept != slice(0, len(merged)):

@@ -25,12 +25,20 @@ from ..plan import (
     joined_bytes,
     make_plan,
 )
-from .collection import Output, chunk_library, new_arrays
+from .collection import Output, chunk_library, held_chunks, new_arrays
 from .composite_keys import Keys
 from .join import Chunks, Join
 from .rechunk import rechunk
 from .recipe import Recipe
-from .scheduler import Kind, choose_exchange, own_device_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from .scheduler import (
+    ONE_PROCESS,
+    Kind,
+    choose_exchange,
+    own_device_memory,
+    scheduler_in_use,
+    workers_in_use,
+    workers_of_chunks,
+)
 
 Want = Literal["keys", "positions", "both", "values"]
 
@@ -98,12 +106,13 @@ def plan_for(
         workers = replace(workers, staging_memory=own_device_memory())
     given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    joins = not request.staged and _joins(request.order, given, workers, kind)
-    held = all(is_fixed_width(one.dtype) for one in (array, *values))  # the bytes of others are unknown
-    fits = held and fits_workers(request.order, given, workers)
+    inputs = (*(keys.parts or (array,)), *values)
+    joins = not request.staged and _joins(request.order, given, workers, kind, inputs)
+    # The bytes of keys of variable width are unknown.
+    fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, given, workers)
     exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, processes=workers.processes)
     if exchange in BY_TASKS:
-        given = replace(given, workers=workers_of_chunks(client, (*keys.parts, array)[0]))
+        given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     return make_plan(
         request.order,
         given,
@@ -161,14 +170,18 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind) -> bool:
+def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
     """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
 
-    Who asks for a number of groups asks for an exchange on the host.
+    One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
+    key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     """
     if workers.devices:
         return workers.threads == 1 and fits_join(order, given, workers)
-    return kind != "distributed" and setting("groups") is None and is_small(order, given)
+    if kind == "distributed" or setting("groups") is not None:
+        return False
+    alone = workers.threads == 1 and kind in ONE_PROCESS
+    return is_small(order, given) or (alone and all(map(held_chunks, inputs)))
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
@@ -179,7 +192,7 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
     workers = workers_in_use(kind, client, library)
-    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind)
+    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind, ())
 
 
 def _row_bytes(value: Any, dims: int) -> int:

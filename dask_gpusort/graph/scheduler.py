@@ -9,11 +9,15 @@ from typing import Any, Literal
 
 import dask
 from dask.base import get_scheduler
+from dask.local import get_sync
 from dask.system import CPU_COUNT
 
 from ..plan import Exchange, Workers
 
-Kind = Literal["threads", "processes", "distributed"]
+#: Kinds of schedulers whose tasks share one memory.
+ONE_PROCESS = ("threads", "synchronous")
+
+Kind = Literal["threads", "synchronous", "processes", "distributed"]
 
 
 def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
@@ -31,7 +35,7 @@ def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
         return "distributed", owner
     if getattr(get, "__module__", "") == "dask.multiprocessing":
         return "processes", None
-    return "threads", None
+    return ("synchronous" if get is get_sync else "threads"), None
 
 
 def _asynchronous_client() -> Any:
@@ -50,6 +54,8 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     devices = library == "cupy"
     if kind != "distributed" and devices:
         return Workers(threads=1, memory=own_device_memory(), devices=True)
+    if kind == "synchronous":
+        return Workers(threads=1)
     if kind != "distributed":
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
     workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
@@ -130,7 +136,7 @@ def choose_exchange(
         return asked  # type: ignore[return-value]
     if library == "cupy":
         return "device"
-    return "gather" if kind == "threads" else "tasks"
+    return "gather" if kind in ONE_PROCESS else "tasks"
 
 
 def _p2p_unavailable(kind: Kind, library: str) -> str | None:

@@ -27,6 +27,6 @@ consequence, keys that NumPy calls equal may have different codes (-0.0 and
 order of equal keys sorts by the floor.
 """
 
-from .codes import code_dtype, decode, encode, has_ties, tie_ceiling, tie_floor
+from .codes import BLOCK_KEYS, code_dtype, decode, encode, has_ties, tie_ceiling, tie_floor
 
-__all__ = ["code_dtype", "decode", "encode", "has_ties", "tie_ceiling", "tie_floor"]
+__all__ = ["BLOCK_KEYS", "code_dtype", "decode", "encode", "has_ties", "tie_ceiling", "tie_floor"]

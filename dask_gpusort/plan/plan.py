@@ -297,8 +297,10 @@ def _choose_groups(
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, num_runs, workers)
-    # The parts of an output chunk are copied once more, which pays only if a GPU would have no group otherwise.
-    return min(groups, max(len(chunks), workers.threads)) if exchange in BY_TASKS else groups
+    if exchange == "p2p" or (exchange == "tasks" and not workers.devices):
+        return groups
+    # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
+    return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))
 
 
 def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:

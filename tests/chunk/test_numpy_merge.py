@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import dask
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support.codes import WIDTHS, code_arrays, shapes_of_input
+from support.codes import WIDTHS, code_arrays, shapes_of_input, small_blocks
 
 from dask_gpusort.chunk import numpy_merge, numpy_presorted
 from dask_gpusort.chunk.numpy_merge import argmerge_runs, join_runs
+
+__all__ = ["small_blocks"]
 
 
 @st.composite
@@ -24,14 +27,14 @@ def run_lists(draw):
     return codes, offsets
 
 
-@given(run_lists(), st.sampled_from([(1 << 15, 1 << 10), (8, 2), (1, 1)]))
-@settings(deadline=None)
-def test_runs_are_merged(drawn, piece):
+#: Settings that always sort afresh, measure, and always merge.
+MERGED_RUNS = [0, None, 1 << 20]
+
+
+@given(run_lists(), st.sampled_from(MERGED_RUNS))
+def test_runs_are_merged(drawn, merged):
     codes, offsets = drawn
-    with pytest.MonkeyPatch.context() as patch:
-        # With small pieces, small runs are cut too.
-        patch.setattr(numpy_merge, "_PIECE_KEYS", piece[0])
-        patch.setattr(numpy_merge, "_SLICE_KEYS", piece[1])
+    with pytest.MonkeyPatch.context() as patch, dask.config.set({"gpusort.merged_runs": merged}):
         patch.setattr(numpy_presorted, "SMALL", 0)
         patch.setattr(numpy_merge, "_FOUND_RUNS", 1)
         check_merges(codes, offsets)
@@ -51,12 +54,15 @@ def check_merges(codes, offsets):
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("num_runs", [1, 2, 5, 100])
-def test_long_runs_are_merged(num_runs, dtype):
-    for name, codes in shapes_of_input(100_000, dtype):
+@pytest.mark.parametrize("merged", MERGED_RUNS)
+@pytest.mark.usefixtures("small_blocks")
+def test_long_runs_are_merged(num_runs, dtype, merged):
+    for name, codes in shapes_of_input(20_000, dtype):
         runs = np.array_split(codes.copy(), num_runs)
         offsets = np.cumsum([0, *map(len, runs)])
         try:
-            check_merges(np.concatenate([np.sort(run) for run in runs]), offsets)
+            with dask.config.set({"gpusort.merged_runs": merged}):
+                check_merges(np.concatenate([np.sort(run) for run in runs]), offsets)
         except AssertionError as error:
             raise AssertionError(f"input: {name}") from error
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
-from support.codes import WIDTHS, code_arrays, shapes_of_input
+from support.codes import BLOCK_KEYS, WIDTHS, code_arrays, shapes_of_input, small_blocks
 
 from dask_gpusort.chunk import numpy_presorted, numpy_radix
 from dask_gpusort.chunk.numpy_radix import argsort, sort, sort_with_positions
+
+__all__ = ["small_blocks"]
 
 
 def check(codes):
@@ -42,7 +44,8 @@ def test_sorts_agree_with_numpy(codes):
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
-@pytest.mark.parametrize("n", [2**14 - 1, 2**14, 2**14 + 1, 70_000])
+@pytest.mark.parametrize("n", [3 * BLOCK_KEYS - 1, 3 * BLOCK_KEYS, 3 * BLOCK_KEYS + 1, 70_000])
+@pytest.mark.usefixtures("small_blocks")
 def test_long_rows_agree_with_numpy(n, dtype):
     for name, codes in shapes_of_input(n, dtype):
         try:
@@ -52,6 +55,7 @@ def test_long_rows_agree_with_numpy(n, dtype):
 
 
 @pytest.mark.parametrize("shape", [(5_000, 13), (3, 20_000), (2, 300, 40)])
+@pytest.mark.usefixtures("small_blocks")
 def test_many_and_long_rows_with_tied_high_parts(shape):
     random = np.random.default_rng(3)
     # The range of the codes leaves no bits for the position, and high parts repeat.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.codes import BLOCK_KEYS, small_blocks
 
 from dask_gpusort.chunk import numpy_words, word_layout
+
+__all__ = ["small_blocks"]
 
 SIZES = st.integers(0, 200)
 WIDTHS = [1, 2, 8, 16, 31, 32, 33, 63, 64]
@@ -74,7 +78,8 @@ def test_argsort(drawn):
     np.testing.assert_array_equal(numpy_words.argsort(found), lexsorted(found))
 
 
-@pytest.mark.parametrize("size", [2047, 2048, 2049, 5000, 70_000])
+@pytest.mark.parametrize("size", [BLOCK_KEYS - 1, BLOCK_KEYS, BLOCK_KEYS + 1, 5000, 70_000])
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("spread", [1, 3, 1 << 20, 1 << 62])
 def test_argsort_of_more_keys_than_a_block(size, spread):
     rng = np.random.default_rng(size)
@@ -98,15 +103,17 @@ def test_argsort_of_runs(drawn, fractions):
     np.testing.assert_array_equal(numpy_words.argsort(sorted_runs, offsets), lexsorted(sorted_runs))
 
 
-@pytest.mark.parametrize("num_runs", [1, 2, 4, 5, 8, 64, 65])
+@pytest.mark.parametrize("merged", [0, None, 100])
+@pytest.mark.parametrize("num_runs", [1, 2, 8, 64])
 @pytest.mark.parametrize("spread", [1, 1 << 20, 1 << 62])
-def test_argsort_of_any_number_of_runs(num_runs, spread):
+def test_argsort_of_any_number_of_runs(num_runs, spread, merged):
     rng = np.random.default_rng(num_runs)
     found = [rng.integers(0, high, 20_000, np.uint64) for high in (2, spread, 1 << 63)]
     offsets = np.array([0, *np.sort(rng.integers(0, 20_000, num_runs - 1)), 20_000])
     runs = [np.lexsort([column[a:b] for column in found[::-1]]) + a for a, b in pairwise(offsets)]
     found = [column[np.concatenate(runs)] for column in found]
-    np.testing.assert_array_equal(numpy_words.argsort(found, offsets), lexsorted(found))
+    with dask.config.set({"gpusort.merged_runs": merged}):
+        np.testing.assert_array_equal(numpy_words.argsort(found, offsets), lexsorted(found))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -265,7 +265,33 @@ def test_exchange_depends_on_the_scheduler_in_use(scheduler):
     with dask.config.set(scheduler=scheduler):
         for n, used in ((1 << 20, "join"), ((1 << 20) + 1, exchange)):
             text = dask_gpusort.explain(da.zeros(n, chunks=n // 10))
-            assert text.split("exchange")[1].split()[0].rstrip(":,") == used
+            assert exchange_of(text) == used
+
+
+@pytest.mark.parametrize(
+    ("options", "used"),
+    [
+        ({"scheduler": "synchronous"}, "join"),
+        ({"scheduler": "threads", "num_workers": 1}, "join"),
+        ({"scheduler": "threads", "num_workers": 2}, "gather"),
+        ({"scheduler": "processes", "num_workers": 1}, "tasks"),
+        ({"scheduler": "synchronous", "gpusort.groups": 2}, "gather"),
+    ],
+)
+def test_one_thread_joins_any_number_of_keys_in_memory(options, used):
+    keys = np.arange((1 << 20) + 5)[::-1]
+    x = da.from_array(keys, chunks=1 << 18, name=False)
+    made = x.map_blocks(np.negative)
+    with dask.config.set(options):
+        assert exchange_of(dask_gpusort.explain(x)) == used
+        assert exchange_of(dask_gpusort.explain(made)) == used.replace("join", "gather")
+        if options["scheduler"] != "processes":
+            np.testing.assert_array_equal(dask_gpusort.sort(x), np.sort(keys))
+            np.testing.assert_array_equal(dask_gpusort.argsort(x), np.argsort(keys, kind="stable"))
+
+
+def exchange_of(text):
+    return text.split("exchange")[1].split()[0].rstrip(":,")
 
 
 def test_few_keys_are_not_joined_if_groups_are_asked_for_or_sizes_are_unknown():

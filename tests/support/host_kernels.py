@@ -83,6 +83,12 @@ def use_small_merges(patch):
     patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
 
 
+def replace_cupy_of_steps(patch, cupy):
+    """Replace CuPy in the steps on one CuPy chunk."""
+    for name in ("cupy_keys", "cupy_sorts", "cupy_rows", "cupy_joins", "cupy_ops"):
+        patch.setattr(f"dask_gpusort.chunk.{name}.cupy", cupy)
+
+
 def bits_of_keys(rng, dtype, shape, kind):
     """Random bits as keys of a dtype; NaN is replaced by 1."""
     dtype = np.dtype(dtype)

@@ -12,13 +12,13 @@ import pytest
 from dask_gpusort.graph import staging
 
 from .host_cuda import HostArray
-from .host_kernels import use_small_merges
+from .host_kernels import replace_cupy_of_steps, use_small_merges
 
 
 def replace_staging(monkeypatch: pytest.MonkeyPatch, device: Any, cupy_ops: Any, copies: Any) -> SimpleNamespace:
     """Give the host device's arrays CuPy's type and copy them at once; returns the stand-in for `cupy_staging`."""
     use_small_merges(monkeypatch)
-    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
+    replace_cupy_of_steps(monkeypatch, device.cupy)
     monkeypatch.setattr(cupy_ops, "synchronize", lambda: None)
     monkeypatch.setattr(HostArray, "__module__", "cupy")
 

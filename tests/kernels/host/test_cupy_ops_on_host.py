@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support import host_cuda
-from support.host_kernels import use_small_merges
+from support.host_kernels import replace_cupy_of_steps, use_small_merges
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
@@ -63,7 +63,7 @@ def calls():
 @pytest.fixture(autouse=True)
 def steps(device, monkeypatch):
     use_small_merges(monkeypatch)
-    monkeypatch.setattr(cupy_ops, "cupy", device.cupy)
+    replace_cupy_of_steps(monkeypatch, device.cupy)
 
 
 def assert_runs(got, wanted):
@@ -128,7 +128,7 @@ def test_rank_summary_of_codes_takes_one_launch_and_one_copy(device, monkeypatch
     get = device.cupy.ndarray.get
     monkeypatch.setattr(Launch, "run", lambda launch: (launches.append(launch), device.launch(launch)))
     monkeypatch.setattr(device.cupy.ndarray, "get", lambda array: (copies.append(array), get(array))[1])
-    monkeypatch.setattr(cupy_ops, "cupy", None)
+    replace_cupy_of_steps(monkeypatch, None)
     for kind in ("random", "few", "equal"):
         for n in (1, 2, 3, 64, 517):
             run = numpy_ops.local_sort(drawn_keys(dtype, n, kind), [], order, positions=False)

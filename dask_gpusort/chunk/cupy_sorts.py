@@ -1,0 +1,121 @@
+"""Sorts and merges of the keys of one CuPy chunk, by the method that fits their order (see `order.Order`).
+
+::
+
+    order         keys in transit                    sort
+    coded         unsigned codes                     radix sort
+    words         rows of uint64                     radix sorts, 64 bits at a time
+    complex128    the user's                         radix sorts of two words, each made when needed
+    less          the user's                         merge sort by a CUDA C++ expression
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .. import kernels
+from ..chunk import numpy_less
+from ..order import Order
+from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, first_descent
+from .run import Run
+
+
+def sort_keys(keys: Any, order: Order) -> Any:
+    """Sort the user's keys, and encode them for transit."""
+    if order.coded and order.stable and order.has_ties:
+        return encode_own(kernels.sort_keys(keys, descending=order.descending, stable=True), order)
+    if order.coded:
+        return kernels.sorted_codes(keys, descending=order.descending)
+    if order.less is not None:
+        check_less(keys, order)
+        return require_sorted(kernels.sort_by_comparison(keys, less=expression_of(order)), order)
+    return kernels.gather(keys, argsort_keys(keys, order))
+
+
+def argsort_keys(keys: Any, order: Order) -> Any:
+    """Stable permutation, int64, that sorts the user's keys."""
+    if order.coded:
+        return kernels.argsort(keys, descending=order.descending)
+    if order.less is not None:
+        check_less(keys, order)
+        permutation = kernels.argsort_by_comparison(keys, less=expression_of(order))
+        require_sorted(kernels.gather(keys, permutation), order)
+        return permutation
+    if order.words:
+        return kernels.argsort_words(keys)
+    return kernels.argsort_wide(keys, descending=order.descending)
+
+
+def sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
+    """Sort the user's keys with one companion, or with their positions, in one sort."""
+    if not values:
+        ordered, companion = kernels.sort_with_positions(keys, descending=order.descending)
+    else:
+        value = cupy.ascontiguousarray(values[0])
+        ordered, companion = kernels.sort_pairs(keys, value, descending=order.descending)
+    return Run(encode_own(ordered, order), (companion,))
+
+
+def check_less(keys: Any, order: Order) -> None:
+    """Raise if the expression contradicts itself for some of the keys; see `numpy_less.check`."""
+    if len(keys):
+        tested = np.unique(np.linspace(0, len(keys) - 1, numpy_less.TESTED_KEYS).astype(np.int64))
+        numpy_less.check(cupy.asnumpy(keys[cupy.asarray(tested)]), comparison_on_host(expression_of(order)))
+
+
+def require_sorted(keys: Any, order: Order) -> Any:
+    """Return the keys; raise if a sort by `less` left two neighbours out of order."""
+    descent = first_descent(keys, order)
+    if descent is not None:
+        second, first = cupy.asnumpy(keys[descent - 1 : descent + 1])
+        raise ValueError(
+            f"less is no strict weak order: sorting by it leaves {first!r} behind {second!r}; for any two elements one "
+            "must come first, or neither, without contradictions"
+        )
+    return keys
+
+
+def merge(runs: Sequence[Run], order: Order) -> Run:
+    """Merge sorted runs into one, equal keys in the order of the runs; see `numpy_ops.merge`."""
+    if len(runs) == 1:
+        return runs[0].own()
+    keys = runs[0].keys
+    key_bytes = keys.itemsize * math.prod(keys.shape[1:])
+    if order.less is not None or kernels.prefers_merging(len(runs), key_bytes):
+        return _merge_runs(runs, order)
+    return _sort_runs(runs, order)
+
+
+def _sort_runs(runs: Sequence[Run], order: Order) -> Run:
+    """Concatenate runs and sort the result."""
+    joined = Run.concat(runs)
+    if not joined.values and order.coded and not order.has_ties:
+        return Run(kernels.sort_keys(joined.keys, out=joined.keys))
+    keys = decode(joined.keys, order)
+    if not joined.values and order.coded:
+        ordered = kernels.sort_keys(keys, descending=order.descending, stable=True, out=keys)
+        return Run(encode_own(ordered, order))
+    permutation = argsort_keys(keys, order)
+    companions = tuple(kernels.gather(value, permutation) for value in joined.values)
+    return Run(encode_own(kernels.gather(keys, permutation), order), companions)
+
+
+def _merge_runs(runs: Sequence[Run], order: Order) -> Run:
+    """Merge runs with the merge kernels."""
+    keys = [cupy.ascontiguousarray(run.keys) for run in runs]
+    companions = [list(column) for column in zip(*(run.values for run in runs), strict=True)]
+    if order.coded:
+        # Runs with companions are sorted by the least codes of the tie classes.
+        ties_of = order.dtype if companions or order.has_ties else None
+        return Run(*kernels.merge_runs(keys, companions, ties_of=ties_of, descending=order.descending))
+    if order.less is not None or order.words:
+        less = None if order.less is None else expression_of(order)
+        return Run(*kernels.merge_runs(keys, companions, less=less))
+    as_words = [kernels.encode_words(key, order.descending) for key in keys]
+    _, (merged, *merged_companions) = kernels.merge_runs(as_words, [keys, *companions])
+    return Run(merged, tuple(merged_companions))

@@ -1,0 +1,84 @@
+"""Whether this processor merges sorted runs faster than it sorts them afresh.
+
+NumPy's unstable sort is vectorised on some processors: with AVX-512 it takes
+4 to 17 ns a key, elsewhere up to 80. Its stable sort finds the runs and merges
+them, which takes 3 to 5 ns a key for each doubling of their number everywhere.
+So a merge is faster for at most 2 to 5 runs on one processor, and for any
+number on another. The two are timed once in each process for each dtype, on
+few keys, by the processor time of this thread. Both give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..config import setting
+
+#: Keys in a measurement, and most bytes of them. It takes 2 to 6 ms where the sort is vectorised, 10 ms elsewhere.
+_KEYS, _BYTES = 1 << 15, 1 << 20
+#: Runs of the two merges that are timed: the time is linear in the logarithm of their number.
+_FEW, _MANY = 4, 64
+_REPEATS = 2
+
+Sort: TypeAlias = Callable[[np.ndarray], object]
+
+
+def prefers_merge(dtype: np.dtype[Any], runs: int, fresh: Sort = np.ndarray.sort) -> bool:
+    """Whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Unsigned integers of at least 32 bits, complex numbers, or strings of fixed width.
+    runs : int
+        Number of runs.
+    fresh : callable(keys), optional
+        A sort of keys in any order, in place or not.
+    """
+    fixed = setting("merged_runs")
+    return bool(runs <= (most_merged_runs(dtype, fresh) if fixed is None else fixed))
+
+
+@functools.cache
+def most_merged_runs(dtype: np.dtype[Any], fresh: Sort = np.ndarray.sort) -> float:
+    """Number of sorted runs up to which a merge is faster, measured."""
+    keys = _random_keys(dtype)
+    few_runs, many_runs = (np.sort(keys.reshape(runs, -1), axis=-1).ravel() for runs in (_FEW, _MANY))
+    # A sort without vectors takes half as long for runs as for random keys.
+    afresh = _seconds(many_runs, fresh)
+    few, many = (_seconds(runs, _merge) for runs in (few_runs, many_runs))
+    doubling = (many - few) / math.log2(_MANY / _FEW)
+    return _FEW * 2.0 ** min((afresh - few) / doubling, 64) if doubling > 0 else math.inf
+
+
+def _random_keys(dtype: np.dtype[Any]) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    count = max(_MANY, min(_KEYS, _BYTES // dtype.itemsize // _MANY * _MANY))
+    if dtype.kind == "u":
+        return rng.integers(0, np.iinfo(dtype).max, count, dtype)
+    if dtype.kind == "c":
+        return rng.standard_normal((count, 2)).view(np.complex128).ravel().astype(dtype)
+    letter = np.dtype(np.uint8 if dtype.kind == "S" else np.uint32)
+    letters = rng.integers(ord("a"), ord("z"), (count, dtype.itemsize // letter.itemsize), letter)
+    return letters.view(dtype).ravel()
+
+
+def _merge(keys: np.ndarray) -> None:
+    keys.sort(kind="stable")
+
+
+def _seconds(keys: np.ndarray, sort: Sort) -> float:
+    """Least processor time of a sort of a copy of the keys."""
+    times = []
+    for _ in range(_REPEATS):
+        copied = keys.copy()
+        start = time.thread_time()
+        sort(copied)
+        times.append(time.thread_time() - start)
+    return min(times)

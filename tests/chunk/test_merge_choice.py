@@ -1,0 +1,90 @@
+"""Merges of sorted runs or fresh sorts: chosen by one measurement, fixed by a setting, the same bits."""
+
+from __future__ import annotations
+
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+
+import dask_gpusort
+from dask_gpusort.chunk import merge_choice
+from dask_gpusort.chunk.merge_choice import most_merged_runs, prefers_merge
+
+DTYPES = ["u4", "u8", "c8", "c16", "S1", "S20", "S5000", "U1", "U9"]
+
+
+@pytest.fixture
+def forgotten():
+    most_merged_runs.cache_clear()
+    yield
+    most_merged_runs.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.usefixtures("forgotten")
+def test_every_dtype_is_measured_once(dtype, monkeypatch):
+    sorted_arrays = []
+
+    def fresh(keys):
+        sorted_arrays.append(keys)
+        keys.sort()
+
+    first = most_merged_runs(np.dtype(dtype), fresh)
+    assert first > 0
+    assert len(sorted_arrays) == merge_choice._REPEATS
+    assert {keys.dtype for keys in sorted_arrays} == {np.dtype(dtype)}
+    assert sorted_arrays[0].nbytes <= max(merge_choice._BYTES, 64 * np.dtype(dtype).itemsize)
+    assert most_merged_runs(np.dtype(dtype), fresh) == first
+    assert len(sorted_arrays) == merge_choice._REPEATS
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_slow_sort_makes_merges_preferred():
+    def slow(keys):
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            keys.sort()
+
+    assert prefers_merge(np.dtype("u8"), 1000, slow)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_sort_of_no_time_makes_merges_of_many_runs_rejected():
+    assert not prefers_merge(np.dtype("u8"), 64, lambda keys: None)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_the_setting_replaces_the_measurement():
+    def fresh(keys):
+        raise AssertionError("measured")
+
+    with dask.config.set({"gpusort.merged_runs": 7}):
+        assert prefers_merge(np.dtype("u8"), 7, fresh)
+        assert not prefers_merge(np.dtype("u8"), 8, fresh)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
+def test_a_wrong_setting_is_refused(wrong):
+    with dask.config.set({"gpusort.merged_runs": wrong}), pytest.raises(ValueError, match="merged_runs"):
+        prefers_merge(np.dtype("u8"), 2)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f8", "c16", "S20", "U3"])
+@pytest.mark.parametrize("merged", [0, 1 << 20])
+def test_results_are_the_same_bits(dtype, merged):
+    rng = np.random.default_rng(3)
+    keys = rng.integers(-50, 50, 5_000).astype(dtype)
+    if np.dtype(dtype).kind in "fc":
+        keys[rng.integers(0, 5_000, 900)] = np.nan
+        keys[rng.integers(0, 5_000, 900)] = -0.0
+    x = da.from_array(keys, chunks=499)
+    with dask.config.set({"gpusort.merged_runs": merged, "gpusort.groups": 4}):
+        found = dask_gpusort.sort(x, stable=True).compute()
+        positions = dask_gpusort.argsort(x, stable=True).compute()
+    want = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(positions, want)
+    oracle.assert_same_bits(found, keys[want])
