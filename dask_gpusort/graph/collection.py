@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import Task
+from dask._task_spec import Task, TaskRef
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.typing import Key
@@ -18,6 +18,9 @@ from tlz import merge
 from ..chunk import library_of
 from .join import Chunks, Join
 from .recipe import Recipe, output_name
+
+#: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
+MOST_ORDERED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,34 @@ class StageLayer(Layer):
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def no_result(*chunks: Any) -> None:
+    """Task: nothing, behind all output chunks (see `OutputLayer`)."""
+
+
+class OutputLayer(StageLayer):
+    """The layer of one output array.
+
+    Where every last task of a graph needs every first one, Dask orders it in a time, and in memory, that grow with the
+    product of their numbers: 5,000 of each take 6 s and 2.6 GB. Where that is much, one task is put behind all output
+    chunks of a culled graph, to be its only last one (0.3 s for 10,000 of each). Nobody asks for its result, so no
+    scheduler runs it.
+    """
+
+    def __init__(self, build: Callable[[], dict[Key, Task]], name: str, first_tasks: int):
+        super().__init__(build)
+        self.name = name
+        self.first_tasks = first_tasks
+
+    def cull(self, keys: set[Key], all_hlg_keys: Collection[Key]) -> tuple[Layer, Mapping[Key, set[Key]]]:
+        layer, dependencies = super().cull(keys, all_hlg_keys)
+        chunks = [key for key in layer if isinstance(key, tuple) and key[0] == self.name]
+        if self.first_tasks * len(chunks) <= MOST_ORDERED:
+            return layer, dependencies
+        last = Task((f"sort-end-{self.name}", 0), no_result, *map(TaskRef, chunks))
+        ended = MaterializedLayer({**layer, last.key: last}, annotations=layer.annotations)
+        return ended, {**dependencies, last.key: set()}
 
 
 def chunk_library(array: Any) -> str:
@@ -112,21 +143,24 @@ def _new_graphs(
 ) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
-    build: Callable[[], dict[Key, Task]]
+    build: Callable[[], dict[Key, Task]] = recipe.stages
+    first_tasks = 0
     if recipe.takes_held_chunks:
         held = {array.name: held_chunks(array) for array in inputs}
         inputs = [array for array in inputs if not held[array.name]]
         build = partial(recipe.stages, merge(held.values()))
-    else:
-        build = recipe.stages
+        first_tasks = sum(array.npartitions for array in inputs) or recipe.first_tasks
     if len(outputs) == 1:
         # Dask optimises one layer in less time than two.
-        graphs = [HighLevelGraph.from_collections(names[0], StageLayer(partial(_both, build, cuts[0])), inputs)]
+        layer = OutputLayer(partial(_both, build, cuts[0]), names[0], first_tasks)
+        graphs = [HighLevelGraph.from_collections(names[0], layer, inputs)]
     else:
         stages = f"sort-stages-{recipe.token}"
         base = HighLevelGraph.from_collections(stages, StageLayer(build), inputs)
         graphs = [
-            HighLevelGraph({**base.layers, name: StageLayer(cut)}, {**base.dependencies, name: {stages}})
+            HighLevelGraph(
+                {**base.layers, name: OutputLayer(cut, name, first_tasks)}, {**base.dependencies, name: {stages}}
+            )
             for name, cut in zip(names, cuts, strict=True)
         ]
     found = zip(graphs, names, outputs, strict=True)

@@ -86,6 +86,7 @@ class Join:
 
     #: Chunks that the input's graph contains become part of the task, as in `Recipe`.
     takes_held_chunks = True
+    first_tasks = 1
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """The one task that sorts; chunks in `held` become part of it."""

@@ -63,6 +63,11 @@ class Recipe:
         return self.plan.exchange == "gather"
 
     @property
+    def first_tasks(self) -> int:
+        """Number of the tasks that read input chunks."""
+        return len(self.plan.runs)
+
+    @property
     def local_sort(self) -> LocalSort:
         """How runs are made from chunks."""
         return LocalSort(self.plan.order, self.with_positions, self.plan.staged, self.packed, self.directions)

@@ -16,11 +16,14 @@ from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 THREADS_GROUP_BYTES = 8 << 20
 #: Bytes of one group's keys on a GPU: smaller arrays do not fill the device, and every task costs kernel launches.
 DEVICE_GROUP_BYTES = 1 << 30
-#: Bytes of the neighbouring chunks that are sorted as one run. A task costs about 0.3 ms on threads, and Dask orders a
-#: graph in a time that grows with the product of its first and its last tasks. On a cluster of several workers a task
-#: costs a millisecond, and so does it to move a MiB to another worker. A cluster of one process has no such limit.
-RUN_BYTES = 8 << 20
-#: Least runs of small chunks for each thread, so that no thread waits long for the last run.
+#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
+#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
+#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
+THREADS_RUN_BYTES = 32 << 20
+#: The same in the P2P exchange, where the chunks of a run may be on several workers: to move a MiB takes about as long
+#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
+P2P_RUN_BYTES = 8 << 20
+#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
 RUNS_PER_THREAD = 8
 #: Smaller groups cost more in shards than they save in memory.
 SMALLEST_GROUP_BYTES = 4 << 20
@@ -168,7 +171,7 @@ def _even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most
     return map(tuple, parts.values())
 
 
-def join_small_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
+def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
     """Neighbouring chunks of the host that are sorted as one run: fewer tasks, summaries and pieces.
 
     Parameters
@@ -176,6 +179,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> R
     given : InputChunks
     row_bytes : int
         Bytes of one key and its companions.
+    exchange : {"gather", "p2p"}
     workers : Workers
 
     Returns
@@ -187,8 +191,8 @@ def join_small_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> R
     most = 0.0
     on_host = not workers.devices and workers.staging_memory is None
     if on_host and not math.isnan(total):
-        limit = _bundle_bytes(workers) if workers.processes == 1 else RUN_BYTES
-        most = min(limit, total / (RUNS_PER_THREAD * workers.threads))
+        limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
+        most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
     return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
 
 

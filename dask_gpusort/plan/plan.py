@@ -324,7 +324,7 @@ def _runs_and_sources(
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
     if exchange not in BY_TASKS:
-        return join_small_chunks(given, row_bytes, workers), ()
+        return join_small_chunks(given, row_bytes, exchange, workers), ()
     bundles = bundle_chunks(given, row_bytes, workers)
     if given.presorted or workers.staging_memory is not None:
         return tuple((chunk,) for chunk in range(len(given.sizes))), bundles

@@ -1,0 +1,181 @@
+"""Many small chunks on threads: neighbours are one run, the graph stays small, and Dask orders it in linear time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import collections_to_expr
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed, groups
+
+import dask_gpusort
+from dask_gpusort.graph import collection
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks, Workers, make_plan
+from dask_gpusort.plan import groups as plan_groups
+
+ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+
+
+@contextmanager
+def runs_of_many_chunks(runs=2):
+    """Few runs for each thread, so that a run has several chunks of a small array."""
+    with mock.patch.object(plan_groups, "RUNS_PER_THREAD", 1), dask.config.set(num_workers=runs):
+        yield
+
+
+@given(st.lists(st.integers(0, 1 << 21), min_size=1, max_size=200), st.integers(1, 9), st.integers(20, 40))
+def test_runs_of_the_p2p_exchange_take_little_of_a_worker_s_memory(sizes, threads, bits):
+    made = make(tuple(sizes), "p2p", workers=Workers(threads, 1 << bits, processes=2))
+    assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
+    most = min(plan_groups.P2P_RUN_BYTES, plan_groups.GROUP_MEMORY_FRACTION * (1 << bits))
+    assert all(len(run) == 1 or size * 8 <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
+
+
+def make(sizes, exchange="gather", workers=None, row_bytes=8):
+    order = Order(np.dtype("i8"))
+    given = InputChunks(sizes, row_bytes - 8)
+    workers = Workers(2) if workers is None else workers
+    return make_plan(order, given, sizes, method="auto", exchange=exchange, workers=workers, groups=4)
+
+
+@given(st.lists(st.integers(0, 1 << 22), min_size=1, max_size=200), st.integers(1, 64), st.sampled_from((8, 24)))
+def test_runs_are_neighbours_of_bounded_size(sizes, threads, row_bytes):
+    made = make(tuple(sizes), workers=Workers(threads), row_bytes=row_bytes)
+    assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
+    share = sum(sizes) * row_bytes / (plan_groups.RUNS_PER_THREAD * threads)
+    most = min(plan_groups.THREADS_RUN_BYTES, share) / row_bytes
+    assert all(len(run) == 1 or size <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
+    # No two neighbours could be one run, so there are few.
+    assert all(a + sizes[run[0]] > most for a, run in zip(made.run_sizes, made.runs[1:], strict=False))
+
+
+def test_chunks_of_unknown_sizes_and_on_a_device_are_runs_alone():
+    sizes, alone = (10,) * 50, tuple((chunk,) for chunk in range(50))
+    assert len(make(sizes).runs) < 50
+    assert make((*sizes[1:], np.nan)).runs == alone
+    assert make(sizes, workers=Workers(2, devices=True)).runs == alone
+    assert make(sizes, workers=Workers(2, staging_memory=1 << 20)).runs == alone
+
+
+def test_tasks_beside_the_output_do_not_grow_with_the_chunks():
+    for chunks in (1_000, 100_000):
+        made = make((1_000,) * chunks)
+        assert len(made.runs) <= 32
+        assert made.num_tasks - chunks < 120
+
+
+@given(st.data(), ours.arrays(sizes=st.integers(2, 120)))
+def test_sorts_of_runs_of_several_chunks(data, array):
+    chunks, (out,) = data.draw(ours.chunkings(array.shape)), data.draw(ours.chunkings(array.shape))
+    options = {**data.draw(ours.options(array.dtype)), "exchange": "gather"}
+    x, rows = ours.dask_array(array, chunks), np.arange(3 * len(array)).reshape(-1, 3)
+    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
+        found = dask_gpusort.sort(x, stable=True, chunks=out, **options)
+        positions = dask_gpusort.argsort(x, **options)
+        keyed = dask_gpusort.sort_by_key(x, ours.dask_array(rows, (*chunks, (2, 1))), **options)
+    wanted = oracle.argsort(array, descending=options["descending"])
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), array[wanted])
+    oracle.assert_same_bits(computed(positions), wanted)
+    oracle.assert_same_bits(computed(keyed[0]), array[wanted])
+    oracle.assert_same_bits(computed(keyed[1]), rows[wanted])
+
+
+@given(st.data(), ours.several(sizes=st.integers(2, 60)))
+def test_several_keys_are_packed_in_runs(data, keys):
+    (sizes,) = data.draw(ours.chunkings(keys[0].shape))
+    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    arrays = [ours.dask_array(key, (sizes,)) for key in keys]
+    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
+        found = dask_gpusort.lexsort(arrays, descending=directions, exchange="gather")
+    np.testing.assert_array_equal(computed(found), oracle.lexsort(keys, descending=directions))
+
+
+@given(st.data(), st.sampled_from(ours.EVERY), st.booleans())
+def test_presorted_chunks_of_a_run_are_merged(data, dtype, descending):
+    sizes = data.draw(st.lists(st.integers(1, 20), min_size=4, max_size=12))
+    array = ours.make(dtype, sum(sizes), data.draw(st.sampled_from(ours.DISTRIBUTIONS)))
+    parts = [oracle.sort(part, descending=descending) for part in np.split(array, np.cumsum(sizes)[:-1])]
+    array = np.concatenate(parts, dtype=array.dtype)
+    given_array = array.copy()
+    with runs_of_many_chunks(), groups(data.draw(st.integers(1, 5))):
+        x = ours.dask_array(array, (tuple(sizes),))
+        found = computed(dask_gpusort.merge_sorted(x, descending=descending, exchange="gather"))
+    oracle.assert_same_bits(found, oracle.sort(array, descending=descending))
+    oracle.assert_same_bits(array, given_array)
+
+
+def test_equal_keys_of_presorted_chunks_keep_their_order():
+    array = (np.arange(8)[:, None] + np.arange(0, 100, 20)).ravel()
+    with runs_of_many_chunks(), groups(3):
+        x = da.from_array(array, chunks=5)
+        found = computed(dask_gpusort.merge_sorted(x, key=lambda block: block // 20, exchange="gather"))
+    np.testing.assert_array_equal(found, array[np.argsort(array // 20, kind="stable")])
+
+
+def test_a_chunk_of_a_run_that_is_not_sorted_is_named():
+    x = da.from_array(np.array([0, 1, 2, 3, 5, 4, 6, 7]), chunks=2)
+    with runs_of_many_chunks(), groups(2), pytest.raises(ValueError, match="chunk 2 of array 0 is not sorted"):
+        computed(dask_gpusort.merge_sorted(x, exchange="gather"))
+
+
+def test_a_chunk_of_a_run_with_a_wrong_size_is_named():
+    sizes = iter((10, 10, 9, 10))
+    blocks = {("short", chunk): np.arange(next(sizes)) for chunk in range(4)}
+    x = da.Array(blocks, "short", ((10,) * 4,), dtype="i8")
+    with runs_of_many_chunks(), groups(2), pytest.raises(ValueError, match=r"chunk 2 .* 9 keys where .* says 10"):
+        computed(dask_gpusort.sort(x, exchange="gather"))
+
+
+@ON_GRAPHS
+@pytest.mark.parametrize("exchange", ["join", "gather"])
+def test_chunks_that_the_graph_holds_are_no_keys_of_the_sort(exchange):
+    array = ours.make("i8", 400)
+    x, y = (da.from_array(keys, chunks=10) for keys in (array, array[::-1].copy()))
+    with groups(4):
+        found = dask_gpusort.lexsort((x, y), exchange=exchange)
+    assert not any(key[0] in (x.name, y.name) for key in found.__dask_graph__())
+    np.testing.assert_array_equal(computed(found), oracle.lexsort((array, array[::-1])))
+
+
+def optimised(darr):
+    return dict(collections_to_expr([darr]).optimize().__dask_graph__())
+
+
+@ON_GRAPHS
+@pytest.mark.parametrize("exchange", ["join", "gather"])
+def test_many_first_and_last_tasks_are_ordered_as_one_last_task(exchange, monkeypatch):
+    monkeypatch.setattr(collection, "MOST_ORDERED", 1_000)
+    monkeypatch.setattr(collection, "no_result", lambda *chunks: pytest.fail("the last task was computed"))
+    array = ours.make("i8", 400)
+    with groups(4):
+        found = dask_gpusort.sort(da.from_array(array, chunks=10) + 1, exchange=exchange)
+    (last,) = set(optimised(found)) - {key for task in optimised(found).values() for key in task.dependencies}
+    assert last[0].startswith("sort-end")
+    np.testing.assert_array_equal(computed(found), np.sort(array) + 1)
+    np.testing.assert_array_equal(computed(found + 1), np.sort(array) + 2)
+    # Few output chunks are the last tasks themselves.
+    assert not any(str(key[0]).startswith("sort-end") for key in optimised(found.blocks[:3]))
+
+
+@ON_GRAPHS
+@pytest.mark.parametrize("find", [dask_gpusort.sort, lambda x: dask_gpusort.lexsort((x, x))])
+def test_many_chunks_are_ordered_in_linear_time(find):
+    seconds = []
+    for chunks in (500, 4_000):
+        graph = optimised(find(da.ones(chunks * 300, chunks=300) + 1))
+        start = time.perf_counter()
+        dask.order.order(graph)
+        seconds.append(time.perf_counter() - start)
+    # 8 times as many chunks take 64 times as long without the one last task.
+    assert seconds[1] < 25 * max(seconds[0], 0.01)
