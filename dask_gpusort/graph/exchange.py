@@ -5,7 +5,7 @@ Runs with exact cuts are exchanged in one of two ways::
     gather   all runs in one list; each group takes its views from it    one process: nothing is copied or moved
     p2p      the shuffle engine of distributed (see `p2p`)               clusters, NumPy chunks that exceed the memory
 
-The exchange by tasks has its own stages, from the input chunks on: see `device_exchange`.
+The exchange by tasks has its own stages, from the input chunks on: see `task_exchange`.
 """
 
 from __future__ import annotations

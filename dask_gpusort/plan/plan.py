@@ -24,10 +24,10 @@ from .join import join_bytes
 from .staging import count_staged_groups
 from .terms import BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
 
-#: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
+#: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
-#: Runs that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It divides
-#: `counting.FAN_IN`, because whole bundles are added up together.
+#: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
+#: are added up together.
 BUNDLE_RUNS = 16
 
 
@@ -59,11 +59,11 @@ class Plan:
         Bytes of one key in transit and its companions.
     runs : tuple of tuples of int
         Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
-        run plays the role of a chunk. They are neighbours, except in the device exchange (see `groups.join_chunks`).
+        run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `groups.join_chunks`).
     sources : tuple of tuples of int
-        Runs that one task sorts, for the device exchange; else empty.
+        Runs that one task sorts, for an exchange by tasks; else empty.
     cut_first : bool
-        Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
+        Whether an exchange by tasks cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
         Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
     staging_memory : int or None
@@ -151,12 +151,12 @@ class Plan:
 
     @property
     def scans(self) -> bool:
-        """Whether one task of the device exchange finds the cuts for all others."""
+        """Whether one task of an exchange by tasks finds the cuts for all others."""
         return not self.known or len(self.runs) > SELF_SCANNED_RUNS
 
     @property
     def whole_chunks(self) -> dict[int, int]:
-        """In the device exchange, each group that is exactly one output chunk, and the number of that chunk."""
+        """In an exchange by tasks, each group that is exactly one output chunk, and the number of that chunk."""
         if not self.by_tasks:
             return {}
         groups = enumerate(self.groups)

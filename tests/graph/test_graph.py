@@ -30,7 +30,7 @@ from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 
 EXCHANGES = ("join", "gather", "tasks", "device")
-#: The exchange with exact cuts. `test_device_exchange` tests the others.
+#: The exchange with exact cuts. `test_task_exchange` tests the others.
 CUT_EXACTLY = ("gather",)
 
 

@@ -1,4 +1,4 @@
-"""The device exchange, with NumPy chunks: bounds of the cuts, tasks, bundles, and serialization of runs."""
+"""The exchange by tasks, with NumPy chunks: bounds of the cuts, tasks, bundles, and serialization of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import device_exchange, scheduler, serialization
+from dask_gpusort.graph import scheduler, serialization, task_exchange
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
@@ -318,7 +318,7 @@ def made_bundles(array, sizes, plan):
     blocks, sources = np.split(array, np.cumsum(sizes)[:-1]), run_sources(plan)
     local = LocalSort(plan.order, positions=False)
     return [
-        device_exchange.sort_bundle(
+        task_exchange.sort_bundle(
             [[blocks[chunk] for chunk in plan.runs[run]] for run in numbers],
             numbers,
             tuple(sources[run] for run in numbers),
@@ -338,14 +338,14 @@ def test_shards_share_no_memory_with_runs():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in bundles]
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in bundles]
     before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
     for group in range(3):
-        mine = [device_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
+        mine = [task_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
         for shard in mine:
             assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
         copies = [shard.keys.copy() for shard in mine]
-        device_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
+        task_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
         # Distributed may pass the shard to a task that is computed again.
         assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
     assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
@@ -354,14 +354,14 @@ def test_shards_share_no_memory_with_runs():
 def test_a_chunk_that_changed_is_refused():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
         bundle = made_bundles(changed, sizes, plan)[0]
         with pytest.raises(RuntimeError, match="persist"):
-            device_exchange.cut_shard(bundle, cut_info, 0, plan)
+            task_exchange.cut_shard(bundle, cut_info, 0, plan)
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
     with pytest.raises(RuntimeError, match="received 1 keys where"):
-        device_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
+        task_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
 
 
 def test_message_names_the_chunk_with_a_wrong_size():
@@ -375,12 +375,12 @@ def test_message_names_the_chunk_with_a_wrong_size():
 def test_the_scan_is_cached_for_the_same_summaries():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    first = device_exchange.bounds_of(cut_info, plan)
-    assert device_exchange.bounds_of(list(cut_info), plan) is first
-    others = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    assert device_exchange.bounds_of(others, plan) is not first
-    assert (device_exchange.bounds_of(others, plan).first == first.first).all()
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    first = task_exchange.bounds_of(cut_info, plan)
+    assert task_exchange.bounds_of(list(cut_info), plan) is first
+    others = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    assert task_exchange.bounds_of(others, plan) is not first
+    assert (task_exchange.bounds_of(others, plan).first == first.first).all()
 
 
 # Serialization.
@@ -453,7 +453,7 @@ def test_classes_to_spill_are_registered_with_dask_cuda(monkeypatch):
     monkeypatch.setattr(serialization, "_known_to_distributed", set())
     pytest.importorskip("distributed")
     serialization.register()
-    assert set(registered) >= {Run, device_exchange.Bundle}
+    assert set(registered) >= {Run, task_exchange.Bundle}
     assert registered[Run](made_run()) is False
 
 
