@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dask.utils import format_bytes
 
@@ -245,6 +245,8 @@ def make_plan(
     -------
     Plan
     """
+    # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
+    workers = replace(workers, devices=workers.devices or exchange == "device")
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
