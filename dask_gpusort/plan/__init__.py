@@ -5,7 +5,7 @@
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
 `staging`   how the chunks of the host are divided for a GPU
-`groups`    how the output is divided into groups, the input into bundles
+`groups`    how the output is divided into groups, the input into runs
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """
