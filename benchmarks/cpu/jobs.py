@@ -80,7 +80,6 @@ def make(kind: str, n: int) -> list[np.ndarray]:
         return [and_of(int(words), n, dtype)]
     makers: dict[str, Callable[[], list[np.ndarray]]] = {
         "uniform": lambda: [make_keys(n)],
-        "float64": lambda: [normal()],
         "few int64, float64": lambda: [rng.integers(0, 1_000, n), normal()],
         "int32": lambda: [integers(32)],
         "int64": lambda: [integers(64)],

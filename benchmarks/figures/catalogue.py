@@ -111,7 +111,8 @@ baselines | baselines_cpu | baselines | baselines | \
     keys a second against n, for every library one could use instead
 threads | scaling_cpu | threads sort+threads argsort | cpu.scaling threads | \
     times faster than NumPy on one thread (figures 12 and 13 of Satish et al.)
-cores | cores_cpu | threads sort int64+threads stable argsort int64+threads sort S20+threads lexsort two keys | cpu.cores | \
+cores | cores_cpu | \
+    threads sort int64+threads stable argsort int64+threads sort S20+threads lexsort two keys | cpu.cores | \
     times faster than NumPy on one thread against the number of threads, and Polars
 phases | scaling_cpu | phases radix+phases merge | cpu.scaling phases | where the time goes (figure 9)
 chunks | scaling_cpu | chunks tasks+chunks build+chunks wall | cpu.scaling chunks | \

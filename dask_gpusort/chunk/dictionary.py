@@ -38,7 +38,8 @@ def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | No
     -------
     uint8 array, shape (n,), or None
     """
-    sampled = np.unique(column[:: len(column) // _SAMPLED_KEYS + 1])
+    # NumPy sorts keys of the other byte order slowly, and under the interpreter's lock.
+    sampled = np.unique(column[:: len(column) // _SAMPLED_KEYS + 1].astype(np.uint64))
     if len(sampled) > MOST_VALUES // 2:
         return None
     codes = column.astype(np.uint64)

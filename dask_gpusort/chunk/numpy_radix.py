@@ -163,8 +163,9 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
         block = flat[start:stop]
         tied = (block[1:] ^ block[:-1]) <= mask
         tied[num_keys - 1 - start % num_keys :: num_keys] = False  # rows end there
-        if tied.any():
-            members, groups = _tie_groups(tied)
+        pairs = np.flatnonzero(tied)
+        if len(pairs):
+            members, groups = _tie_groups(pairs, len(block))
             sources = (block[members] & mask).view(np.int64)
             if len(rows) > 1:
                 sources += np.arange(start, stop)[members] // num_keys * num_keys
@@ -176,12 +177,21 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
         start = stop
 
 
-def _tie_groups(tied: Array) -> tuple[Array | slice, Array | None]:
-    """The tied keys of a block and their groups; all keys and None if there is one group."""
-    if tied.all():
+def _tie_groups(pairs: Array, count: int) -> tuple[Array | slice, Array | None]:
+    """The tied keys of a block of `count` and their groups; all keys and None if there is one group.
+
+    `pairs` are the positions of the keys that tie with the next one.
+    """
+    if len(pairs) == count - 1:
         return slice(None), None
-    members = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    return members, np.cumsum(np.append(True, ~tied), dtype=np.uint64)[members]
+    # A group is a key with a pair, the keys of the pairs that follow without a gap, and one more.
+    opens = np.append(True, pairs[1:] != pairs[:-1] + 1)
+    group = np.cumsum(opens) - 1
+    firsts = np.flatnonzero(opens)
+    lasts = pairs[np.append(firsts[1:], len(pairs)) - 1] + 1
+    members = np.insert(pairs, np.append(firsts[1:], len(pairs)), lasts)
+    groups = np.insert(group, np.append(firsts[1:], len(pairs)), group[firsts])
+    return members, groups.astype(np.uint64)
 
 
 def _low_bits(codes: Array, least: int, dropped: int) -> Array:

@@ -80,9 +80,9 @@ def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:
 
 
 def cut_part(array: Any, part: Any) -> Any:
-    """A part of an array; one much smaller than the array is copied, as a view would keep the whole in memory."""
+    """A part of an array; less than half of it is copied, as a view would keep the whole in memory."""
     cut = array[part]
-    return cut.copy() if library_of(array) == "numpy" and array.nbytes >= 2 * cut.nbytes else cut
+    return cut.copy() if library_of(array) == "numpy" and array.nbytes > 2 * cut.nbytes else cut
 
 
 def take_unknown_part(group: tuple[Any, ...], which: int, cuts: Boundaries | Bounds, first: int, chunk: int) -> Any:

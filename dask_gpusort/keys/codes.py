@@ -14,7 +14,7 @@ from .floats import FLOATS, Array, decode_float, encode_float, float_tie_end
 #: work that takes longer than the call's work on a small block. 2**28 float64 in 64 chunks on 16 threads of a Xeon: in
 #: blocks of 2**14 keys 2.1 s, 2**16 1.16 s, 2**18 1.13 s, whole chunks 1.17 s. One thread takes the same time for 2**15
 #: to 2**19 keys (level-2 caches of 1 and 2 MiB).
-BLOCK_KEYS = 1 << 18
+BLOCK_KEYS = 1 << 19
 
 _CODED_KINDS = "buifmM"
 

@@ -12,8 +12,10 @@ from ..order import Order
 from ..plan import counting
 from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 
-#: Bytes of one group's keys on threads: its sort outweighs the cost of a task.
-THREADS_GROUP_BYTES = 8 << 20
+#: Bytes of one group's keys on threads, for each thread: NumPy takes the interpreter's lock for every piece that it
+#: copies into a group. Many threads wait for it, so their pieces should be larger. On 16 threads of a Xeon, 2^25 S20 in
+#: 64 chunks take 1.41 s with 64 groups and 1.06 with 32, stable argsort of 2^26 int64 0.85 and 0.79.
+THREAD_GROUP_BYTES = 4 << 20
 #: Bytes of one group's keys on a GPU: smaller arrays do not fill the device, and every task costs kernel launches.
 DEVICE_GROUP_BYTES = 1 << 30
 #: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
@@ -29,10 +31,11 @@ RUNS_PER_THREAD = 8
 SMALLEST_GROUP_BYTES = 4 << 20
 #: More groups only add slices; only memory is a reason for more.
 MOST_GROUPS = 128
-#: Groups for each thread, so that no thread waits long for the last group. On 16 threads, 2^28 int64 in 64 chunks take
-#: 0.87 s with 64 groups, 0.99 s with 128. On a cluster with two threads and 1,024 chunks, 16, 32 and 64 groups take the
-#: same time, 128 groups half as long again.
+#: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
+#: chunks, 16, 32 and 64 groups take the same time, 128 groups half as long again.
 GROUPS_PER_THREAD = 4
+#: The same on threads, where groups of equal size take equal time.
+GROUPS_PER_LOCAL_THREAD = 2
 #: Share of a worker's memory that one group's keys and values may take. While each thread of the worker finishes a
 #: group, it holds the group up to three times (shards as read, concatenated, output chunks), besides shuffle buffers.
 GROUP_MEMORY_FRACTION = 1 / 10
@@ -92,7 +95,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
         # A task of a cluster costs about a millisecond.
-        wanted = 0 if workers.processes else total_bytes / THREADS_GROUP_BYTES
+        wanted = 0 if workers.processes else total_bytes / (THREAD_GROUP_BYTES * workers.threads)
         least = groups_of_threads(exchange, workers)
         # One task holds the cuts of all runs.
         most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
@@ -105,9 +108,9 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers:
 
 
 def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
-    """Number of groups that keeps all threads busy, whatever the amount of keys."""
+    """Number of groups of equal size that keeps all threads busy, whatever the amount of keys."""
     if exchange not in BY_TASKS:
-        return GROUPS_PER_THREAD * workers.threads
+        return (GROUPS_PER_LOCAL_THREAD if exchange == "gather" else GROUPS_PER_THREAD) * workers.threads
     return workers.threads if workers.devices else max(workers.threads, LEAST_GROUPS)
 
 

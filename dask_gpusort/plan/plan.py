@@ -12,6 +12,7 @@ from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
 from .groups import (
+    GROUPS_PER_THREAD,
     bundle_chunks,
     count_groups,
     groups_of_threads,
@@ -29,6 +30,9 @@ SELF_SCANNED_RUNS = 16
 #: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
 #: are added up together.
 BUNDLE_RUNS = 16
+#: Least tasks of a round of counting on threads, if there are as many runs: the last runs to be sorted are counted
+#: while no thread sorts.
+COUNTING_TASKS = 16
 
 
 @dataclass(frozen=True)
@@ -109,15 +113,12 @@ class Plan:
         return _run_sizes(self.runs, self.sizes)
 
     @property
-    def bundles(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of runs that one task may hold together."""
-        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in)
-        return tuple((first, min(first + width, count)) for first in range(0, count, width))
-
-    @property
     def counted(self) -> tuple[tuple[int, int], ...]:
         """Ranges of runs that one task counts: of several runs only if that moves none of them."""
-        return self.bundles if self.exchange == "gather" else tuple((a, a + 1) for a in range(len(self.runs)))
+        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in) if self.exchange == "gather" else 1
+        while width % 2 == 0 and count < COUNTING_TASKS * width:
+            width //= 2
+        return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def tree(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -295,7 +296,8 @@ def _choose_groups(
     workers: Workers,
 ) -> int:
     if math.isnan(total_bytes):
-        return min(len(chunks), groups_of_threads(exchange, workers))
+        unequal = GROUPS_PER_THREAD * workers.threads
+        return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, num_runs, workers)

@@ -106,7 +106,7 @@ def test_the_tree_adds_up_every_chunk_once(chunks):
         count = len(ranges)
     assert count == 1
     # The runs of one counting task belong to one task of the first level.
-    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in made.bundles)
+    assert all(first // counting.FAN_IN == (last - 1) // counting.FAN_IN for first, last in made.counted)
 
 
 def test_unresolved_share_falls_with_samples_and_rises_with_levels():
@@ -308,10 +308,11 @@ def test_companions_count_towards_few_keys():
     assert not is_small(order, InputChunks((1 << 20,), 8))
 
 
-def test_more_threads_make_more_groups():
-    x = da.zeros(1 << 24, chunks=1 << 18)
-    counts = []
-    for threads in (1, 4):
+def test_groups_on_threads_are_few_and_enough_for_every_thread():
+    x = da.zeros(1 << 25, chunks=1 << 18)
+    counts = {}
+    for threads in (1, 2, 4, 16):
         with dask.config.set(num_workers=threads):
-            counts.append(int(dask_gpusort.explain(x).split("groups")[1].split()[0]))
-    assert counts[0] <= counts[1]
+            counts[threads] = int(dask_gpusort.explain(x).split("groups")[1].split()[0])
+    assert counts[1] > counts[2] > counts[4]
+    assert all(count >= 2 * threads for threads, count in counts.items())
