@@ -95,7 +95,7 @@ def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
     runs, groups = len(plan.runs), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = {"p2p": runs, "tasks": len(plan.bundles), "device": len(plan.sources)}.get(plan.exchange, 0)
+    senders = runs if plan.exchange == "p2p" else len(plan.sources)
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
@@ -108,7 +108,7 @@ def cost_of(plan: Plan) -> Cost:
 
 
 def _counted_bytes(plan: Plan) -> float:
-    if plan.exchange == "device":
+    if plan.by_tasks:
         return plan.table_bytes
     entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
     summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)

@@ -9,9 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..chunk.run import is_fixed_width
 from ..config import setting
 from ..order import POSITION_BYTES, Order
-from ..plan import InputChunks, Plan, Size, Workers, divide_chunks, fits_join, is_small, joined_bytes, make_plan
+from ..plan import (
+    BY_TASKS,
+    InputChunks,
+    Plan,
+    Size,
+    Workers,
+    divide_chunks,
+    fits_join,
+    fits_workers,
+    is_small,
+    joined_bytes,
+    make_plan,
+)
 from .collection import Output, chunk_library, held_chunks, new_arrays
 from .composite_keys import Keys
 from .join import Chunks, Join
@@ -93,10 +106,13 @@ def plan_for(
         workers = replace(workers, staging_memory=own_device_memory())
     given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    joins = not request.staged and _joins(request.order, given, workers, kind, (*(keys.parts or (array,)), *values))
-    exchange = choose_exchange(asked, kind, library, joins=joins)
-    if exchange == "device":
-        given = replace(given, workers=workers_of_chunks(client, keys.parts[0] if keys.parts else array))
+    inputs = (*(keys.parts or (array,)), *values)
+    joins = not request.staged and _joins(request.order, given, workers, kind, inputs)
+    # The bytes of keys of variable width are unknown.
+    fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, given, workers)
+    exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, processes=workers.processes)
+    if exchange in BY_TASKS:
+        given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     return make_plan(
         request.order,
         given,

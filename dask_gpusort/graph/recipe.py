@@ -14,10 +14,10 @@ from dask.typing import Key
 
 from ..plan import Plan
 from .cuts import find_cuts
-from .device_exchange import direct_outputs, exchange_on_devices
 from .exchange import exchange
 from .finish import Finish, output_chunks
 from .local_sort import NOTHING, LocalSort, local_sorts, run_sources
+from .task_exchange import direct_outputs, exchange_by_tasks
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -91,8 +91,8 @@ class Recipe:
             for chunk in range(len(plan.sizes))
         ]
         sources, local = run_sources(plan, self.presorted), self.local_sort
-        if plan.exchange == "device":
-            return exchange_on_devices(token, plan, (sources, local, keys), self.finish, self.direct)
+        if plan.by_tasks:
+            return exchange_by_tasks(token, plan, (sources, local, keys), self.finish, self.direct)
         sorts = local_sorts(token, local, sources, keys, held)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)

@@ -66,7 +66,7 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
         return Workers(threads=len(workers) or CPU_COUNT, memory=memory, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
-    return Workers(threads=threads or CPU_COUNT, memory=min(limits, default=None), devices=devices)
+    return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers))
 
 
 def own_device_memory() -> int | None:
@@ -99,7 +99,9 @@ def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
     return workers if any(workers) else []
 
 
-def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False) -> Exchange:
+def choose_exchange(
+    asked: str, kind: Kind, library: str, *, joins: bool = False, fits: bool = False, processes: int = 0
+) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
     Parameters
@@ -109,6 +111,10 @@ def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False
     library : {"numpy", "cupy"}
     joins : bool
         Whether one task should sort all chunks.
+    fits : bool
+        Whether the memory of the workers holds the whole exchange.
+    processes : int
+        Worker processes of the cluster.
 
     Raises
     ------
@@ -117,6 +123,8 @@ def choose_exchange(asked: str, kind: Kind, library: str, *, joins: bool = False
     """
     if asked == "auto" and joins:
         return "join"
+    if asked == "auto" and kind == "distributed" and library == "numpy" and fits:
+        return "gather" if processes == 1 else "tasks"
     if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
         reason = _p2p_unavailable(kind, library)
         if reason is None:

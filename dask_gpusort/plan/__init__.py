@@ -11,12 +11,14 @@
 """
 
 from .counting import choose_path
+from .groups import fits_workers
 from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
-from .terms import Exchange, InputChunks, Runs, Size, Workers
+from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 
 __all__ = [
+    "BY_TASKS",
     "Exchange",
     "InputChunks",
     "Plan",
@@ -27,6 +29,7 @@ __all__ = [
     "describe",
     "divide_chunks",
     "fits_join",
+    "fits_workers",
     "is_small",
     "joined_bytes",
     "make_plan",

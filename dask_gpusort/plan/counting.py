@@ -30,11 +30,13 @@ LEAST_SAMPLES_PER_GROUP = 8
 MOST_UNRESOLVED = 1 / 3
 #: Assumed keys of a chunk of unknown size, to choose the number of samples.
 GUESSED_KEYS = 1 << 20
-#: Samples for each group and run in the device exchange: about a hundredth of the keys is then unresolved and sent
+#: Samples for each group and run in an exchange by tasks: about a hundredth of the keys is then unresolved and sent
 #: twice.
 SAMPLES_PER_GROUP = 256
-#: Most samples of all runs together in the device exchange. With more, the host would take longer than the GPUs.
-DEVICE_SAMPLES = 1 << 17
+#: Most samples of all runs together in an exchange by tasks. With more, the host would take longer than the GPUs.
+TASK_SAMPLES = 1 << 17
+#: The same where a quarter of the keys would be unresolved with fewer: about `TABLE_BYTES`.
+MOST_TASK_SAMPLES = 1 << 20
 
 
 def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -110,9 +112,12 @@ def unresolved_share(num_groups: int, samples: int, kept_samples: int, dropped: 
     return 2 * num_groups * (1 / samples + dropped / kept_samples)
 
 
-def choose_device_samples(num_runs: int, num_groups: int) -> int:
-    """Samples in a run's summary in the device exchange."""
-    return 1 if num_groups == 1 else max(1, min(SAMPLES_PER_GROUP * num_groups, DEVICE_SAMPLES // num_runs))
+def choose_task_samples(num_runs: int, num_groups: int) -> int:
+    """Samples in a run's summary in an exchange by tasks."""
+    if num_groups == 1:
+        return 1
+    least = min(LEAST_SAMPLES_PER_GROUP * num_groups, MOST_TASK_SAMPLES // num_runs)
+    return max(1, least, min(SAMPLES_PER_GROUP * num_groups, TASK_SAMPLES // num_runs))
 
 
 def choose_rounds(unresolved: float) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from tlz import partition_all
+
+from ..order import Order
 from ..plan import counting
-from .terms import Exchange, InputChunks, Runs, Size, Workers
+from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 
 #: Bytes of one group's keys on threads, for each thread: NumPy takes the interpreter's lock for every piece that it
 #: copies into a group. Many threads wait for it, so their pieces should be larger. On 16 threads of a Xeon, 2^25 S20 in
@@ -19,6 +22,9 @@ DEVICE_GROUP_BYTES = 1 << 30
 #: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
 #: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
 THREADS_RUN_BYTES = 32 << 20
+#: The same in the P2P exchange, where the chunks of a run may be on several workers: to move a MiB takes about as long
+#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
+P2P_RUN_BYTES = 8 << 20
 #: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
 RUNS_PER_THREAD = 8
 #: Smaller groups cost more in shards than they save in memory.
@@ -33,6 +39,18 @@ GROUPS_PER_LOCAL_THREAD = 2
 #: Share of a worker's memory that one group's keys and values may take. While each thread of the worker finishes a
 #: group, it holds the group up to three times (shards as read, concatenated, output chunks), besides shuffle buffers.
 GROUP_MEMORY_FRACTION = 1 / 10
+#: Share of a worker's memory that its part of the keys and values may take in an exchange by tasks. Input, sorted
+#: chunks, groups and output take up to four times as much, and workers spill from 60 % on.
+EXCHANGE_MEMORY_FRACTION = 1 / 8
+#: Most threads that exchange by tasks. B bundles send B x G shards, a task each; the P2P exchange has none.
+MOST_TASK_THREADS = 32
+#: Fewest bundles and groups in an exchange by tasks. Dask's scheduler disregards where inputs are if those of a stage
+#: are fewer than five in all: 1,024 output chunks of 2 or 4 groups on two workers took 1.7 times as long as of 8. The
+#: inputs of the shards are the bundles and their summaries.
+LEAST_BUNDLES = 4
+LEAST_GROUPS = 8
+#: Chunks of unknown size that one task of the host sorts.
+UNKNOWN_BUNDLE_CHUNKS = 16
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
@@ -69,23 +87,38 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers:
         Sorted runs.
     workers : Workers
     """
-    if exchange == "device":
+    if exchange in BY_TASKS and workers.devices:
         share = total_bytes / workers.threads
         by_memory = total_bytes / (workers.memory * DEVICE_GROUP_FRACTION) if workers.memory else 1
         return math.ceil(max(workers.threads * (1 if share <= DEVICE_SHARE_BYTES else 2), by_memory))
     if workers.devices:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
-        wanted = total_bytes / (THREAD_GROUP_BYTES * workers.threads)
-        least = GROUPS_PER_LOCAL_THREAD * workers.threads
+        # A task of a cluster costs about a millisecond.
+        wanted = 0 if workers.processes else total_bytes / (THREAD_GROUP_BYTES * workers.threads)
+        least = groups_of_threads(exchange, workers)
         # One task holds the cuts of all runs.
         most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
         return int(max(1, min(max(wanted, least), most, total_bytes // SMALLEST_GROUP_BYTES)))
     by_memory = 1.0
     if workers.memory is not None:
         by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
-    by_threads = min(GROUPS_PER_THREAD * workers.threads, total_bytes / SMALLEST_GROUP_BYTES)
+    by_threads = min(groups_of_threads(exchange, workers), total_bytes / SMALLEST_GROUP_BYTES)
     return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
+
+
+def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
+    """Number of groups of equal size that keeps all threads busy, whatever the amount of keys."""
+    if exchange not in BY_TASKS:
+        return (GROUPS_PER_LOCAL_THREAD if exchange == "gather" else GROUPS_PER_THREAD) * workers.threads
+    return workers.threads if workers.devices else max(workers.threads, LEAST_GROUPS)
+
+
+def fits_workers(order: Order, given: InputChunks, workers: Workers) -> bool:
+    """Whether an exchange that keeps all keys in the memory of a cluster's workers is possible, and has few tasks."""
+    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / workers.threads
+    few = workers.processes == 1 or workers.threads <= MOST_TASK_THREADS
+    return few and workers.memory is not None and share <= workers.memory * EXCHANGE_MEMORY_FRACTION
 
 
 def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
@@ -104,22 +137,41 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
         Every chunk once.
     """
     sizes = given.sizes
-    fraction = TURNS_BUNDLE_FRACTION if workers.threads == 1 else DEVICE_BUNDLE_FRACTION
-    most = workers.memory * fraction if workers.memory else DEVICE_BUNDLE_BYTES
     if any(map(math.isnan, sizes)):
-        return tuple((chunk,) for chunk in range(len(sizes)))
-    if given.workers and None not in given.workers:
-        chunks_of: dict[str | None, list[int]] = {}
+        width = 1 if workers.devices else UNKNOWN_BUNDLE_CHUNKS
+        return tuple(partition_all(width, range(len(sizes))))
+    chunks_of: dict[str | None, list[int]] = {}
+    if None not in given.workers:
         for chunk, worker in enumerate(given.workers):
             chunks_of.setdefault(worker, []).append(chunk)
-        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most / row_bytes))
-    total = sum(sizes)
-    wanted = max(min(workers.threads, len(sizes)), math.ceil(total * row_bytes / most))
-    bundles: dict[int, tuple[int, ...]] = {}
-    for chunk, (start, size) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False)):
-        number = int((start + size / 2) * wanted / total) if total else 0
-        bundles[number] = (*bundles.get(number, ()), chunk)
-    return tuple(bundles.values())
+    most = _bundle_bytes(workers) / max(row_bytes, 1)
+    if chunks_of and workers.devices:
+        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most))
+    share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
+    return tuple(
+        bundle
+        for chunks in chunks_of.values() or [range(len(sizes))]
+        for bundle in _even_parts(chunks, sizes, share, most)
+    )
+
+
+def _bundle_bytes(workers: Workers) -> float:
+    """Most bytes of the chunks that one task sorts."""
+    if not workers.devices:
+        return workers.memory * GROUP_MEMORY_FRACTION if workers.memory else math.inf
+    fraction = TURNS_BUNDLE_FRACTION if workers.threads == 1 else DEVICE_BUNDLE_FRACTION
+    return workers.memory * fraction if workers.memory else DEVICE_BUNDLE_BYTES
+
+
+def _even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:
+    """Chunk ranges of about equal numbers of keys: about `share`, and about `most` at most."""
+    own = [sizes[chunk] for chunk in chunks]
+    total = sum(own)
+    wanted = min(max(1, round(total / share), math.ceil(total / most)), len(chunks)) if total else 1
+    parts: dict[int, list[int]] = {}
+    for chunk, (start, size) in zip(chunks, zip(accumulate(own, initial=0), own, strict=False), strict=False):
+        parts.setdefault(int((start + size / 2) * wanted / total) if total else 0, []).append(chunk)
+    return map(tuple, parts.values())
 
 
 def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
@@ -130,19 +182,20 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
     given : InputChunks
     row_bytes : int
         Bytes of one key and its companions.
-    exchange : {"gather", "p2p", "tasks"}
+    exchange : {"gather", "p2p"}
     workers : Workers
 
     Returns
     -------
     tuple of tuples of int
-        Every chunk once, in order. Each chunk is alone if a size is unknown, on a cluster, and on a device.
+        Every chunk once, in order. Each chunk is alone if a size is unknown, and on a device.
     """
     total = sum(given.sizes) * row_bytes
     most = 0.0
     on_host = not workers.devices and workers.staging_memory is None
-    if exchange == "gather" and on_host and not math.isnan(total):
-        most = min(THREADS_RUN_BYTES, total / (RUNS_PER_THREAD * workers.threads))
+    if on_host and not math.isnan(total):
+        limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
+        most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
     return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
 
 

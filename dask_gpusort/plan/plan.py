@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dask.utils import format_bytes
 
@@ -12,10 +12,10 @@ from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
 from .groups import (
-    GROUPS_PER_LOCAL_THREAD,
     GROUPS_PER_THREAD,
     bundle_chunks,
     count_groups,
+    groups_of_threads,
     join_chunks,
     join_small_chunks,
     lay_out_groups,
@@ -23,12 +23,12 @@ from .groups import (
 )
 from .join import join_bytes
 from .staging import count_staged_groups
-from .terms import Exchange, InputChunks, Path, Runs, Size, Workers
+from .terms import BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
 
-#: Most runs for which each task of the device exchange finds the cuts itself: one task less on the critical path.
+#: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
-#: Runs that one task concatenates in the "tasks" exchange, or counts on threads. A task costs about 0.3 ms. It divides
-#: `counting.FAN_IN`, because whole bundles are added up together.
+#: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
+#: are added up together.
 BUNDLE_RUNS = 16
 #: Least tasks of a round of counting on threads, if there are as many runs: the last runs to be sorted are counted
 #: while no thread sorts.
@@ -63,11 +63,11 @@ class Plan:
         Bytes of one key in transit and its companions.
     runs : tuple of tuples of int
         Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
-        run plays the role of a chunk. They are neighbours, except in the device exchange (see `groups.join_chunks`).
+        run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `groups.join_chunks`).
     sources : tuple of tuples of int
-        Runs that one task sorts, for the device exchange; else empty.
+        Runs that one task sorts, for an exchange by tasks; else empty.
     cut_first : bool
-        Whether the device exchange cuts all runs before it finishes any group (see `groups.needs_cut_first`).
+        Whether an exchange by tasks cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
         Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
     staging_memory : int or None
@@ -98,6 +98,11 @@ class Plan:
         return self.staging_memory is not None
 
     @property
+    def by_tasks(self) -> bool:
+        """Whether the exchange has the graph of `BY_TASKS`."""
+        return self.exchange in BY_TASKS
+
+    @property
     def known(self) -> bool:
         """Whether all chunk sizes are known."""
         return not any(map(math.isnan, (*self.sizes, *self.chunks)))
@@ -106,12 +111,6 @@ class Plan:
     def run_sizes(self) -> tuple[Size, ...]:
         """Keys in each run, nan where unknown."""
         return _run_sizes(self.runs, self.sizes)
-
-    @property
-    def bundles(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of runs that one task may hold together."""
-        count, width = len(self.runs), min(BUNDLE_RUNS, self.fan_in)
-        return tuple((first, min(first + width, count)) for first in range(0, count, width))
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
@@ -131,7 +130,7 @@ class Plan:
         """Largest share of the keys that is sent to two groups."""
         if len(self.groups) == 1:
             return 0.0
-        if self.exchange == "device":
+        if self.by_tasks:
             return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
         dropped = len(self.tree) - 1
         return counting.unresolved_share(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
@@ -143,7 +142,7 @@ class Plan:
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "join":
             return 0
-        if self.exchange == "device":
+        if self.by_tasks:
             return runs * self.samples * entry
         summaries = min(runs, self.fan_in)
         samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
@@ -153,13 +152,13 @@ class Plan:
 
     @property
     def scans(self) -> bool:
-        """Whether one task of the device exchange finds the cuts for all others."""
+        """Whether one task of an exchange by tasks finds the cuts for all others."""
         return not self.known or len(self.runs) > SELF_SCANNED_RUNS
 
     @property
     def whole_chunks(self) -> dict[int, int]:
-        """In the device exchange, each group that is exactly one output chunk, and the number of that chunk."""
-        if self.exchange != "device":
+        """In an exchange by tasks, each group that is exactly one output chunk, and the number of that chunk."""
+        if not self.by_tasks:
             return {}
         groups = enumerate(self.groups)
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
@@ -170,13 +169,12 @@ class Plan:
         runs, groups = len(self.runs), len(self.groups)
         if self.exchange == "join":
             return 1 + len(self.chunks)
-        if self.exchange == "device":
+        if self.by_tasks:
             merges = groups - len(self.whole_chunks)
             return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": runs + 1 + groups,
-            "tasks": len(self.bundles) * (1 + groups) + groups,
         }[self.exchange]
         nodes = sum(map(len, self.tree))
         return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + exchange + len(self.chunks)
@@ -248,19 +246,21 @@ def make_plan(
     -------
     Plan
     """
+    # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
+    workers = replace(workers, devices=workers.devices or exchange == "device")
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
-    device, joins = exchange == "device", exchange == "join"
+    by_tasks, joins = exchange in BY_TASKS, exchange == "join"
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers)
     if joins:
         groups = 1
     elif groups is None:
         groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
-    if device:
+    if by_tasks:
         # One round of ranks: each group resolves the remaining keys when it is finished.
-        counts = _Counting("merge", 0, counting.choose_device_samples(len(runs), len(laid_out)), 0, 0)
+        counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)
     elif joins:
         counts = _Counting(path, 0, 0, 0, 0)
     else:
@@ -280,7 +280,7 @@ def make_plan(
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
-        cut_first=device and needs_cut_first(total, workers),
+        cut_first=by_tasks and needs_cut_first(total, workers),
         joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
         staging_memory=workers.staging_memory,
     )
@@ -295,16 +295,16 @@ def _choose_groups(
     chunks: Sequence[Size],
     workers: Workers,
 ) -> int:
-    device = exchange == "device"
     if math.isnan(total_bytes):
-        return min(len(chunks), workers.threads if device else GROUPS_PER_THREAD * workers.threads)
+        unequal = GROUPS_PER_THREAD * workers.threads
+        return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, num_runs, workers)
+    if exchange == "p2p" or (exchange == "tasks" and not workers.devices):
+        return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
-    shared_memory = device or exchange == "gather"
-    each = 1 if device else GROUPS_PER_LOCAL_THREAD
-    return min(groups, max(len(chunks), each * workers.threads)) if shared_memory else groups
+    return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))
 
 
 def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:
@@ -324,13 +324,13 @@ def _run_sizes(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
 def _runs_and_sources(
     order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers
 ) -> tuple[Runs, Runs]:
-    """`Plan.runs` and `Plan.sources`; each presorted chunk on a device is a run."""
+    """`Plan.runs` and `Plan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
-    if exchange != "device":
+    if exchange not in BY_TASKS:
         return join_small_chunks(given, row_bytes, exchange, workers), ()
     bundles = bundle_chunks(given, row_bytes, workers)
-    if given.presorted:
+    if given.presorted or workers.staging_memory is not None:
         return tuple((chunk,) for chunk in range(len(given.sizes))), bundles
     interchangeable = order.coded and not order.has_ties and not given.companion_bytes
     return join_chunks(bundles, given.sizes, interchangeable)

@@ -8,6 +8,8 @@ from typing import Literal
 
 Path = Literal["radix", "merge"]
 Exchange = Literal["join", "gather", "p2p", "tasks", "device"]
+#: The exchanges by tasks have the same graph: "tasks" for NumPy chunks, "device" for CuPy chunks.
+BY_TASKS: tuple[Exchange, ...] = ("tasks", "device")
 Size = float  # a chunk size is an int, or nan if unknown
 Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 
@@ -26,12 +28,15 @@ class Workers:
         Whether the chunks are on GPUs, one GPU for each worker.
     staging_memory : int or None
         Bytes of the GPU on which chunks and groups of the host are sorted, some at a time; None if the host sorts them.
+    processes : int
+        Worker processes of a cluster; 0 without a cluster.
     """
 
     threads: int
     memory: int | None = None
     devices: bool = False
     staging_memory: int | None = None
+    processes: int = 0
 
 
 @dataclass(frozen=True)

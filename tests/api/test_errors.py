@@ -435,7 +435,7 @@ def test_a_source_that_changes_is_detected_at_compute_time(tmp_path, stages):
 def test_a_source_that_changes_between_rounds_does_not_report_wrong_sizes(tmp_path, unknown):
     x = changing_source(tmp_path)
     with groups(2):
-        found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="tasks")
+        found = dask_gpusort.sort(ours.forget_sizes(x) if unknown else x, exchange="gather")
     graph = dict(found.__dask_graph__())
     first, _ = scans_of(graph)
     graph[first] = dask.get(graph, first)

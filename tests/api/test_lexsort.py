@@ -125,7 +125,7 @@ def test_the_exchange_cuts_on_all_keys():
     # Cuts by the last key alone would put all keys in one group.
     keys = [ours.make("i8", 4000, "bits"), np.zeros(4000, "f8")]
     with groups(8):
-        found = dask_gpusort.lexsort([da.from_array(key, chunks=500) for key in keys], exchange="tasks")
+        found = dask_gpusort.lexsort([da.from_array(key, chunks=250) for key in keys], exchange="tasks")
         graph = dict(found.__dask_graph__())
         merged = [key for key in graph if str(key[0]).startswith("sort-merge")]
         sizes = [len(group[0]) for group in dask.get(graph, merged)]

@@ -20,12 +20,13 @@ from support.marks import grid
 from support.sorting import groups
 
 import dask_gpusort
-from dask_gpusort.graph import p2p
+from dask_gpusort.graph import global_sort, p2p, scheduler
 
 distributed = pytest.importorskip("distributed")
 
-EXCHANGES = ("p2p", "tasks", "device")
-ON_CLUSTER = ("auto", *EXCHANGES, "gather", "join")
+#: "device" has the graph of "tasks".
+EXCHANGES = ("p2p", "tasks", "gather")
+ON_CLUSTER = ("auto", *EXCHANGES, "join")
 
 #: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
 TRAVELLING = [dtype for dtype in ours.EVERY if dtype.kind not in "mM" or dtype.isnative]
@@ -41,12 +42,42 @@ def client(on_cluster):
     return on_cluster
 
 
-def test_auto_chooses_p2p(client):
+def test_auto_chooses_p2p_if_the_memory_of_workers_is_unknown(client):
     assert p2p.unavailable() is None
     x = da.zeros(100, chunks=10)
     used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device", "join")}}
     for asked, used in used_for.items():
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "memory", "used"), [(1, "64 MiB", "gather"), (2, "32 MiB", "tasks"), (2, "1 MiB", "p2p")]
+)
+def test_auto_exchanges_in_memory_what_fits_it(workers, memory, used):
+    array = ours.make("f4", 100_000, "special")
+    options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    in_memory = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
+    with (
+        dask.config.set(in_memory),
+        distributed.LocalCluster(**options, memory_limit=memory) as cluster,
+        distributed.Client(cluster),
+    ):
+        x = da.from_array(array, chunks=1000).persist()
+        distributed.wait(x)
+        assert dask_gpusort.explain(x).split("exchange")[1].split()[0].rstrip(",") == used
+        found, positions = dask_gpusort.sort(x, stable=True), dask_gpusort.argsort(x)
+        assert len(found.dask) < 3 * x.npartitions
+        oracle.assert_same_bits(found.compute(), oracle.sort(array))
+        oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
+
+
+def test_auto_uses_p2p_for_keys_of_unknown_bytes(client):
+    # The memory limit holds any number of references.
+    workers = scheduler.Workers(2, 1 << 40, processes=2)
+    with mock.patch.object(global_sort, "workers_in_use", return_value=workers):
+        for array, used in ((np.arange(20), "tasks"), (np.arange(20).astype(object), "p2p")):
+            x = da.from_array(array, chunks=2)
+            assert used in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
 
 
 def test_an_asynchronous_client_computes_the_graph():
@@ -307,8 +338,8 @@ STAGES = {
         "sort-merge",
         "output",
     ],
-    "tasks": ["sort-local", "sort-sum", "sort-cut", "sort-scatter", "sort-shard", "sort-merge", "output"],
-    "device": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
+    "tasks": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
+    "gather": ["sort-local", "sort-count", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
     "join": ["sort-local", "output"],
 }
 
@@ -322,8 +353,9 @@ KILLED_FIRST = [
     ("p2p", "output", "radix"),
     ("tasks", "sort-scatter", "radix"),
     ("tasks", "output", "radix"),
-    ("device", "sort-freed", "radix"),
-    ("device", "sort-merge", "merge"),
+    ("tasks", "sort-freed", "radix"),
+    ("tasks", "sort-merge", "merge"),
+    ("gather", "sort-scatter", "radix"),
 ]
 
 
@@ -332,7 +364,7 @@ KILLED_FIRST = [
     [pytest.param(*case, marks=() if case in KILLED_FIRST else pytest.mark.thorough) for case in KILLED],
 )
 def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
-    # The device exchange uses separate scans, as for many runs, and cuts first where the case needs it.
+    # The exchange by tasks uses separate scans, as for many runs, and cuts first where the case needs it.
     monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
     monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: stage == "sort-freed")
     client = processes
@@ -348,7 +380,8 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
         found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
         prefix = found.name if stage == "output" else stage
         # These stages have one task.
-        single = stage in ("sort-scan", "shuffle-barrier") or (exchange, stage) == ("join", "sort-local")
+        single = stage in ("sort-scan", "shuffle-barrier")
+        single |= (exchange, stage) in [("join", "sort-local"), ("gather", "sort-scatter"), ("gather", "sort-cut")]
         client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))
         try:
             got = client.compute(found, retries=3).result(timeout=120)

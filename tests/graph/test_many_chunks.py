@@ -33,6 +33,14 @@ def runs_of_many_chunks(runs=2):
         yield
 
 
+@given(st.lists(st.integers(0, 1 << 21), min_size=1, max_size=200), st.integers(1, 9), st.integers(20, 40))
+def test_runs_of_the_p2p_exchange_take_little_of_a_worker_s_memory(sizes, threads, bits):
+    made = make(tuple(sizes), "p2p", workers=Workers(threads, 1 << bits, processes=2))
+    assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
+    most = min(plan_groups.P2P_RUN_BYTES, plan_groups.GROUP_MEMORY_FRACTION * (1 << bits))
+    assert all(len(run) == 1 or size * 8 <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
+
+
 def make(sizes, exchange="gather", workers=None, row_bytes=8):
     order = Order(np.dtype("i8"))
     given = InputChunks(sizes, row_bytes - 8)
@@ -51,12 +59,10 @@ def test_runs_are_neighbours_of_bounded_size(sizes, threads, row_bytes):
     assert all(a + sizes[run[0]] > most for a, run in zip(made.run_sizes, made.runs[1:], strict=False))
 
 
-def test_chunks_of_unknown_sizes_on_a_cluster_and_on_a_device_are_runs_alone():
+def test_chunks_of_unknown_sizes_and_on_a_device_are_runs_alone():
     sizes, alone = (10,) * 50, tuple((chunk,) for chunk in range(50))
     assert len(make(sizes).runs) < 50
     assert make((*sizes[1:], np.nan)).runs == alone
-    for exchange in ("p2p", "tasks"):
-        assert make(sizes, exchange).runs == alone
     assert make(sizes, workers=Workers(2, devices=True)).runs == alone
     assert make(sizes, workers=Workers(2, staging_memory=1 << 20)).runs == alone
 

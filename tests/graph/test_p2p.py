@@ -250,12 +250,12 @@ def fail_once(pieces, kept):
 
 
 def plan_of(sizes, groups):
-    """A plan with one output chunk for each group. The second output chunk is empty."""
+    """A plan with a run for each chunk, and one output chunk for each group. The second output chunk is empty."""
     share, rest = divmod(sum(sizes), groups)
     out = [share] * (groups - 1) + [share + rest]
     if groups > 2:
         out[1:3] = [0, out[1] + out[2]]
-    given = {"method": "auto", "exchange": "p2p", "workers": Workers(2), "groups": groups}
+    given = {"method": "auto", "exchange": "p2p", "workers": Workers(len(sizes)), "groups": groups}
     made = make_plan(ORDER, InputChunks(sizes, 8), out, **given)
     return replace(made, groups=tuple((group, group + 1, 0, 1) for group in range(groups)))
 

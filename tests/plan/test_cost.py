@@ -37,7 +37,7 @@ def plan(chunks, size, exchange="gather", dtype="i8", companion_bytes=0, **optio
 
 @pytest.mark.parametrize(
     ("exchange", "crossings", "messages"),
-    [("gather", 4, 0), ("p2p", 8, 40 * 8), ("tasks", 6, 3 * 8)],
+    [("gather", 4, 0), ("p2p", 8, 40 * 8)],
 )
 def test_counts_of_an_exchange(exchange, crossings, messages):
     # With so many threads, each chunk is a run.
@@ -61,6 +61,15 @@ def test_a_join_sorts_on_one_thread_and_merges_nothing():
     assert predict(made, rates)["merge"] == 0
 
 
+def test_counts_of_an_exchange_by_tasks():
+    made = plan(40, 1_000, "tasks", groups=8, companion_bytes=4, workers=Workers(5))
+    cost = cost_of(made)
+    assert cost.moved_bytes == 6 * 40 * 1_000 * 12
+    assert cost.messages == cost.pieces == 5 * 8
+    assert cost.rounds == 1
+    assert cost.counted_bytes == 5 * made.samples * (8 + ENTRY_BYTES)
+
+
 def test_counts_between_devices():
     made = plan(16, 1_000, "device", workers=Workers(4, devices=True))
     assert cost_of(made).messages == len(made.sources) * len(made.groups) == 16
@@ -78,7 +87,8 @@ def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
 
 
 def test_seconds_are_computed_from_the_rates():
-    made = plan(40, 1_000, "p2p", groups=8)
+    # With so many threads, each chunk is a run.
+    made = plan(40, 1_000, "p2p", groups=8, workers=Workers(40))
     cost = cost_of(made)
     assert predict(made, RATES) == {
         "sort": pytest.approx(40_000 / 8e8),

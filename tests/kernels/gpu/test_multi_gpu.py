@@ -15,7 +15,7 @@ from support.dask_gpu import DTYPES, sample
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import device_exchange, serialization
+from dask_gpusort.graph import serialization, task_exchange
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.local_sort import LocalSort, run_sources
 from dask_gpusort.order import Order
@@ -307,17 +307,17 @@ def test_every_task_waits_for_its_kernels() -> None:
         for number, block in enumerate(blocks):
             delay(stream)
             own, local = (run_sources(plan)[number],), LocalSort(plan.order, positions=False)
-            made.append(device_exchange.sort_bundle([[block]], (number,), own, local, plan.samples))
+            made.append(task_exchange.sort_bundle([[block]], (number,), own, local, plan.samples))
             assert stream.done
-        summaries = [device_exchange.take_summaries(bundle) for bundle in made]
+        summaries = [task_exchange.take_summaries(bundle) for bundle in made]
         for group in range(2):
             mine = []
             for bundle in made:
                 delay(stream)
-                mine.append(device_exchange.cut_shard(bundle, summaries, group, plan))
+                mine.append(task_exchange.cut_shard(bundle, summaries, group, plan))
                 assert stream.done
             delay(stream)
-            device_exchange.finish_group(mine, summaries, group, plan, finish)
+            task_exchange.finish_group(mine, summaries, group, plan, finish)
             assert stream.done
 
 

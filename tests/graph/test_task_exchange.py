@@ -1,4 +1,4 @@
-"""The device exchange, with NumPy chunks: bounds of the cuts, tasks, bundles, and serialization of runs."""
+"""The exchange by tasks, with NumPy chunks: bounds of the cuts, tasks, bundles, and serialization of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import device_exchange, scheduler, serialization
+from dask_gpusort.graph import scheduler, serialization, task_exchange
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
@@ -27,8 +27,8 @@ from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import groups as plan_groups
-from dask_gpusort.plan.counting import DEVICE_SAMPLES
-from dask_gpusort.plan.groups import bundle_chunks, join_chunks
+from dask_gpusort.plan.counting import TASK_SAMPLES
+from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION, bundle_chunks, join_chunks
 
 GIB = 1 << 30
 
@@ -137,7 +137,40 @@ def test_bundles_hold_each_chunk_once(sizes, workers, data):
 
 
 def test_bundles_of_unknown_sizes_are_single_chunks():
-    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2)) == ((0,), (1,), (2,))
+    assert bundle_chunks(InputChunks([np.nan] * 3), 8, Workers(2, devices=True)) == ((0,), (1,), (2,))
+
+
+def test_bundles_of_unknown_sizes_on_hosts_have_some_chunks():
+    bundles = bundle_chunks(InputChunks([np.nan] * 35), 8, Workers(2))
+    assert bundles == (tuple(range(16)), tuple(range(16, 32)), (32, 33, 34))
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=60), st.integers(1, 9), st.data())
+def test_bundles_on_hosts_are_of_one_worker_and_fit_its_memory(sizes, threads, data):
+    holders = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
+    memory = data.draw(st.none() | st.integers(1_000, 100_000))
+    bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(threads, memory))
+    assert sorted(chunk for bundle in bundles for chunk in bundle) == list(range(len(sizes)))
+    share = sum(sizes) / max(threads, 4)
+    for bundle in bundles:
+        held = sum(sizes[chunk] for chunk in bundle)
+        # Parts are about equal: they differ by a chunk at most.
+        assert memory is None or held * 8 <= memory * GROUP_MEMORY_FRACTION + 8 * max(sizes)
+        assert held <= 1.5 * share + max(sizes)
+        assert not holders or len({holders[chunk] for chunk in bundle}) == 1
+        assert list(bundle) == sorted(bundle)
+
+
+def test_a_bundle_for_each_thread_and_enough_groups_to_keep_data_where_they_are():
+    sizes, options = (50_000,) * 1024, {"method": "auto", "exchange": "tasks", "groups": None}
+    for threads, bundles, exchanged in ((1, 4, 8), (2, 4, 8), (6, 6, 8), (16, 16, 16)):
+        workers = Workers(threads, 4 * GIB)
+        made = make_plan(Order(np.dtype("i8")), InputChunks(sizes), sizes, workers=workers, **options)
+        assert (len(made.sources), len(made.groups)) == (bundles, exchanged)
+        assert made.num_tasks < 2 * len(sizes)
+        held = InputChunks(sizes, workers=[str(chunk % 3) for chunk in range(1024)])
+        made = make_plan(Order(np.dtype("i8")), held, sizes, workers=workers, **options)
+        assert all(len({chunk % 3 for chunk in made.runs[run]}) == 1 for run in range(len(made.runs)))
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.booleans(), st.data())
@@ -183,7 +216,7 @@ def test_samples_are_bounded(chunks):
         workers=Workers(8, 64 * GIB, devices=True),
         groups=None,
     )
-    assert 1 <= plan.samples * len(plan.runs) <= max(DEVICE_SAMPLES, chunks)
+    assert 1 <= plan.samples * len(plan.runs) <= max(TASK_SAMPLES, chunks)
     assert plan.group_bytes <= 64 * GIB / 8
 
 
@@ -285,7 +318,7 @@ def made_bundles(array, sizes, plan):
     blocks, sources = np.split(array, np.cumsum(sizes)[:-1]), run_sources(plan)
     local = LocalSort(plan.order, positions=False)
     return [
-        device_exchange.sort_bundle(
+        task_exchange.sort_bundle(
             [[blocks[chunk] for chunk in plan.runs[run]] for run in numbers],
             numbers,
             tuple(sources[run] for run in numbers),
@@ -305,14 +338,14 @@ def test_shards_share_no_memory_with_runs():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
     bundles = made_bundles(array, sizes, plan)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in bundles]
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in bundles]
     before = [run.keys.copy() for bundle in bundles for run in bundle.runs]
     for group in range(3):
-        mine = [device_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
+        mine = [task_exchange.cut_shard(bundle, cut_info, group, plan) for bundle in bundles]
         for shard in mine:
             assert not any(np.shares_memory(shard.keys, run.keys) for bundle in bundles for run in bundle.runs)
         copies = [shard.keys.copy() for shard in mine]
-        device_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
+        task_exchange.finish_group(mine, cut_info, group, plan, Finish(plan.order, True, False))
         # Distributed may pass the shard to a task that is computed again.
         assert all((shard.keys == copy).all() for shard, copy in zip(mine, copies, strict=True))
     assert all((run.keys == copy).all() for run, copy in zip((r for b in bundles for r in b.runs), before, strict=True))
@@ -321,14 +354,14 @@ def test_shards_share_no_memory_with_runs():
 def test_a_chunk_that_changed_is_refused():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     for changed in (array[::-1].copy() + 1, np.zeros_like(array)):
         bundle = made_bundles(changed, sizes, plan)[0]
         with pytest.raises(RuntimeError, match="persist"):
-            device_exchange.cut_shard(bundle, cut_info, 0, plan)
+            task_exchange.cut_shard(bundle, cut_info, 0, plan)
     short = [Run(np.zeros(1, "u8"))] * len(plan.sources)
     with pytest.raises(RuntimeError, match="received 1 keys where"):
-        device_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
+        task_exchange.finish_group(short, cut_info, 0, plan, Finish(plan.order, True, False))
 
 
 def test_message_names_the_chunk_with_a_wrong_size():
@@ -342,12 +375,12 @@ def test_message_names_the_chunk_with_a_wrong_size():
 def test_the_scan_is_cached_for_the_same_summaries():
     array, sizes = ours.make("i8", 300), (100, 100, 100)
     plan = small_plan(array, sizes)
-    cut_info = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    first = device_exchange.bounds_of(cut_info, plan)
-    assert device_exchange.bounds_of(list(cut_info), plan) is first
-    others = [device_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
-    assert device_exchange.bounds_of(others, plan) is not first
-    assert (device_exchange.bounds_of(others, plan).first == first.first).all()
+    cut_info = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    first = task_exchange.bounds_of(cut_info, plan)
+    assert task_exchange.bounds_of(list(cut_info), plan) is first
+    others = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
+    assert task_exchange.bounds_of(others, plan) is not first
+    assert (task_exchange.bounds_of(others, plan).first == first.first).all()
 
 
 # Serialization.
@@ -420,7 +453,7 @@ def test_classes_to_spill_are_registered_with_dask_cuda(monkeypatch):
     monkeypatch.setattr(serialization, "_known_to_distributed", set())
     pytest.importorskip("distributed")
     serialization.register()
-    assert set(registered) >= {Run, device_exchange.Bundle}
+    assert set(registered) >= {Run, task_exchange.Bundle}
     assert registered[Run](made_run()) is False
 
 
