@@ -94,6 +94,7 @@ def on_gpus(record: Record) -> list[str]:
 REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "core_cpu": (on_cpu, "The core on a CPU", "benchmarks.cpu.core"),
     "comparison_cpu": (on_cpu, "Compared keys and several keys on a CPU", "benchmarks.cpu.comparison"),
+    "cores_cpu": (on_cpu, "Few keys, one chunk and clusters on a host with many cores", "benchmarks.cpu.cores"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
     "gpu_comparison": (on_gpu, "Comparison sorts, wide keys and merging on a GPU", "benchmarks.gpu.comparison"),
     "gpu_dask_arrays": (on_gpu, "Dask arrays of CuPy chunks on a GPU", "benchmarks.gpu.dask_arrays"),
