@@ -46,6 +46,8 @@ COLOURS = {
     "CUB": BLACK,
 }
 KEYS, RATE, BILLIONS = "keys", "keys a second", "billion keys a second"
+#: The number of threads whose label would touch that of one thread.
+FEW_THREADS = 2
 HOST = "numpy.sort, on the host"
 #: Names of the libraries on a GPU in the figure, and their colours.
 LIBRARIES = {
@@ -240,11 +242,12 @@ def draw_cores(record: Record) -> Figure:
             polars = base / lines.pop("Polars")[0].median
             ours = [(point.x, base / point.median) for points in lines.values() for point in points]
             axes.set(title=title, xlabel="threads", ylabel="times faster" if axes is several[0] else "")
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.set_xticks([threads for threads, _ in ours if threads != FEW_THREADS])
             axes.axhline(1, color=BLACK, linewidth=1)
             last = axes is several[-1]
             draw_lines(axes, {"ours": ours}, COLOURS, labelled=last)
-            draw_lines(axes, {"Polars": [(ours[0][0], polars), (ours[-1][0], polars)]}, COLOURS, labelled=last)
+            all_threads = [(ours[0][0], polars), (ours[-1][0], polars)]
+            draw_lines(axes, {"Polars, all": all_threads}, {"Polars, all": ORANGE}, ("Polars, all",), labelled=last)
     return figure
 
 
