@@ -57,6 +57,16 @@ def test_a_sort_of_no_time_makes_merges_of_many_runs_rejected():
     assert not prefers_merge(np.dtype("u8"), 64, lambda keys: None)
 
 
+@pytest.mark.parametrize(("fresh", "merge", "most"), [(2.0, 1.0, np.inf), (1.0, 2.0, 0), (1.0, 1.0, 0)])
+@pytest.mark.usefixtures("forgotten")
+def test_merges_that_take_the_same_time_for_any_number_of_runs(fresh, merge, most, monkeypatch):
+    def sort(keys):
+        keys.sort()
+
+    monkeypatch.setattr(merge_choice, "_seconds", lambda keys, used: fresh if used is sort else merge)
+    assert most_merged_runs(np.dtype("u8"), sort) == most
+
+
 @pytest.mark.usefixtures("forgotten")
 def test_the_setting_replaces_the_measurement():
     def fresh(keys):
