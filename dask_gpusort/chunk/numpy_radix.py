@@ -29,8 +29,9 @@ from .merge_choice import prefers_merge
 from .numpy_packing import Array, as_rows, pack, take, unpack, unpack_positions
 from .numpy_presorted import known_positions
 
-# Keys in a block of the step that resolves ties. Larger than BLOCK_KEYS, because
-# the step makes about ten NumPy calls a block, and most blocks have no ties.
+# Keys in a block of the step that resolves ties. Each block
+# takes several NumPy calls, even where no keys tie, so many small blocks cost
+# more than the cache gains.
 _TIE_BLOCK = 1 << 18
 
 # Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to

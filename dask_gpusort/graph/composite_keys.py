@@ -6,6 +6,8 @@ Chunk by chunk, several keys become one array of codes, or of words in an added 
     keys 1   (n,) in chunks ---+-- pack-keys, one task a chunk -->  (n,) of codes, or (n, words)
     keys 2   (n,) in chunks --'
 
+Rows and checks use this array. The tasks of a global sort and of a join pack the keys themselves, from `Keys.parts`.
+
 If NumPy must compare one of them (`longdouble`, `object`, `StringDType`), they become a record instead.
 """
 

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.codes import WIDTHS, code_arrays, shapes_of_input, small_blocks
+from support.codes import WIDTHS, code_arrays, shapes_of_input
 
 from dask_gpusort.chunk import numpy_merge, numpy_presorted
 from dask_gpusort.chunk.numpy_merge import argmerge_runs, join_runs
-
-__all__ = ["small_blocks"]
 
 
 @st.composite

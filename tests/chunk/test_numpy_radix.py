@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
-from support.codes import BLOCK_KEYS, WIDTHS, code_arrays, shapes_of_input, small_blocks
+from support.codes import BLOCK_KEYS, WIDTHS, code_arrays, shapes_of_input
 
 from dask_gpusort.chunk import numpy_presorted, numpy_radix
 from dask_gpusort.chunk.numpy_radix import argsort, sort, sort_with_positions
-
-__all__ = ["small_blocks"]
 
 
 def check(codes):

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.codes import BLOCK_KEYS, small_blocks
+from support.codes import BLOCK_KEYS
 
 from dask_gpusort.chunk import numpy_words, word_layout
-
-__all__ = ["small_blocks"]
 
 SIZES = st.integers(0, 200)
 WIDTHS = [1, 2, 8, 16, 31, 32, 33, 63, 64]

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dask_gpusort.chunk import numpy_packing, numpy_presorted, numpy_radix, numpy_words
-from dask_gpusort.keys import codes as key_codes
-
 #: Keys of a block, and of a block that resolves ties, where a test asks for small ones.
 BLOCK_KEYS, TIE_KEYS = 1 << 10, 1 << 12
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks so small that arrays of a test have several."""
-    for module in (key_codes, numpy_packing, numpy_presorted, numpy_words):
-        monkeypatch.setattr(module, "BLOCK_KEYS", BLOCK_KEYS)
-    monkeypatch.setattr(numpy_radix, "_TIE_BLOCK", TIE_KEYS)
-    monkeypatch.setattr(numpy_words, "_TIED_KEYS", TIE_KEYS)
 
 
 WIDTHS = ["u1", "u2", "u4", "u8"]
