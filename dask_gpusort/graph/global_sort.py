@@ -112,7 +112,9 @@ def plan_for(
     fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, given, workers)
     exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, processes=workers.processes)
     if exchange in BY_TASKS:
-        given = replace(given, workers=workers_of_chunks(client, inputs[0]))
+        holders = workers_of_chunks(client, inputs[0])
+        held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
+        given = replace(given, workers=holders, held=held)
     return make_plan(
         request.order,
         given,

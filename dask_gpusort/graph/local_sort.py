@@ -1,6 +1,6 @@
 """Stage 1: sort each run, nothing moves. Tasks ``sort-local``, one a run.
 
-A large chunk is a run alone; small neighbours are concatenated (see `plan.groups.join_small_chunks`). Presorted chunks
+A large chunk is a run alone; small neighbours are concatenated (see `plan.runs.join_small_chunks`). Presorted chunks
 are checked instead, and merged where a run has several. Tasks ``sort-check``.
 """
 

@@ -5,7 +5,9 @@
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
 `staging`   how the chunks of the host are divided for a GPU
-`groups`    how the output is divided into groups, the input into runs
+`groups`    how the output is divided into groups
+`runs`      how the input is divided into runs and bundles
+`turns`     what an exchange on one GPU takes, bundle after bundle
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """

@@ -1,16 +1,13 @@
-"""How the output is divided into groups, and the input into runs and bundles."""
+"""How the output is divided into groups."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
-
-from tlz import partition_all
+from collections.abc import Sequence
 
 from ..order import Order
 from ..plan import counting
-from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
+from .terms import BY_TASKS, Exchange, InputChunks, Size, Workers
 
 #: Bytes of one group's keys on threads, for each thread: NumPy takes the interpreter's lock for every piece that it
 #: copies into a group. Many threads wait for it, so their pieces should be larger. On 16 threads of a Xeon, 2^25 S20 in
@@ -18,15 +15,6 @@ from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 THREAD_GROUP_BYTES = 4 << 20
 #: Bytes of one group's keys on a GPU: smaller arrays do not fill the device, and every task costs kernel launches.
 DEVICE_GROUP_BYTES = 1 << 30
-#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
-#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
-#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
-THREADS_RUN_BYTES = 32 << 20
-#: The same in the P2P exchange, where the chunks of a run may be on several workers: to move a MiB takes about as long
-#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
-P2P_RUN_BYTES = 8 << 20
-#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
-RUNS_PER_THREAD = 8
 #: Smaller groups cost more in shards than they save in memory.
 SMALLEST_GROUP_BYTES = 4 << 20
 #: More groups only add slices; only memory is a reason for more.
@@ -49,30 +37,18 @@ MOST_TASK_THREADS = 32
 #: inputs of the shards are the bundles and their summaries.
 LEAST_BUNDLES = 4
 LEAST_GROUPS = 8
-#: Chunks of unknown size that one task of the host sorts.
-UNKNOWN_BUNDLE_CHUNKS = 16
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
 #: Share of a GPU's memory that one group may take: it is held four times while it is finished (shards, concatenated,
 #: sorted, and the sort's scratch), besides waiting shards and finished groups.
 DEVICE_GROUP_FRACTION = 1 / 16
-#: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
-DEVICE_BUNDLE_FRACTION = 1 / 32
-#: The share where the tasks of one device take turns: the sorted chunks of the largest array (see
-#: `MOST_CUT_FIRST_FRACTION`) and four times a bundle fit together.
-TURNS_BUNDLE_FRACTION = 1 / 8
-#: Bytes that they may take, if the GPU's memory is unknown.
-DEVICE_BUNDLE_BYTES = 4 << 30
 #: A GPU's share of the keys, as a fraction of its memory, above which sorted chunks and finished groups do not coexist:
 #: with an input that is kept, three shares would exceed the limit above which results are spilled.
 LEAST_CUT_FIRST_FRACTION = 1 / 5
 #: Above this share both must coexist: freed chunks leave fragments too small for a group, so the pool must hold two
 #: shares and the last group (best-fit model, 151 GB: 60 GB fits, 65 GB does not).
 MOST_CUT_FIRST_FRACTION = 3 / 8
-#: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
-#: part, and their positions take 64 bits.
-MOST_RUN_KEYS = 1 << 31
 
 
 def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers: Workers) -> int:
@@ -121,133 +97,12 @@ def fits_workers(order: Order, given: InputChunks, workers: Workers) -> bool:
     return few and workers.memory is not None and share <= workers.memory * EXCHANGE_MEMORY_FRACTION
 
 
-def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers) -> Runs:
-    """Input chunks that one task sorts together: those of one worker if known, else neighbours.
-
-    Parameters
-    ----------
-    given : InputChunks
-    row_bytes : int
-        Bytes of one key and its companions.
-    workers : Workers
-
-    Returns
-    -------
-    tuple of tuples of int
-        Every chunk once.
-    """
-    sizes = given.sizes
-    if any(map(math.isnan, sizes)):
-        width = 1 if workers.devices else UNKNOWN_BUNDLE_CHUNKS
-        return tuple(partition_all(width, range(len(sizes))))
-    chunks_of: dict[str | None, list[int]] = {}
-    if None not in given.workers:
-        for chunk, worker in enumerate(given.workers):
-            chunks_of.setdefault(worker, []).append(chunk)
-    most = _bundle_bytes(workers) / max(row_bytes, 1)
-    if chunks_of and workers.devices:
-        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most))
-    share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
-    return tuple(
-        bundle
-        for chunks in chunks_of.values() or [range(len(sizes))]
-        for bundle in _even_parts(chunks, sizes, share, most)
-    )
-
-
-def _bundle_bytes(workers: Workers) -> float:
-    """Most bytes of the chunks that one task sorts."""
-    if not workers.devices:
-        return workers.memory * GROUP_MEMORY_FRACTION if workers.memory else math.inf
-    fraction = TURNS_BUNDLE_FRACTION if workers.threads == 1 else DEVICE_BUNDLE_FRACTION
-    return workers.memory * fraction if workers.memory else DEVICE_BUNDLE_BYTES
-
-
-def _even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:
-    """Chunk ranges of about equal numbers of keys: about `share`, and about `most` at most."""
-    own = [sizes[chunk] for chunk in chunks]
-    total = sum(own)
-    wanted = min(max(1, round(total / share), math.ceil(total / most)), len(chunks)) if total else 1
-    parts: dict[int, list[int]] = {}
-    for chunk, (start, size) in zip(chunks, zip(accumulate(own, initial=0), own, strict=False), strict=False):
-        parts.setdefault(int((start + size / 2) * wanted / total) if total else 0, []).append(chunk)
-    return map(tuple, parts.values())
-
-
-def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
-    """Neighbouring chunks of the host that are sorted as one run: fewer tasks, summaries and pieces.
-
-    Parameters
-    ----------
-    given : InputChunks
-    row_bytes : int
-        Bytes of one key and its companions.
-    exchange : {"gather", "p2p"}
-    workers : Workers
-
-    Returns
-    -------
-    tuple of tuples of int
-        Every chunk once, in order. Each chunk is alone if a size is unknown, and on a device.
-    """
-    total = sum(given.sizes) * row_bytes
-    most = 0.0
-    on_host = not workers.devices and workers.staging_memory is None
-    if on_host and not math.isnan(total):
-        limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
-        most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
-    return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
-
-
-def _ranges(
-    chunks: Sequence[int], sizes: Sequence[Size], most: float, *, interchangeable: bool = True
-) -> list[tuple[int, ...]]:
-    """Chunk ranges of at most `most` keys, only of neighbours unless interchangeable; a larger chunk is alone."""
-    ranges: list[list[int]] = []
-    held = 0.0
-    for chunk in chunks:
-        follows = bool(ranges) and (interchangeable or ranges[-1][-1] + 1 == chunk)
-        if follows and held + sizes[chunk] <= most:
-            ranges[-1].append(chunk)
-            held += sizes[chunk]
-        else:
-            ranges.append([chunk])
-            held = sizes[chunk]
-    return list(map(tuple, ranges))
-
-
 def needs_cut_first(total_bytes: float, workers: Workers) -> bool:
     """Whether all sorted chunks must be cut, and so freed, before any group is finished."""
     if workers.memory is None:
         return False
     share = total_bytes / workers.threads / workers.memory
     return LEAST_CUT_FIRST_FRACTION < share <= MOST_CUT_FIRST_FRACTION
-
-
-def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
-    """Chunk ranges that are sorted as one run: a copy more, and fewer sorts, summaries and pieces to merge.
-
-    Parameters
-    ----------
-    bundles : sequence of sequences of int
-        The chunks of each sort task, ascending.
-    sizes : sequence of int
-        Keys in each chunk.
-    interchangeable : bool
-        Whether equal keys are indistinguishable, so that any chunks can be joined. Otherwise only neighbours are
-        joined, so that equal keys keep their order and positions are consecutive.
-
-    Returns
-    -------
-    runs : tuple of tuples of int
-        Every chunk once; runs in the order of their first chunks.
-    sources : tuple of tuples of int
-        The runs of each bundle.
-    """
-    joined = [_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
-    runs = tuple(sorted(run for bundle in joined for run in bundle))
-    number = {run: index for index, run in enumerate(runs)}
-    return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:

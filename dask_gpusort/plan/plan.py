@@ -11,19 +11,12 @@ from dask.utils import format_bytes
 from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
-from .groups import (
-    GROUPS_PER_THREAD,
-    bundle_chunks,
-    count_groups,
-    groups_of_threads,
-    join_chunks,
-    join_small_chunks,
-    lay_out_groups,
-    needs_cut_first,
-)
+from .groups import GROUPS_PER_THREAD, count_groups, groups_of_threads, lay_out_groups, needs_cut_first
 from .join import join_bytes
+from .runs import bundle_chunks, join_chunks, join_small_chunks
 from .staging import count_staged_groups
 from .terms import BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
+from .turns import Turns, make_turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -63,13 +56,15 @@ class Plan:
         Bytes of one key in transit and its companions.
     runs : tuple of tuples of int
         Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
-        run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `groups.join_chunks`).
+        run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
     sources : tuple of tuples of int
         Runs that one task sorts, for an exchange by tasks; else empty.
     cut_first : bool
         Whether an exchange by tasks cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
         Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
+    turns : Turns or None
+        Memory of an exchange on one GPU of known size.
     staging_memory : int or None
         As in `Workers`.
     """
@@ -90,6 +85,7 @@ class Plan:
     sources: Runs = ()
     cut_first: bool = False
     joined_bytes: float = 0
+    turns: Turns | None = None
     staging_memory: int | None = None
 
     @property
@@ -182,17 +178,20 @@ class Plan:
     @property
     def group_bytes(self) -> float:
         """Bytes of the largest group's keys and companions, nan if unknown."""
-        sizes = [sum(self.chunks[first:last]) / parts for first, last, _, parts in self.groups]
-        return max(sizes, default=0) * self.row_bytes
+        return max(self._group_sizes, default=0) * self.row_bytes
 
     @property
     def projected_bytes(self) -> float:
         """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
 
-        Of a join: the peak beside its input.
+        Of a join, and of an exchange on one GPU: the peak of the GPU, beside an input that is kept.
         """
         if self.exchange == "join":
             return self.joined_bytes
+        if self.turns is not None:
+            bundles = (sum(self.run_sizes[run] for run in source) for source in self.sources)
+            divided = max((self.chunks[first] for first, _, _, parts in self.groups if parts > 1), default=0)
+            return self.turns.peak(bundles, ((1 + self.unresolved) * size for size in self._group_sizes), divided)
         return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
 
     @property
@@ -200,6 +199,11 @@ class Plan:
         """Bytes of the GPU that one step of a staged sort takes at its peak, nan if unknown."""
         largest = max((1 + self.unresolved) * self.group_bytes / self.row_bytes, self._longest)
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
+
+    @property
+    def _group_sizes(self) -> list[float]:
+        """Keys in each group."""
+        return [sum(self.chunks[first:last]) / parts for first, last, _, parts in self.groups]
 
     @property
     def _longest(self) -> float:
@@ -252,9 +256,12 @@ def make_plan(
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
     by_tasks, joins = exchange in BY_TASKS, exchange == "join"
-    runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers)
+    turns = _turns_of(order, given, exchange, workers)
+    runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if joins:
         groups = 1
+    elif groups is None and turns is not None:
+        groups = turns.num_groups(len(sources), len(chunks))
     elif groups is None:
         groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
     laid_out = lay_out_groups(chunks, groups)
@@ -280,10 +287,18 @@ def make_plan(
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
-        cut_first=by_tasks and needs_cut_first(total, workers),
+        cut_first=by_tasks and (needs_cut_first(total, workers) if turns is None else len(sources) > 1),
         joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
+        turns=turns,
         staging_memory=workers.staging_memory,
     )
+
+
+def _turns_of(order: Order, given: InputChunks, exchange: Exchange, workers: Workers) -> Turns | None:
+    alone = exchange in BY_TASKS and workers.devices and workers.threads == 1 and workers.staging_memory is None
+    if not alone or workers.memory is None or any(map(math.isnan, given.sizes)):
+        return None
+    return make_turns(order, given, workers.memory)
 
 
 def _choose_groups(
@@ -322,14 +337,14 @@ def _run_sizes(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
 
 
 def _runs_and_sources(
-    order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers
+    order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers, turns: Turns | None
 ) -> tuple[Runs, Runs]:
     """`Plan.runs` and `Plan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
     if exchange not in BY_TASKS:
         return join_small_chunks(given, row_bytes, exchange, workers), ()
-    bundles = bundle_chunks(given, row_bytes, workers)
+    bundles = bundle_chunks(given, row_bytes, workers, turns)
     if given.presorted or workers.staging_memory is not None:
         return tuple((chunk,) for chunk in range(len(given.sizes))), bundles
     interchangeable = order.coded and not order.has_ties and not given.companion_bytes
@@ -364,6 +379,9 @@ def describe(plan: Plan) -> str:
         rows["path"] = "one sort of all chunks"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
         rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
+    if plan.turns is not None:
+        without = ", without the input" if plan.turns.held else ""
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} of the GPU's {_bytes(plan.turns.memory)}{without}"
     if plan.staging_memory is not None:
         rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())

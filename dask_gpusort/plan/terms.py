@@ -59,6 +59,8 @@ class InputChunks:
         Whether the only companions are the keys' positions, which the sort makes.
     packed : bool
         Whether each key is packed from several arrays.
+    held : bool
+        Whether the chunks are in memory before the sort, and stay there.
     """
 
     sizes: Sequence[Size]
@@ -68,3 +70,4 @@ class InputChunks:
     companions: int = 0
     positions: bool = False
     packed: bool = False
+    held: bool = False

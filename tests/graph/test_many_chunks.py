@@ -21,7 +21,7 @@ import dask_gpusort
 from dask_gpusort.graph import collection
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
-from dask_gpusort.plan import groups as plan_groups
+from dask_gpusort.plan import runs as plan_runs
 
 ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
 
@@ -29,7 +29,7 @@ ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have
 @contextmanager
 def runs_of_many_chunks(runs=2):
     """Few runs for each thread, so that a run has several chunks of a small array."""
-    with mock.patch.object(plan_groups, "RUNS_PER_THREAD", 1), dask.config.set(num_workers=runs):
+    with mock.patch.object(plan_runs, "RUNS_PER_THREAD", 1), dask.config.set(num_workers=runs):
         yield
 
 
@@ -37,7 +37,7 @@ def runs_of_many_chunks(runs=2):
 def test_runs_of_the_p2p_exchange_take_little_of_a_worker_s_memory(sizes, threads, bits):
     made = make(tuple(sizes), "p2p", workers=Workers(threads, 1 << bits, processes=2))
     assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
-    most = min(plan_groups.P2P_RUN_BYTES, plan_groups.GROUP_MEMORY_FRACTION * (1 << bits))
+    most = min(plan_runs.P2P_RUN_BYTES, plan_runs.GROUP_MEMORY_FRACTION * (1 << bits))
     assert all(len(run) == 1 or size * 8 <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
 
 
@@ -52,8 +52,8 @@ def make(sizes, exchange="gather", workers=None, row_bytes=8):
 def test_runs_are_neighbours_of_bounded_size(sizes, threads, row_bytes):
     made = make(tuple(sizes), workers=Workers(threads), row_bytes=row_bytes)
     assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
-    share = sum(sizes) * row_bytes / (plan_groups.RUNS_PER_THREAD * threads)
-    most = min(plan_groups.THREADS_RUN_BYTES, share) / row_bytes
+    share = sum(sizes) * row_bytes / (plan_runs.RUNS_PER_THREAD * threads)
+    most = min(plan_runs.THREADS_RUN_BYTES, share) / row_bytes
     assert all(len(run) == 1 or size <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
     # No two neighbours could be one run, so there are few.
     assert all(a + sizes[run[0]] > most for a, run in zip(made.run_sizes, made.runs[1:], strict=False))

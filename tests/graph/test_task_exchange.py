@@ -26,9 +26,10 @@ from dask_gpusort.graph.local_sort import LocalSort, run_sources
 from dask_gpusort.graph.scheduler import workers_in_use
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
-from dask_gpusort.plan import groups as plan_groups
+from dask_gpusort.plan import runs as plan_runs
 from dask_gpusort.plan.counting import TASK_SAMPLES
-from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION, bundle_chunks, join_chunks
+from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION
+from dask_gpusort.plan.runs import bundle_chunks, join_chunks
 
 GIB = 1 << 30
 
@@ -178,10 +179,10 @@ def test_runs_join_only_chunks_that_may_be_joined(sizes, interchangeable, data):
     holders = data.draw(st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
     bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(3, 32 * 8 * 200, True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_groups, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
+        patch.setattr(plan_runs, "MOST_RUN_KEYS", data.draw(st.integers(1, 300)))
         runs, sources = join_chunks(bundles, sizes, interchangeable)
         for run in runs:
-            assert len(run) == 1 or sum(sizes[chunk] for chunk in run) <= plan_groups.MOST_RUN_KEYS
+            assert len(run) == 1 or sum(sizes[chunk] for chunk in run) <= plan_runs.MOST_RUN_KEYS
     assert sorted(runs) == list(runs)
     assert [tuple(chunk for run in numbers for chunk in runs[run]) for numbers in sources] == list(bundles)
     if not interchangeable:

@@ -1,0 +1,154 @@
+"""How the input is divided: runs, the chunks that are sorted as one, and bundles, the chunks that one task sorts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from tlz import partition_all
+
+from .groups import GROUP_MEMORY_FRACTION, LEAST_BUNDLES
+from .terms import Exchange, InputChunks, Runs, Size, Workers
+from .turns import Turns
+
+#: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
+#: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
+#: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
+THREADS_RUN_BYTES = 32 << 20
+#: The same in the P2P exchange, where the chunks of a run may be on several workers: to move a MiB takes about as long
+#: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
+P2P_RUN_BYTES = 8 << 20
+#: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
+RUNS_PER_THREAD = 8
+#: Chunks of unknown size that one task of the host sorts.
+UNKNOWN_BUNDLE_CHUNKS = 16
+#: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
+DEVICE_BUNDLE_FRACTION = 1 / 32
+#: Bytes that they may take, if the GPU's memory is unknown.
+DEVICE_BUNDLE_BYTES = 4 << 30
+#: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
+#: part, and their positions take 64 bits.
+MOST_RUN_KEYS = 1 << 31
+
+
+def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
+    """Neighbouring chunks of the host that are sorted as one run: fewer tasks, summaries and pieces.
+
+    Parameters
+    ----------
+    given : InputChunks
+    row_bytes : int
+        Bytes of one key and its companions.
+    exchange : {"gather", "p2p"}
+    workers : Workers
+
+    Returns
+    -------
+    tuple of tuples of int
+        Every chunk once, in order. Each chunk is alone if a size is unknown, and on a device.
+    """
+    total = sum(given.sizes) * row_bytes
+    most = 0.0
+    on_host = not workers.devices and workers.staging_memory is None
+    if on_host and not math.isnan(total):
+        limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
+        most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
+    return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
+
+
+def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: Turns | None = None) -> Runs:
+    """Input chunks that one task sorts together: those of one worker if known, else neighbours.
+
+    Parameters
+    ----------
+    given : InputChunks
+    row_bytes : int
+        Bytes of one key and its companions.
+    workers : Workers
+    turns : Turns, optional
+        On one GPU.
+
+    Returns
+    -------
+    tuple of tuples of int
+        Every chunk once.
+    """
+    sizes = given.sizes
+    if any(map(math.isnan, sizes)):
+        width = 1 if workers.devices else UNKNOWN_BUNDLE_CHUNKS
+        return tuple(partition_all(width, range(len(sizes))))
+    chunks_of: dict[str | None, list[int]] = {}
+    if None not in given.workers:
+        for chunk, worker in enumerate(given.workers):
+            chunks_of.setdefault(worker, []).append(chunk)
+    most = turns.bundle_keys if turns else _bundle_bytes(workers) / max(row_bytes, 1)
+    if chunks_of and workers.devices:
+        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most))
+    share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
+    return tuple(
+        bundle
+        for chunks in chunks_of.values() or [range(len(sizes))]
+        for bundle in _even_parts(chunks, sizes, share, most)
+    )
+
+
+def _bundle_bytes(workers: Workers) -> float:
+    """Most bytes of the chunks that one task sorts."""
+    if not workers.devices:
+        return workers.memory * GROUP_MEMORY_FRACTION if workers.memory else math.inf
+    return workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
+
+
+def _even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:
+    """Chunk ranges of about equal numbers of keys: about `share`, and about `most` at most."""
+    own = [sizes[chunk] for chunk in chunks]
+    total = sum(own)
+    wanted = min(max(1, round(total / share), math.ceil(total / most)), len(chunks)) if total else 1
+    parts: dict[int, list[int]] = {}
+    for chunk, (start, size) in zip(chunks, zip(accumulate(own, initial=0), own, strict=False), strict=False):
+        parts.setdefault(int((start + size / 2) * wanted / total) if total else 0, []).append(chunk)
+    return map(tuple, parts.values())
+
+
+def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
+    """Chunk ranges that are sorted as one run: a copy more, and fewer sorts, summaries and pieces to merge.
+
+    Parameters
+    ----------
+    bundles : sequence of sequences of int
+        The chunks of each sort task, ascending.
+    sizes : sequence of int
+        Keys in each chunk.
+    interchangeable : bool
+        Whether equal keys are indistinguishable, so that any chunks can be joined. Otherwise only neighbours are
+        joined, so that equal keys keep their order and positions are consecutive.
+
+    Returns
+    -------
+    runs : tuple of tuples of int
+        Every chunk once; runs in the order of their first chunks.
+    sources : tuple of tuples of int
+        The runs of each bundle.
+    """
+    joined = [_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
+    runs = tuple(sorted(run for bundle in joined for run in bundle))
+    number = {run: index for index, run in enumerate(runs)}
+    return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)
+
+
+def _ranges(
+    chunks: Sequence[int], sizes: Sequence[Size], most: float, *, interchangeable: bool = True
+) -> list[tuple[int, ...]]:
+    """Chunk ranges of at most `most` keys, only of neighbours unless interchangeable; a larger chunk is alone."""
+    ranges: list[list[int]] = []
+    held = 0.0
+    for chunk in chunks:
+        follows = bool(ranges) and (interchangeable or ranges[-1][-1] + 1 == chunk)
+        if follows and held + sizes[chunk] <= most:
+            ranges[-1].append(chunk)
+            held += sizes[chunk]
+        else:
+            ranges.append([chunk])
+            held = sizes[chunk]
+    return list(map(tuple, ranges))

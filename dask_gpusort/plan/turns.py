@@ -1,0 +1,158 @@
+"""An exchange by tasks on one GPU, where bundles, and then groups, take turns: their sizes, and the memory they take.
+
+Only one bundle is sorted, and one group merged, at a time (see `cupy_joins.exclusive`). All bundles are cut before a
+group is merged (`Plan.cut_first`). So the keys are held once, besides the bundle or the group whose turn it is::
+
+    sort     sorted bundles, and chunks that wait | chunks of a finished bundle | step of the bundle
+    cut      sorted bundles, and shards           | shards of bundles not freed yet
+    merge    shards, and finished groups          | shards of a finished group  | step of the group
+
+Dask frees what a task has read after the next task has begun. Bundles and groups are as large as the rest of the memory
+allows: fewer tasks, fewer pieces to merge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..order import POSITION_BYTES, Order
+from .join import join_bytes
+from .terms import InputChunks
+
+#: Share of a GPU's memory that the sort may take. The rest is lost between blocks of a pool: on a pool of 4 GiB, sorts
+#: that were planned for nine tenths of it ended up to 2 GiB of keys, and not with 2.4.
+TURNS_FRACTION = 3 / 4
+#: Bytes of a position in a run.
+RUN_POSITION_BYTES = 4
+#: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
+CUT_BUNDLES = 2
+#: Most bundles. Smaller ones would save less than 3 % of the memory.
+MOST_BUNDLES = 32
+#: Most groups, and so at most this many shards of a bundle.
+MOST_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The memory of an exchange on one GPU. Bytes are for each key and its companions.
+
+    Attributes
+    ----------
+    keys : float
+        Number of keys.
+    given, in_run, output : int
+        Bytes in the input, in a sorted run, and in the output.
+    step : float
+        Bytes that the sort of a bundle takes beside its chunks, or the merge of a group beside its shards.
+    held : bool
+        Whether the input is kept in memory beside the sort.
+    memory : int
+        Bytes of the GPU.
+    """
+
+    keys: float
+    given: int
+    in_run: int
+    output: int
+    step: float
+    held: bool
+    memory: int
+
+    @property
+    def bundle_keys(self) -> float:
+        """Most keys of a bundle, if no chunk is larger."""
+        each = max(self._sort_step - self.in_run, CUT_BUNDLES * self.in_run)
+        return max(self._free / each, self.keys / MOST_BUNDLES)
+
+    def num_groups(self, num_bundles: int, num_chunks: int) -> int:
+        """Number of groups; more than output chunks, whose parts are copied once more, only if a step is too large.
+
+        A group's shards, once freed, leave one hole in the memory of every bundle. Only after about as many groups as
+        there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
+        pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
+        """
+        with_holes = self._groups_of(self._merge_step + num_bundles * self.output)
+        return min(with_holes, max(num_chunks, self._groups_of(self._merge_step)))
+
+    def _groups_of(self, step: float) -> int:
+        return math.ceil(self.keys / max(self._free / step, self.keys / MOST_GROUPS, 1))
+
+    def peak(self, bundles: Iterable[float], groups: Iterable[float], divided_chunk: float) -> float:
+        """Most bytes of the GPU in use, beside the input if it is kept.
+
+        Parameters
+        ----------
+        bundles, groups : iterables of float
+            Keys that each sorts or merges.
+        divided_chunk : float
+            Keys of the largest output chunk that several groups make.
+        """
+        bundle, group = max(bundles, default=0), max(groups, default=0)
+        return max(
+            self.keys * self.in_run + bundle * (self._sort_step - self.in_run),
+            (self.keys + CUT_BUNDLES * bundle) * self.in_run,
+            self._kept + group * self._merge_step,
+            (self.keys + divided_chunk) * self.output,
+        )
+
+    @property
+    def _sort_step(self) -> float:
+        # Kept chunks are counted as input. Others are freed after the next bundle's turn has begun.
+        return self.step + (0 if self.held else 2 * self.given)
+
+    @property
+    def _merge_step(self) -> float:
+        return self.in_run + self.step
+
+    @property
+    def _kept(self) -> float:
+        """Bytes of the sorted runs, or of the outputs that take their place."""
+        return self.keys * max(self.in_run, self.output)
+
+    @property
+    def _free(self) -> float:
+        """Bytes that the bundle or the group may take whose turn it is."""
+        return TURNS_FRACTION * self.memory - self._kept - self.keys * self.given * self.held
+
+
+def make_turns(order: Order, given: InputChunks, memory: int) -> Turns:
+    """The memory of an exchange on one GPU.
+
+    Parameters
+    ----------
+    order : Order
+    given : InputChunks
+        Of known sizes.
+    memory : int
+        Bytes of the GPU.
+    """
+    keys, moved = sum(given.sizes), given.companion_bytes
+    if given.positions:
+        moved -= POSITION_BYTES
+    in_run = order.transit_dtype.itemsize + moved + (RUN_POSITION_BYTES if given.positions else 0)
+    return Turns(
+        keys=keys,
+        given=order.transit_dtype.itemsize + moved,
+        in_run=in_run,
+        output=POSITION_BYTES if given.positions else in_run,
+        step=_step_bytes(order, given, in_run) / keys if keys else 0.0,
+        held=given.held,
+        memory=memory,
+    )
+
+
+def _step_bytes(order: Order, given: InputChunks, in_run: int) -> float:
+    """Bytes that the sort of all keys as one bundle takes beside its chunks.
+
+    It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
+    are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their
+    bytes on one thread and 4.5 on several.
+    """
+    joined, rows = join_bytes(order, given), sum(given.sizes) * in_run
+    if given.positions and not given.packed:
+        return joined + rows if order.coded else joined
+    if order.coded and not given.companions:
+        return joined
+    return joined - (rows if given.companions or given.packed else 2 * rows)

@@ -1,0 +1,81 @@
+"""The plan of an exchange by tasks on one GPU: bundles and groups that fit, and the peak."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks, Plan, Workers, describe, make_plan
+from dask_gpusort.plan.turns import MOST_BUNDLES, MOST_GROUPS, TURNS_FRACTION
+
+MEMORY = 1 << 30
+
+
+def plan_of(share: float, chunks: int = 64, dtype: str = "u4", outputs: int | None = None, **about: object) -> Plan:
+    size = int(share * MEMORY / np.dtype(dtype).itemsize) // chunks
+    out = size * chunks // (outputs or chunks)
+    return make_plan(
+        Order(np.dtype(dtype)),
+        InputChunks([size] * chunks, **about),  # type: ignore[arg-type]
+        [out] * (size * chunks // out if out else 1),
+        method="auto",
+        exchange="device",
+        workers=Workers(1, MEMORY, devices=True),
+        groups=None,
+    )
+
+
+@given(st.floats(0.01, 0.7), st.sampled_from(["u4", "i8", "c16"]), st.booleans())
+def test_the_peak_stays_within_the_share_unless_bundles_are_smallest(share: float, dtype: str, held: bool) -> None:
+    plan = plan_of(share, 2048, dtype, held=held)
+    held_bytes = held * sum(plan.sizes) * plan.row_bytes
+    smallest = len(plan.sources) >= MOST_BUNDLES or len(plan.groups) >= MOST_GROUPS
+    assert smallest or plan.projected_bytes + held_bytes <= 1.02 * TURNS_FRACTION * MEMORY
+    assert plan.projected_bytes >= sum(plan.sizes) * plan.row_bytes
+
+
+def test_more_keys_are_sorted_in_more_bundles_and_groups() -> None:
+    plans = [plan_of(share) for share in (0.1, 0.3, 0.4, 0.5, 0.6)]
+    bundles, groups = (
+        [len(part) for part in parts] for parts in zip(*((p.sources, p.groups) for p in plans), strict=False)
+    )
+    assert bundles == sorted(bundles)
+    assert groups == sorted(groups)
+    assert (bundles[0], groups[0]) == (1, 1)
+    assert bundles[-1] > 4
+    assert [plan.cut_first for plan in plans] == [count > 1 for count in bundles]
+
+
+def test_kept_chunks_leave_less_memory() -> None:
+    assert len(plan_of(0.3, held=True).sources) > len(plan_of(0.3).sources)
+
+
+def test_a_large_output_chunk_is_made_by_several_groups_and_counted() -> None:
+    plan = plan_of(0.5, outputs=1)
+    assert len(plan.groups) > 1
+    assert plan.projected_bytes == pytest.approx(2 * sum(plan.sizes) * plan.row_bytes)
+
+
+def test_no_turns_without_sizes_or_memory() -> None:
+    assert plan_of(0.3).turns is not None
+    for sizes, memory in (([math.nan] * 4, MEMORY), ([10] * 4, None)):
+        plan = make_plan(
+            Order(np.dtype("u4")),
+            InputChunks(sizes),
+            sizes,
+            method="auto",
+            exchange="device",
+            workers=Workers(1, memory, devices=True),
+            groups=None,
+        )
+        assert plan.turns is None
+
+
+def test_text_names_the_memory_of_the_gpu() -> None:
+    assert "of the GPU's 1.00 GiB" in describe(plan_of(0.5))
+    assert "without the input" in describe(plan_of(0.2, held=True))
