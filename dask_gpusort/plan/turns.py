@@ -21,9 +21,10 @@ from ..order import POSITION_BYTES, Order
 from .join import join_bytes
 from .terms import InputChunks
 
-#: Share of a GPU's memory that the sort may take. The rest is lost between blocks of a pool: on a pool of 4 GiB, sorts
-#: that were planned for nine tenths of it ended up to 2 GiB of keys, and not with 2.4.
-TURNS_FRACTION = 3 / 4
+#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split for
+#: smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were not,
+#: nor was `argsort` of 1 GiB.
+TURNS_FRACTION = 0.65
 #: Bytes of a position in a run.
 RUN_POSITION_BYTES = 4
 #: Bundles of which shards exist before the bundle is freed: several threads cut ahead.

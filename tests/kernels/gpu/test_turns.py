@@ -111,11 +111,12 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
             lambda recipe, *rest: plans.append(recipe) or of_recipe(recipe, *rest),
         )
         outputs = build(lambda dtype: make(draw(dtype)))
-    assert [recipe.plan.exchange for recipe in plans] == ["device"]
+    assert [type(recipe).__name__ for recipe in plans] == ["Recipe"]
     options = {"scheduler": "threads" if threads > 1 else "sync", "num_workers": threads}
     dask.persist(*outputs, **options)  # loads kernels
     taken, found = memory.peak(lambda: dask.persist(*outputs, **options))
-    assert abs(plans[0].plan.projected_bytes - taken) <= 0.15 * taken
+    wanted_bytes = plans[0].plan.projected_bytes
+    assert abs(wanted_bytes - taken) <= 0.15 * taken, (wanted_bytes / MEMORY, taken / MEMORY)
     host_arrays = iter(hosts)
     wanted = build(lambda dtype: da.from_array(next(host_arrays), chunks=-1))
     for one, other in zip(found, dask.compute(*wanted, scheduler="sync"), strict=True):
@@ -128,12 +129,12 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_chunks_made_by_tasks(memory: Memory, function: str, threads: int) -> None:
-    check(memory, function, 0.45, made, threads)
+    check(memory, function, 0.4, made, threads)
 
 
-@pytest.mark.parametrize("function", ["sort i8", "argsort u4", "pairs i8 i8"])
-def test_chunks_that_are_kept(memory: Memory, function: str) -> None:
-    check(memory, function, 0.32, held, 8)
+@pytest.mark.parametrize(("function", "share"), [("sort i8", 0.32), ("argsort i8", 0.36), ("pairs i8 i8", 0.25)])
+def test_chunks_that_are_kept(memory: Memory, function: str, share: float) -> None:
+    check(memory, function, share, held, 8)
 
 
 def test_explained_peak_is_of_the_gpu(memory: Memory) -> None:
