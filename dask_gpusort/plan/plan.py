@@ -382,6 +382,8 @@ def describe(plan: Plan) -> str:
     if plan.turns is not None:
         without = ", without the input" if plan.turns.held else ""
         rows["peak"] = f"{_bytes(plan.projected_bytes)} of the GPU's {_bytes(plan.turns.memory)}{without}"
+        if not plan.turns.fits:
+            rows["peak"] += "; over half of it is kept, and the pool may run out: use NumPy chunks and device='cuda'"
     if plan.staging_memory is not None:
         rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())

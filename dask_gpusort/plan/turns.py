@@ -25,6 +25,9 @@ from .terms import InputChunks
 #: smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were not,
 #: nor was `argsort` of 1 GiB.
 TURNS_FRACTION = 0.65
+#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory ended
+#: (64 and 200 chunks, 1 and 16 threads), none of six tenths.
+KEPT_FRACTION = 1 / 2
 #: Bytes of a position in a run.
 RUN_POSITION_BYTES = 4
 #: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
@@ -80,6 +83,11 @@ class Turns:
     def _groups_of(self, step: float) -> int:
         return math.ceil(self.keys / max(self._free / step, self.keys / MOST_GROUPS, 1))
 
+    @property
+    def fits(self) -> bool:
+        """Whether a pool can be expected to hold the sort."""
+        return self._kept <= KEPT_FRACTION * self.memory
+
     def peak(self, bundles: Iterable[float], groups: Iterable[float], divided_chunk: float) -> float:
         """Most bytes of the GPU in use, beside the input if it is kept.
 
@@ -94,7 +102,7 @@ class Turns:
         return max(
             self.keys * self.in_run + bundle * (self._sort_step - self.in_run),
             (self.keys + CUT_BUNDLES * bundle) * self.in_run,
-            self._kept + group * self._merge_step,
+            self.keys * max(self.in_run, self.output) + group * self._merge_step,
             (self.keys + divided_chunk) * self.output,
         )
 
@@ -109,13 +117,13 @@ class Turns:
 
     @property
     def _kept(self) -> float:
-        """Bytes of the sorted runs, or of the outputs that take their place."""
-        return self.keys * max(self.in_run, self.output)
+        """Bytes of the sorted runs, or of the outputs that take their place, and of an input that is kept."""
+        return self.keys * (max(self.in_run, self.output) + self.given * self.held)
 
     @property
     def _free(self) -> float:
         """Bytes that the bundle or the group may take whose turn it is."""
-        return TURNS_FRACTION * self.memory - self._kept - self.keys * self.given * self.held
+        return TURNS_FRACTION * self.memory - self._kept
 
 
 def make_turns(order: Order, given: InputChunks, memory: int) -> Turns:

@@ -77,5 +77,8 @@ def test_no_turns_without_sizes_or_memory() -> None:
 
 
 def test_text_names_the_memory_of_the_gpu() -> None:
-    assert "of the GPU's 1.00 GiB" in describe(plan_of(0.5))
+    assert "of the GPU's 1.00 GiB" in describe(plan_of(0.49))
+    assert "device='cuda'" not in describe(plan_of(0.49))
+    assert "device='cuda'" in describe(plan_of(0.52))
+    assert "device='cuda'" in describe(plan_of(0.3, held=True))
     assert "without the input" in describe(plan_of(0.2, held=True))
