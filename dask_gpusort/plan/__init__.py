@@ -5,19 +5,22 @@
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
 `staging`   how the chunks of the host are divided for a GPU
+`gang`      which chunks and groups each member of a gang has
 `groups`    how the output is divided into groups, the input into runs
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """
 
 from .counting import choose_path
+from .gang import fits_gang
 from .groups import fits_workers
 from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
-from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 
 __all__ = [
+    "BY_BUNDLES",
     "BY_TASKS",
     "Exchange",
     "InputChunks",
@@ -28,6 +31,7 @@ __all__ = [
     "choose_path",
     "describe",
     "divide_chunks",
+    "fits_gang",
     "fits_join",
     "fits_workers",
     "is_small",
