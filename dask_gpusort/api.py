@@ -66,7 +66,7 @@ def sort(
     method : {"auto", "radix", "merge"}
         Find the cuts between chunks by digit histograms or by ranks of samples. "auto" uses digits if keys map to
         unsigned integers of at most 64 bits.
-    exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
+    exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
         How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
         in use.
     device : {"cuda", None}

@@ -9,12 +9,14 @@ import dask
 #: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose. ``device``: one of
 #: `DEVICES`; None sorts NumPy chunks on the host. ``merged_runs``: most sorted runs that are merged rather than sorted
 #: afresh, or None to measure which is faster; it is read where the chunks are, and has no effect on results.
-DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None, "device": None, "merged_runs": None}
+#: ``gang_timeout``: seconds after which a gang repeats an exchange that does not end, and moves a member that a paused
+#: worker keeps.
+DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None, "device": None, "merged_runs": None, "gang_timeout": 60}
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
 
-EXCHANGES = ("auto", "join", "gather", "p2p", "tasks", "device")
+EXCHANGES = ("auto", "join", "gather", "p2p", "tasks", "device", "gang")
 DEVICES = (None, "cuda")
 
 
@@ -33,6 +35,8 @@ def setting(name: str) -> Any:
         raise ValueError(f"gpusort.groups must be a positive integer, or None to have it chosen (got {value!r})")
     if name == "merged_runs" and value is not None and (type(value) is not int or value < 0):
         raise ValueError(f"gpusort.merged_runs must be an integer of at least 0, or None to measure it (got {value!r})")
+    if name == "gang_timeout" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+        raise ValueError(f"gpusort.gang_timeout must be a positive number of seconds (got {value!r})")
     if name == "device" and value not in DEVICES:
         raise ValueError(f"gpusort.device must be None or 'cuda' (got {value!r})")
     return value

@@ -4,12 +4,13 @@ They export the steps of files with one subject each: `numpy_keys` and `cupy_key
 `numpy_sorts` and `cupy_sorts` sort and merge them, `numpy_rows` and `cupy_rows` sort rows, and `cupy_joins` sorts all
 chunks of one memory.
 
-`cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU.
+`cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU. `cupy_nccl` moves shards between GPUs.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -32,6 +33,13 @@ def ops_for(array: Any, *, staged: bool = False) -> ModuleType:
     """
     name = "cupy_ops" if library_of(array) == "cupy" else "cupy_staged_ops" if staged else "numpy_ops"
     return import_module(f"{__name__}.{name}")
+
+
+def communicator_maker() -> Any:
+    """Makes communicators between this process's GPU and others (see `cupy_nccl`); None without CuPy, GPU or NCCL."""
+    if find_spec("cupy") is None:
+        return None
+    return import_module(f"{__name__}.cupy_nccl").make_maker()
 
 
 def complete(array: T) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
@@ -17,6 +17,9 @@ from ..plan import Plan
 from ..table import Boundaries
 from .bounds import Bounds
 from .cut_runs import Piece, with_global_positions
+
+#: The result of a task, or a part of it.
+GroupRef: TypeAlias = TaskRef | Task
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
 
 
 def output_chunks(
-    name: str, plan: Plan, groups: Sequence[Key], cuts: Key, which: int, extra_dims: int
+    name: str, plan: Plan, groups: Sequence[GroupRef], cuts: GroupRef, which: int, extra_dims: int
 ) -> dict[Key, Task]:
     """Graph of one output array.
 
@@ -107,10 +110,10 @@ def output_chunks(
     name : str
         Name of the array.
     plan : Plan
-    groups : sequence of keys
+    groups : sequence of GroupRef
         The finished groups, each a tuple of arrays.
-    cuts : key
-        Key of the `Boundaries` or `Bounds`, which hold the starts of the input chunks.
+    cuts : GroupRef
+        The `Boundaries` or `Bounds`, which hold the starts of the input chunks.
     which : int
         Position of the array in each group's tuple.
     extra_dims : int
@@ -127,14 +130,14 @@ def output_chunks(
     while number < len(groups):
         first, last, _, parts = plan.groups[number]
         if parts > 1:
-            refs = List(*map(TaskRef, groups[number : number + parts]))
+            refs = List(*groups[number : number + parts])
             tasks.append(Task(_key(name, first, extra_dims), join_parts, refs, which))
         else:
-            ref, start = TaskRef(groups[number]), 0
+            ref, start = groups[number], 0
             for chunk in range(first, last):
                 key = _key(name, chunk, extra_dims)
                 if unknown:
-                    tasks.append(Task(key, take_unknown_part, ref, which, TaskRef(cuts), first, chunk))
+                    tasks.append(Task(key, take_unknown_part, ref, which, cuts, first, chunk))
                 else:
                     stop = start + int(plan.chunks[chunk])
                     tasks.append(Task(key, take_part, ref, which, start, stop))

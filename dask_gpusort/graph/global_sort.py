@@ -13,12 +13,13 @@ from ..chunk.run import is_fixed_width
 from ..config import setting
 from ..order import POSITION_BYTES, Order
 from ..plan import (
-    BY_TASKS,
+    BY_BUNDLES,
     InputChunks,
     Plan,
     Size,
     Workers,
     divide_chunks,
+    fits_gang,
     fits_join,
     fits_workers,
     is_small,
@@ -34,6 +35,7 @@ from .scheduler import (
     ONE_PROCESS,
     Kind,
     choose_exchange,
+    install_coordinator,
     own_device_memory,
     scheduler_in_use,
     workers_in_use,
@@ -69,7 +71,7 @@ class Request:
     want : {"keys", "positions", "both", "values"}
         The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
-    exchange : {"auto", "join", "gather", "p2p", "tasks", "device"}
+    exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
     staged : bool
         Whether chunks of the host are sorted on a GPU, some at a time.
     """
@@ -110,9 +112,14 @@ def plan_for(
     joins = not request.staged and _joins(request.order, given, workers, kind, inputs)
     # The bytes of keys of variable width are unknown.
     fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, given, workers)
-    exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, processes=workers.processes)
-    if exchange in BY_TASKS:
-        holders = workers_of_chunks(client, inputs[0])
+    if asked in BY_BUNDLES or (asked == "auto" and library == "cupy"):
+        given = replace(given, workers=workers_of_chunks(client, inputs[0]))
+    gangs = fits_gang(request.order, given, workers)
+    exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, gangs=gangs, processes=workers.processes)
+    if exchange == "gang" and client.asynchronous:
+        raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
+    if exchange in BY_BUNDLES:
+        holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
         given = replace(given, workers=holders, held=held)
     return make_plan(
@@ -230,6 +237,8 @@ def global_sort(
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
+    if plan.exchange == "gang":
+        install_coordinator(scheduler_in_use(keys.array)[1])
     inputs = (*(keys.parts or (keys.array,)), *values)
     recipe = Recipe(
         plan=plan,

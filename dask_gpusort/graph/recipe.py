@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from dask._task_spec import Task
+from dask._task_spec import Task, TaskRef
 from dask.tokenize import tokenize
 from dask.typing import Key
 
@@ -83,6 +84,11 @@ class Recipe:
         values = len(self.names) - max(1, len(self.packed))
         return self.plan.whole_chunks if self.with_keys + self.with_positions + values == 1 else {}
 
+    @property
+    def _gang(self) -> Any:
+        # Imported here, because it imports distributed.
+        return import_module("dask_gpusort.graph.gang.tasks")
+
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
         plan, token = self.plan, self.token
@@ -91,6 +97,8 @@ class Recipe:
             for chunk in range(len(plan.sizes))
         ]
         sources, local = run_sources(plan, self.presorted), self.local_sort
+        if plan.exchange == "gang":
+            return self._gang.gang_exchange(token, plan, (sources, local, keys), self.finish)
         if plan.by_tasks:
             return exchange_by_tasks(token, plan, (sources, local, keys), self.finish, self.direct)
         sorts = local_sorts(token, local, sources, keys, held)
@@ -100,8 +108,11 @@ class Recipe:
 
     def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
         """Tasks from the finished groups to the chunks of one output array."""
-        groups = [(f"sort-merge-{self.token}", group) for group in range(len(self.plan.groups))]
-        cuts = (f"sort-scan-{self.token}", self.plan.rounds)
+        if self.plan.exchange == "gang":
+            groups, cuts = self._gang.finished_groups(self.token, self.plan)
+            return output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
+        groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
+        cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))
         tasks = output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}

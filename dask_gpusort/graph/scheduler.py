@@ -100,27 +100,40 @@ def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
 
 
 def choose_exchange(
-    asked: str, kind: Kind, library: str, *, joins: bool = False, fits: bool = False, processes: int = 0
+    asked: str,
+    kind: Kind,
+    library: str,
+    *,
+    joins: bool = False,
+    fits: bool = False,
+    gangs: bool = False,
+    processes: int = 0,
 ) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
     Parameters
     ----------
-    asked : {"auto", "join", "gather", "p2p", "tasks", "device"}
+    asked : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
     kind : {"threads", "processes", "distributed"}
     library : {"numpy", "cupy"}
     joins : bool
         Whether one task should sort all chunks.
     fits : bool
         Whether the memory of the workers holds the whole exchange.
+    gangs : bool
+        Whether a gang can run, and is the best exchange of CuPy chunks.
     processes : int
         Worker processes of the cluster.
 
     Raises
     ------
     ValueError
-        If "p2p" is asked for and the engine cannot run.
+        If "p2p" is asked for and the engine cannot run, or "gang" without a cluster.
     """
+    if asked == "gang" and kind != "distributed":
+        raise ValueError(
+            "exchange='gang' needs a distributed Client, made before the sort is built: use exchange='auto'"
+        )
     if asked == "auto" and joins:
         return "join"
     if asked == "auto" and kind == "distributed" and library == "numpy" and fits:
@@ -135,8 +148,16 @@ def choose_exchange(
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if library == "cupy":
-        return "device"
+        return "gang" if gangs else "device"
     return "gather" if kind in ONE_PROCESS else "tasks"
+
+
+def install_coordinator(client: Any) -> None:
+    """Make gangs possible on the cluster of a client that is not asynchronous: once for each cluster."""
+    # Imported here, because it imports distributed.
+    from .gang.scheduler_plugin import install
+
+    install(client)
 
 
 def _p2p_unavailable(kind: Kind, library: str) -> str | None:

@@ -5,6 +5,7 @@
 `counting`  how the cuts are counted: rounds, samples, the tree
 `join`      whether one task can hold the whole sort
 `staging`   how the chunks of the host are divided for a GPU
+`gang`      which chunks and groups each member of a gang has
 `groups`    how the output is divided into groups
 `runs`      how the input is divided into runs and bundles
 `turns`     what an exchange on one GPU takes, bundle after bundle
@@ -13,13 +14,15 @@
 """
 
 from .counting import choose_path
+from .gang import fits_gang
 from .groups import fits_workers
 from .join import fits_join, is_small, joined_bytes
 from .plan import Plan, describe, make_plan
 from .staging import divide_chunks
-from .terms import BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 
 __all__ = [
+    "BY_BUNDLES",
     "BY_TASKS",
     "Exchange",
     "InputChunks",
@@ -30,6 +33,7 @@ __all__ = [
     "choose_path",
     "describe",
     "divide_chunks",
+    "fits_gang",
     "fits_join",
     "fits_workers",
     "is_small",

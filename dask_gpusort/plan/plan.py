@@ -11,11 +11,12 @@ from dask.utils import format_bytes
 from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
+from .gang import count_gang_groups, gang_bundles, member_groups
 from .groups import GROUPS_PER_THREAD, count_groups, groups_of_threads, lay_out_groups, needs_cut_first
 from .join import join_bytes
 from .runs import bundle_chunks, join_chunks, join_small_chunks
 from .staging import count_staged_groups
-from .terms import BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
 from .turns import Turns, make_turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
@@ -37,7 +38,7 @@ class Plan:
     order : Order
     path : {"radix", "merge"}
         Whether digit histograms or ranks of samples alone give the first brackets.
-    exchange : {"join", "gather", "p2p", "tasks", "device"}
+    exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.
     chunks : tuple of int
@@ -58,7 +59,7 @@ class Plan:
         Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
         run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
     sources : tuple of tuples of int
-        Runs that one task sorts, for an exchange by tasks; else empty.
+        Runs that one task sorts, for an exchange by tasks or a gang; else empty.
     cut_first : bool
         Whether an exchange by tasks cuts all runs before it finishes any group (see `groups.needs_cut_first`).
     joined_bytes : float
@@ -99,6 +100,16 @@ class Plan:
         return self.exchange in BY_TASKS
 
     @property
+    def by_bundles(self) -> bool:
+        """Whether one task sorts a bundle, and one round of counting bounds the cuts."""
+        return self.exchange in BY_BUNDLES
+
+    @property
+    def member_groups(self) -> tuple[range, ...]:
+        """The groups that each member of a gang finishes."""
+        return member_groups(len(self.groups), len(self.sources))
+
+    @property
     def known(self) -> bool:
         """Whether all chunk sizes are known."""
         return not any(map(math.isnan, (*self.sizes, *self.chunks)))
@@ -126,7 +137,7 @@ class Plan:
         """Largest share of the keys that is sent to two groups."""
         if len(self.groups) == 1:
             return 0.0
-        if self.by_tasks:
+        if self.by_bundles:
             return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
         dropped = len(self.tree) - 1
         return counting.unresolved_share(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
@@ -138,7 +149,7 @@ class Plan:
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "join":
             return 0
-        if self.by_tasks:
+        if self.by_bundles:
             return runs * self.samples * entry
         summaries = min(runs, self.fan_in)
         samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
@@ -165,6 +176,8 @@ class Plan:
         runs, groups = len(self.runs), len(self.groups)
         if self.exchange == "join":
             return 1 + len(self.chunks)
+        if self.exchange == "gang":
+            return 2 * len(self.sources) + len(self.chunks)
         if self.by_tasks:
             merges = groups - len(self.whole_chunks)
             return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
@@ -184,14 +197,17 @@ class Plan:
     def projected_bytes(self) -> float:
         """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
 
-        Of a join, and of an exchange on one GPU: the peak of the GPU, beside an input that is kept.
+        Of a join, and of an exchange on one GPU: the peak of the GPU, beside an input that is kept. Of a gang: a
+        member's sorted bundle and its groups, one of them twice.
         """
         if self.exchange == "join":
             return self.joined_bytes
+        bundles = [sum(self.run_sizes[run] for run in source) for source in self.sources]
         if self.turns is not None:
-            bundles = (sum(self.run_sizes[run] for run in source) for source in self.sources)
             divided = max((self.chunks[first] for first, _, _, parts in self.groups if parts > 1), default=0)
-            return self.turns.peak(bundles, ((1 + self.unresolved) * size for size in self._group_sizes), divided)
+            return self.turns.peak(bundles, [(1 + self.unresolved) * size for size in self._group_sizes], divided)
+        if self.exchange == "gang":
+            return (max(bundles) * self.row_bytes + self.group_bytes) * (2 + self.unresolved)
         return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
 
     @property
@@ -241,7 +257,7 @@ def make_plan(
     chunks : sequence of int
         Keys in each output chunk, nan where unknown.
     method : {"auto", "radix", "merge"}
-    exchange : {"join", "gather", "p2p", "tasks", "device"}
+    exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
@@ -255,7 +271,7 @@ def make_plan(
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
-    by_tasks, joins = exchange in BY_TASKS, exchange == "join"
+    by_tasks, by_bundles, joins = exchange in BY_TASKS, exchange in BY_BUNDLES, exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if joins:
@@ -263,9 +279,13 @@ def make_plan(
     elif groups is None and turns is not None:
         groups = turns.num_groups(len(sources), len(chunks))
     elif groups is None:
-        groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
+        groups = (
+            count_gang_groups(total, len(sources), workers)
+            if exchange == "gang"
+            else _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
+        )
     laid_out = lay_out_groups(chunks, groups)
-    if by_tasks:
+    if by_bundles:
         # One round of ranks: each group resolves the remaining keys when it is finished.
         counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)
     elif joins:
@@ -342,9 +362,10 @@ def _runs_and_sources(
     """`Plan.runs` and `Plan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
     if exchange == "join":
         return (tuple(range(len(given.sizes))),), ()
-    if exchange not in BY_TASKS:
+    if exchange not in BY_BUNDLES:
         return join_small_chunks(given, row_bytes, exchange, workers), ()
-    bundles = bundle_chunks(given, row_bytes, workers, turns)
+    gang = exchange == "gang"
+    bundles = gang_bundles(given, workers) if gang else bundle_chunks(given, row_bytes, workers, turns)
     if given.presorted or workers.staging_memory is not None:
         return tuple((chunk,) for chunk in range(len(given.sizes))), bundles
     interchangeable = order.coded and not order.has_ties and not given.companion_bytes
@@ -394,6 +415,8 @@ def _runs_of(plan: Plan) -> str:
 
 
 def _bundles_of(plan: Plan) -> str:
+    if plan.exchange == "gang":
+        return f": {len(plan.sources):,} members sort {len(plan.runs):,} runs, exchange and merge, in one task each"
     first = ", all cut before a group is finished" if plan.cut_first else ""
     # On several devices there is no join.
     instead = f": a join would take {_bytes(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""

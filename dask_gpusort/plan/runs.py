@@ -89,7 +89,7 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
     return tuple(
         bundle
         for chunks in chunks_of.values() or [range(len(sizes))]
-        for bundle in _even_parts(chunks, sizes, share, most)
+        for bundle in even_parts(chunks, sizes, share, most)
     )
 
 
@@ -100,7 +100,7 @@ def _bundle_bytes(workers: Workers) -> float:
     return workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
 
 
-def _even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:
+def even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:
     """Chunk ranges of about equal numbers of keys: about `share`, and about `most` at most."""
     own = [sizes[chunk] for chunk in chunks]
     total = sum(own)

@@ -25,7 +25,7 @@ from dask_gpusort.graph import global_sort, p2p, scheduler
 distributed = pytest.importorskip("distributed")
 
 #: "device" has the graph of "tasks".
-EXCHANGES = ("p2p", "tasks", "gather")
+EXCHANGES = ("p2p", "tasks", "gather", "gang")
 ON_CLUSTER = ("auto", *EXCHANGES, "join")
 
 #: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
@@ -341,11 +341,12 @@ STAGES = {
     "tasks": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
     "gather": ["sort-local", "sort-count", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
     "join": ["sort-local", "output"],
+    "gang": ["sort-gang", "sort-joined", "output"],
 }
 
 
 KILLED = [(exchange, stage, "radix") for exchange in STAGES for stage in STAGES[exchange]]
-KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES for stage in ("sort-scatter", "sort-merge")]
+KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES[:3] for stage in ("sort-scatter", "sort-merge")]
 #: Cases of the default run: for each exchange, while chunks are exchanged and around its particular stages.
 KILLED_FIRST = [
     ("p2p", "sort-scatter", "radix"),
@@ -356,6 +357,8 @@ KILLED_FIRST = [
     ("tasks", "sort-freed", "radix"),
     ("tasks", "sort-merge", "merge"),
     ("gather", "sort-scatter", "radix"),
+    ("gang", "sort-gang", "radix"),
+    ("gang", "output", "radix"),
 ]
 
 
@@ -381,6 +384,7 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
         prefix = found.name if stage == "output" else stage
         # These stages have one task.
         single = stage in ("sort-scan", "shuffle-barrier")
+        single |= stage in ("sort-gang", "sort-joined")  # one for each worker
         single |= (exchange, stage) in [("join", "sort-local"), ("gather", "sort-scatter"), ("gather", "sort-cut")]
         client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))
         try:
@@ -410,7 +414,9 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
         with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
             x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
             found = dask_gpusort.sort(x, exchange=exchange)
-            client.register_plugin(KillAt("sort-scatter", tmp_path / "killed", after=1))
+            client.register_plugin(
+                KillAt("sort-gang" if exchange == "gang" else "sort-scatter", tmp_path / "killed", after=1)
+            )
             try:
                 got = client.compute(found, retries=1).result(timeout=120)
             except (RuntimeError, ValueError) as error:

@@ -153,8 +153,8 @@ def test_inner_folders_do_not_import_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_only_the_p2p_engine_and_the_plugins_import_distributed(path):
-    if not path.name.startswith(("p2p", "scheduler_plugins")):
+def test_only_the_p2p_engine_the_gang_and_the_plugins_import_distributed(path):
+    if not path.name.startswith(("p2p", "scheduler_plugins")) and "gang" not in path.parts:
         assert "distributed" not in theirs(path)
 
 

@@ -1,0 +1,41 @@
+r"""The gang: one task on each worker sorts its chunks, exchanges with the others, and merges, in one step.
+
+A step from task to task costs milliseconds, whatever it does, and the exchange by tasks has four or five::
+
+    chunks of bundle r              on worker r, if the chunks are there
+          |
+     sort-gang r  . . . . . . .     local sort; samples to the coordinator, and those of all members back; exact cuts;
+          |    \                     shards through a communicator; merge
+          |   sort-joined r         nothing: a tiny task that makes every output chunk need every member
+          |          |
+    output chunks of r              each needs its own member, and all R sort-joined tasks
+
+A gang needs all its members at the same time. Two gangs of which each has started half would wait for ever, so a
+coordinator on the scheduler starts them::
+
+    member, on a worker's thread                    coordinator, on the scheduler
+    ------------------------------------            ------------------------------------------------------
+    sort, summarize
+    secede: no thread of the worker waits
+    "ready", with the summaries           ----->    waits for all members, and for earlier gangs of their workers
+    cut, exchange                         <-----    "start", with all summaries and addresses: the all-gather
+    "exchanged"                           ----->    waits for all members: then the next gang may start
+    merge, return
+
+Only one gang at a time exchanges on a worker, in one order for the whole cluster.
+
+If a worker is lost, or an exchange fails, the coordinator aborts the attempt. The members still have their sorted
+chunks and are ready again at once; Dask runs lost members elsewhere, and the coordinator makes it run members again
+that had finished. If a member raises an exception, all members raise it.
+
+===================  ================================================================================
+`tasks`              the graph, and what a member does
+`member`             a member's side of the conversation, on a worker's thread
+`worker_plugin`      passes messages to the members of a worker, and keeps what the communicators share
+`communicator`       how shards move: the protocol, and its implementation over the workers' own comms
+`coordinator`        which gang runs when: pure bookkeeping, without a cluster
+`scheduler_plugin`   connects the coordinator to Dask's scheduler: placement, faults, time-outs
+===================  ================================================================================
+
+The modules import distributed, so they are imported only where it is in use.
+"""

@@ -1,0 +1,273 @@
+"""Which gang runs when: events in, messages to workers out. Nothing here knows Dask or the network.
+
+A member is known by the rank in its gang and by the number of Dask's attempt to run its task (`run_id`), unique on a
+cluster. So messages to and from an earlier attempt are recognised and ignored. A gang is *gathering* until all
+members are ready, then waits for its turn, then runs: that is an attempt, with a number of its own.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+START, ABORT, CANCEL, ERROR = "sort-gang-start", "sort-gang-abort", "sort-gang-cancel", "sort-gang-error"
+
+#: Attempts that may fail, though no worker is lost, before the sort fails.
+MOST_FAILURES = 3
+
+
+class Message(NamedTuple):
+    """A message to a worker: an operation, for the member with a `run_id`, with fields."""
+
+    worker: str
+    op: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member that is ready.
+
+    Attributes
+    ----------
+    worker : str
+        Address of the worker.
+    run_id : int
+    summaries : bytes
+        Pickled summaries of its runs.
+    offer : bytes or None
+        What its worker offers to make a communicator with the others (see `communicator.Maker`).
+    """
+
+    worker: str
+    run_id: int
+    summaries: bytes
+    offer: bytes | None = None
+
+
+@dataclass
+class Attempt:
+    """An exchange in progress: its number, its members by rank, and the ranks that have exchanged."""
+
+    number: int
+    members: dict[int, Member]
+    exchanged: set[int] = field(default_factory=set)
+
+    @property
+    def workers(self) -> set[str]:
+        """Addresses of its workers."""
+        return {member.worker for member in self.members.values()}
+
+
+@dataclass
+class Gang:
+    """One gang.
+
+    Attributes
+    ----------
+    size : int
+        Number of members.
+    timeout : float
+        Seconds after which an exchange has failed.
+    ready : dict of int to Member
+        Members that wait, by rank.
+    attempt : Attempt or None
+        The exchange in progress.
+    failures : int
+        Attempts that failed, though no worker was lost.
+    digests : dict of int to int
+        Checksums of the summaries that finished members have used, by rank.
+    """
+
+    size: int
+    timeout: float
+    ready: dict[int, Member] = field(default_factory=dict)
+    attempt: Attempt | None = None
+    failures: int = 0
+    digests: dict[int, int] = field(default_factory=dict)
+
+
+class Gangs:
+    """All gangs of a cluster.
+
+    Parameters
+    ----------
+    on_start : callable(token, attempt, seconds)
+        Called for each attempt. The caller passes token and attempt to `expired` after these seconds.
+    """
+
+    def __init__(self, on_start: Callable[[str, int, float], None] = lambda *_: None) -> None:
+        self.gangs: dict[str, Gang] = {}
+        self.turns: list[str] = []  # gangs of which all members are ready, in the order in which they start
+        self.communicators: dict[tuple[str, ...], tuple[int, bytes]] = {}  # epoch and offer, by addresses
+        self._on_start = on_start
+        self._numbers = count(1)
+
+    def add(self, token: str, size: int, timeout: float) -> None:
+        """A gang that may send events from now on; nothing if it is known."""
+        self.gangs.setdefault(token, Gang(size, timeout))
+
+    def forget(self, token: str) -> list[Message]:
+        """No task of a gang is needed any more."""
+        if token not in self.gangs:
+            return []
+        messages = self._dismiss(token, CANCEL)
+        del self.gangs[token]
+        return messages + self._start()
+
+    def unexpected(self, token: str, rank: int, member: Member) -> list[Message]:
+        """A member is ready that Dask no longer wants."""
+        return [_to(member, CANCEL, token, rank)]
+
+    def ready(self, token: str, rank: int, member: Member, broken: str | None = None) -> list[Message]:
+        """A member is ready, for the first time or again; `broken` says why its attempt failed, if it did."""
+        gang = self.gangs[token]
+        messages = []
+        before = gang.ready.get(rank)
+        if before is not None and before.run_id != member.run_id:
+            messages.append(_to(before, CANCEL, token, rank))
+        if gang.attempt is not None:
+            messages += self._abort(token)
+            if broken is not None:
+                gang.failures += 1
+        gang.ready[rank] = member
+        if gang.failures >= MOST_FAILURES:
+            return messages + self.failed(token, _too_many_failures(gang.failures, broken or "it took too long"))
+        if len(gang.ready) == gang.size and token not in self.turns:
+            self.turns.append(token)
+        return messages + self._start()
+
+    def exchanged(self, token: str, rank: int, run_id: int, attempt: int) -> list[Message]:
+        """A member has received all its shards."""
+        gang = self.gangs.get(token)
+        running = gang.attempt if gang is not None else None
+        if gang is None or running is None or running.number != attempt or running.members[rank].run_id != run_id:
+            return []
+        running.exchanged.add(rank)
+        gang.digests = {number: zlib.crc32(member.summaries) for number, member in running.members.items()}
+        if len(running.exchanged) < gang.size:
+            return []
+        gang.attempt, gang.failures = None, 0
+        return self._start()
+
+    def left(self, token: str, rank: int) -> list[Message]:
+        """Dask no longer runs a member, which has no result."""
+        gang = self.gangs.get(token)
+        if gang is None:
+            return []
+        messages = []
+        member = gang.ready.pop(rank, None)
+        if member is not None:
+            messages.append(_to(member, CANCEL, token, rank))
+            self._no_turn(token)
+        if gang.attempt is not None:
+            member = gang.attempt.members[rank]
+            messages += [*self._abort(token), _to(member, CANCEL, token, rank)]
+        return messages + self._start()
+
+    def lost(self, worker: str) -> list[Message]:
+        """A worker is gone. Its members have left."""
+        self.communicators = {key: made for key, made in self.communicators.items() if worker not in key}
+        running = [token for token, gang in self.gangs.items() if gang.attempt and worker in gang.attempt.workers]
+        return [message for token in running for message in self._abort(token)] + self._start()
+
+    def failed(self, token: str, error: Any) -> list[Message]:
+        """A member raised an exception: the others raise it too."""
+        if token not in self.gangs:
+            return []
+        self.gangs[token].failures = 0
+        return self._dismiss(token, ERROR, error=error) + self._start()
+
+    def expired(self, token: str, attempt: int) -> list[Message]:
+        """The time of an attempt is over."""
+        gang = self.gangs.get(token)
+        if gang is None or gang.attempt is None or gang.attempt.number != attempt:
+            return []
+        gang.failures += 1
+        return self._abort(token) + self._start()
+
+    def _dismiss(self, token: str, op: str, **fields: Any) -> list[Message]:
+        """Tell all members that are ready or exchange; the gang has none afterwards."""
+        gang = self.gangs[token]
+        members, attempt = dict(gang.ready), gang.attempt
+        messages = self._abort(token)
+        if attempt is not None:
+            members |= {rank: one for rank, one in attempt.members.items() if rank not in attempt.exchanged}
+            messages = [message for message in messages if message.fields["rank"] in attempt.exchanged]
+        gang.ready.clear()
+        self._no_turn(token)
+        return messages + [_to(member, op, token, rank, **fields) for rank, member in members.items()]
+
+    def _abort(self, token: str) -> list[Message]:
+        """End an attempt. Its members become ready again, or have received everything."""
+        gang = self.gangs[token]
+        attempt, gang.attempt = gang.attempt, None
+        if attempt is None:
+            return []
+        self.communicators.pop(_addresses(attempt.members), None)
+        return [_to(one, ABORT, token, rank, attempt=attempt.number) for rank, one in attempt.members.items()]
+
+    def _no_turn(self, token: str) -> None:
+        if token in self.turns:
+            self.turns.remove(token)
+
+    def _start(self) -> list[Message]:
+        """Start all gangs whose workers are free, and wanted by no earlier gang."""
+        busy = {worker for gang in self.gangs.values() if gang.attempt for worker in gang.attempt.workers}
+        messages = []
+        for token in list(self.turns):
+            gang = self.gangs[token]
+            workers = {member.worker for member in gang.ready.values()}
+            if not workers & busy:
+                self.turns.remove(token)
+                messages += self._start_one(token, gang)
+            busy |= workers
+        return messages
+
+    def _start_one(self, token: str, gang: Gang) -> list[Message]:
+        members = {rank: gang.ready[rank] for rank in range(gang.size)}
+        gang.ready.clear()
+        gang.attempt = attempt = Attempt(next(self._numbers), members)
+        self._on_start(token, attempt.number, gang.timeout * 2**gang.failures)
+        changed = [
+            rank for rank, one in members.items() if gang.digests.get(rank) not in (None, zlib.crc32(one.summaries))
+        ]
+        fields = {
+            "attempt": attempt.number,
+            "addresses": _addresses(members),
+            "summaries": [member.summaries for member in members.values()],
+            "communicator": self._communicator(gang, members),
+            "changed": changed,
+        }
+        return [_to(member, START, token, rank, **fields) for rank, member in members.items()]
+
+    def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[int, bytes] | None:
+        """Epoch and offer of a communicator of these workers; None for the workers' own comms.
+
+        Those also serve two members on one worker, and whatever made an attempt fail.
+        """
+        addresses = _addresses(members)
+        offers = [member.offer for member in members.values()]
+        if gang.failures or len(set(addresses)) < len(addresses) or None in offers:
+            return None
+        if addresses not in self.communicators:
+            self.communicators[addresses] = (next(self._numbers), offers[0] or b"")
+        return self.communicators[addresses]
+
+
+def _addresses(members: dict[int, Member]) -> tuple[str, ...]:
+    return tuple(member.worker for _, member in sorted(members.items()))
+
+
+def _to(member: Member, op: str, token: str, rank: int, **fields: Any) -> Message:
+    return Message(member.worker, op, {"token": token, "rank": rank, "run_id": member.run_id, **fields})
+
+
+def _too_many_failures(failures: int, why: str) -> RuntimeError:
+    return RuntimeError(
+        f"the gang failed {failures} times to exchange keys between its workers, the last time because {why}: use "
+        "exchange='tasks', or set gpusort.gang_timeout if the exchange takes longer than that"
+    )

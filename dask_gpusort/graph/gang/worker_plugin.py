@@ -1,0 +1,92 @@
+"""The gang on a worker: messages to its members, their outboxes, and communicators that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+from distributed import WorkerPlugin, get_worker
+
+from ...chunk import communicator_maker
+from .communicator import Communicator, Maker, Outboxes, WorkerComms
+from .coordinator import ABORT, CANCEL, ERROR, START
+
+NAME = "gpusort-gang"
+
+
+class GangWorkerPlugin(WorkerPlugin):
+    """Passes the coordinator's messages to the members of this worker.
+
+    Attributes
+    ----------
+    worker : distributed.Worker
+    outboxes : Outboxes
+    members : dict of int to callable(op, fields)
+        Where each member of this worker takes messages, by run id.
+    """
+
+    name = NAME
+
+    def setup(self, worker: Any) -> None:
+        """Register the handlers of the worker."""
+        self.worker = worker
+        self.outboxes = Outboxes(worker)
+        self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
+        self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}
+        worker.handlers["sort_gang_take"] = self.outboxes.take
+        for op in (START, ABORT, CANCEL, ERROR):
+            worker.stream_handlers[op] = partial(self._deliver, op)
+
+    @cached_property
+    def maker(self) -> Maker | None:
+        """Makes communicators for this worker's GPU; read for members with chunks on GPUs."""
+        found: Maker | None = communicator_maker()
+        return found
+
+    def teardown(self, worker: Any) -> None:
+        """End the members: the worker closes."""
+        for deliver in list(self.members.values()):
+            deliver(CANCEL, {})
+
+    def _deliver(self, op: str, *, token: str, rank: int, run_id: int, **fields: Any) -> None:
+        if op == ABORT:
+            self.outboxes.drop((token, fields["attempt"], rank))
+        deliver = self.members.get(run_id)
+        if deliver is not None:
+            deliver(op, fields)
+
+    def send(self, op: str, **fields: Any) -> None:
+        """Send a message to the coordinator, from any thread."""
+        self.worker.loop.add_callback(self.worker.batched_send, {"op": op, **fields})
+
+    def communicator(self, token: str, rank: int, start: dict[str, Any]) -> Communicator:
+        """The communicator of an attempt, for a member that has its start message."""
+        addresses = tuple(start["addresses"])
+        if start["communicator"] is None or self.maker is None:
+            return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses)
+        epoch, offer = start["communicator"]
+        known, made = self._made.get(addresses, (None, None))
+        if made is None or known != epoch:
+            if made is not None:
+                made.abort()
+            made = self.maker.make(offer, len(addresses), rank)
+            self._made[addresses] = (epoch, made)
+        return made
+
+
+def worker_plugin() -> GangWorkerPlugin:
+    """The plugin of the worker that runs this task.
+
+    Raises
+    ------
+    RuntimeError
+        If the cluster has no coordinator.
+    """
+    plugin = get_worker().plugins.get(NAME)
+    if not isinstance(plugin, GangWorkerPlugin):
+        raise RuntimeError(
+            "this cluster lacks the coordinator of gangs: build the sort with a Client of the cluster that "
+            "computes it, or use exchange='tasks'"
+        )
+    return plugin

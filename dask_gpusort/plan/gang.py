@@ -1,0 +1,60 @@
+"""The division of a gang: which chunks each member sorts, and which groups it finishes (see `graph.gang`)."""
+
+from __future__ import annotations
+
+import math
+
+from ..order import Order
+from .groups import DEVICE_SHARE_BYTES, LEAST_CUT_FIRST_FRACTION
+from .runs import even_parts
+from .terms import InputChunks, Runs, Workers
+
+
+def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
+    """The chunks of each member: those of one worker if all are held by workers, else neighbours in equal parts.
+
+    Parameters
+    ----------
+    given : InputChunks
+    workers : Workers
+
+    Returns
+    -------
+    tuple of tuples of int
+        Every chunk once.
+    """
+    if is_held(given):
+        chunks_of: dict[str | None, list[int]] = {}
+        for chunk, worker in enumerate(given.workers):
+            chunks_of.setdefault(worker, []).append(chunk)
+        return tuple(map(tuple, chunks_of.values()))
+    unknown = any(map(math.isnan, given.sizes))
+    sizes = [1.0] * len(given.sizes) if unknown else list(given.sizes)
+    members = max(1, min(workers.processes or workers.threads, len(sizes)))
+    return tuple(even_parts(range(len(sizes)), sizes, sum(sizes) / members, math.inf))
+
+
+def is_held(given: InputChunks) -> bool:
+    """Whether the worker that holds each chunk is known."""
+    return bool(given.workers) and None not in given.workers
+
+
+def count_gang_groups(total_bytes: float, members: int, workers: Workers) -> int:
+    """Number of groups: one for each member, and two of a large share of a GPU, so that less memory is held twice."""
+    large = workers.devices and total_bytes / members > DEVICE_SHARE_BYTES
+    return members * (2 if large else 1)
+
+
+def member_groups(groups: int, members: int) -> tuple[range, ...]:
+    """The groups that each member finishes: neighbours. Members are without groups if there are fewer groups."""
+    return tuple(range(groups * rank // members, groups * (rank + 1) // members) for rank in range(members))
+
+
+def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:
+    """Whether a gang is the best exchange: each chunk is on one of several GPUs, which can hold all keys at once."""
+    if not workers.devices or not is_held(given) or len(set(given.workers)) < 2:
+        return False
+    if workers.memory is None:
+        return True
+    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / len(set(given.workers))
+    return not share > workers.memory * LEAST_CUT_FIRST_FRACTION

@@ -1,0 +1,392 @@
+"""The coordinator of gangs as a state machine: no cluster, any interleaving of its events."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("distributed")
+
+from dask_gpusort.graph.gang.coordinator import (
+    ABORT,
+    CANCEL,
+    ERROR,
+    MOST_FAILURES,
+    START,
+    Gangs,
+    Member,
+)
+
+
+def member(worker, run_id, summaries=b"", offer=None):
+    return Member(worker, run_id, summaries, offer)
+
+
+def ops(messages, *fields):
+    return [(message.worker, message.op, *(message.fields[name] for name in fields)) for message in messages]
+
+
+@pytest.fixture
+def gangs():
+    found = Gangs()
+    found.add("g", 2, 60)
+    found.add("h", 2, 60)
+    return found
+
+
+def start_all(gangs, token="g", workers="ab", first=1, **fields):
+    """Make both members of a gang ready; the messages of the second one."""
+    gangs.ready(token, 0, member(workers[0], first, **fields))
+    return gangs.ready(token, 1, member(workers[1], first + 1, **fields))
+
+
+def finish(gangs, token, attempt, first=1):
+    gangs.exchanged(token, 0, first, attempt)
+    return gangs.exchanged(token, 1, first + 1, attempt)
+
+
+def test_a_gang_starts_when_all_are_ready(gangs):
+    assert gangs.ready("g", 1, member("b", 2, b"two")) == []
+    messages = gangs.ready("g", 0, member("a", 1, b"one"))
+    assert ops(messages, "rank", "run_id") == [("a", START, 0, 1), ("b", START, 1, 2)]
+    fields = messages[0].fields
+    assert fields["summaries"] == [b"one", b"two"]
+    assert fields["addresses"] == ("a", "b")
+    assert fields["communicator"] is None
+    assert fields["changed"] == []
+
+
+def test_gangs_take_turns_on_a_worker_and_run_side_by_side_on_others(gangs):
+    gangs.add("i", 2, 60)
+    started = start_all(gangs)[0].fields["attempt"]
+    assert start_all(gangs, "h", "bc", 3) == []
+    assert [op for _, op in ops(start_all(gangs, "i", "de", 5))] == [START, START]
+    gangs.exchanged("g", 0, 1, started)
+    assert gangs.gangs["g"].attempt is not None
+    assert ops(gangs.exchanged("g", 1, 2, started), "token") == [("b", START, "h"), ("c", START, "h")]
+
+
+def test_a_later_gang_does_not_overtake_on_a_worker_that_an_earlier_one_waits_for(gangs):
+    gangs.add("i", 2, 60)
+    started = start_all(gangs)[0].fields["attempt"]
+    assert start_all(gangs, "h", "bc", 3) == []
+    assert start_all(gangs, "i", "cd", 5) == []
+    assert ops(finish(gangs, "g", started), "token") == [("b", START, "h"), ("c", START, "h")]
+
+
+def test_stale_reports_are_ignored(gangs):
+    started = start_all(gangs)[0].fields["attempt"]
+    for arguments in (("g", 0, 1, started + 1), ("g", 0, 9, started), ("h", 0, 1, started), ("x", 0, 1, started)):
+        assert gangs.exchanged(*arguments) == []
+    assert gangs.gangs["g"].attempt.exchanged == set()
+    assert gangs.expired("g", started + 1) == []
+    assert gangs.left("x", 0) == gangs.forget("x") == gangs.failed("x", None) == []
+    assert finish(gangs, "g", started) == []
+    assert gangs.expired("g", started) == []
+
+
+def test_a_member_that_leaves_while_others_wait_is_cancelled(gangs):
+    gangs.ready("g", 0, member("a", 1))
+    assert ops(gangs.left("g", 0)) == [("a", CANCEL)]
+    assert gangs.gangs["g"].ready == {}
+
+
+def test_a_member_that_leaves_an_exchange_aborts_it(gangs):
+    started = start_all(gangs)[0].fields["attempt"]
+    assert ops(gangs.left("g", 1)) == [("a", ABORT), ("b", ABORT), ("b", CANCEL)]
+    assert gangs.ready("g", 0, member("a", 1)) == []
+    assert gangs.ready("g", 1, member("c", 3))[0].fields["attempt"] > started
+    assert gangs.exchanged("g", 0, 1, started) == []
+
+
+def test_a_lost_worker_aborts_the_exchanges_that_use_it_and_frees_others(gangs):
+    start_all(gangs)
+    assert start_all(gangs, "h", "ac", 3) == []
+    messages = gangs.lost("b")
+    assert ops(messages, "token") == [("a", ABORT, "g"), ("b", ABORT, "g"), ("a", START, "h"), ("c", START, "h")]
+
+
+def test_a_gang_waits_for_its_turn_no_longer_without_a_member(gangs):
+    started = start_all(gangs)[0].fields["attempt"]
+    start_all(gangs, "h", first=3)
+    assert ops(gangs.left("h", 0)) == [("a", CANCEL)]
+    assert finish(gangs, "g", started) == []
+    assert ops(gangs.ready("h", 0, member("a", 5)), "run_id") == [("a", START, 5), ("b", START, 4)]
+
+
+def test_an_exchange_that_breaks_is_repeated_some_times(gangs):
+    for attempt in range(MOST_FAILURES):
+        assert [op for _, op in ops(start_all(gangs))] == [START, START], attempt
+        messages = gangs.ready("g", 0, member("a", 1), "a reason")
+        gangs.left("g", 0)
+    assert ops(messages) == [("a", ABORT), ("b", ABORT), ("a", ERROR)]
+    with pytest.raises(RuntimeError, match="3 times .* because a reason: use exchange='tasks'"):
+        raise messages[-1].fields["error"]
+    # The other member hears of it when it is ready again, by its task.
+    assert gangs.gangs["g"].failures == 0
+
+
+def test_a_break_counts_once_for_all_members(gangs):
+    start_all(gangs)
+    gangs.ready("g", 0, member("a", 1), "a reason")
+    assert [op for _, op in ops(gangs.ready("g", 1, member("b", 2), "a reason"))] == [START, START]
+    assert gangs.gangs["g"].failures == 1
+
+
+def test_an_exchange_that_takes_too_long_is_repeated_with_more_time():
+    watched = []
+    gangs = Gangs(lambda *arguments: watched.append(arguments))
+    gangs.add("g", 2, 10)
+    for failures in range(MOST_FAILURES):
+        messages = start_all(gangs)
+        assert watched[-1] == ("g", messages[0].fields["attempt"], 10 * 2**failures)
+        assert ops(gangs.expired(*watched[-1][:2])) == [("a", ABORT), ("b", ABORT)]
+    messages = gangs.ready("g", 0, member("a", 1))
+    assert ops(messages) == [("a", ERROR)]
+    assert "it took too long" in str(messages[0].fields["error"])
+
+
+def test_an_error_of_a_member_is_raised_by_all(gangs):
+    gangs.ready("g", 0, member("a", 1))
+    assert ops(gangs.failed("g", "error"), "error") == [("a", ERROR, "error")]
+    started = start_all(gangs)[0].fields["attempt"]
+    gangs.exchanged("g", 0, 1, started)
+    # A member that has received everything only forgets its outbox.
+    assert ops(gangs.failed("g", "error")) == [("a", ABORT), ("b", ERROR)]
+    assert gangs.gangs["g"].attempt is None
+
+
+def test_a_gang_that_is_forgotten_frees_its_workers(gangs):
+    start_all(gangs)
+    start_all(gangs, "h", first=3)
+    messages = gangs.forget("g")
+    assert ops(messages, "token")[:2] == [("a", CANCEL, "g"), ("b", CANCEL, "g")]
+    assert ops(messages, "token")[2:] == [("a", START, "h"), ("b", START, "h")]
+    assert list(gangs.gangs) == ["h"]
+
+
+def test_members_hear_that_another_one_changed(gangs):
+    finish(gangs, "g", start_all(gangs, summaries=b"same")[0].fields["attempt"])
+    assert start_all(gangs, summaries=b"same")[0].fields["changed"] == []
+    gangs.left("g", 0)
+    assert gangs.ready("g", 1, member("b", 4, b"same")) == []
+    assert gangs.ready("g", 0, member("a", 3, b"other"))[0].fields["changed"] == [0]
+
+
+# Communicators.
+
+
+def communicator(messages):
+    return messages[0].fields["communicator"]
+
+
+def test_a_communicator_is_kept_for_the_same_workers(gangs):
+    messages = start_all(gangs, offer=b"first")
+    epoch, offer = communicator(messages)
+    assert offer == b"first"
+    finish(gangs, "g", messages[0].fields["attempt"])
+    messages = start_all(gangs, "h", first=3, offer=b"second")
+    assert communicator(messages) == (epoch, b"first")
+    finish(gangs, "h", messages[0].fields["attempt"], 3)
+    assert communicator(start_all(gangs, "g", "ba", 5, offer=b"third"))[1] == b"third"
+
+
+@pytest.mark.parametrize("event", [lambda gangs: gangs.left("g", 0), lambda gangs: gangs.lost("b")])
+def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
+    epoch, _ = communicator(start_all(gangs, offer=b"first"))
+    event(gangs)
+    renewed, offer = communicator(start_all(gangs, first=3, offer=b"second"))
+    assert renewed > epoch
+    assert offer == b"second"
+
+
+def test_a_communicator_of_a_lost_worker_is_not_used_again(gangs):
+    messages = start_all(gangs, offer=b"first")
+    finish(gangs, "g", messages[0].fields["attempt"])
+    gangs.lost("a")
+    assert communicator(start_all(gangs, first=3, offer=b"second"))[1] == b"second"
+
+
+def test_worker_comms_serve_where_no_communicator_can_be_made(gangs):
+    assert communicator(start_all(gangs, workers="aa", offer=b"id")) is None
+    gangs.left("g", 0)
+    gangs.ready("g", 0, member("a", 3, offer=b"id"))
+    assert communicator(gangs.ready("g", 1, member("b", 4))) is None
+    gangs.ready("g", 1, member("b", 4, offer=b"id"), "a reason")
+    assert communicator(gangs.ready("g", 0, member("a", 3, offer=b"id"))) is None
+
+
+# Every interleaving.
+
+
+class World:
+    """Dask, its workers and their members, reduced to what the coordinator sees of them.
+
+    Messages between the scheduler and a worker keep their order. Everything else happens in any order.
+    """
+
+    def __init__(self, choose, sizes, workers):
+        self.choose = choose
+        self.gangs = Gangs()
+        self.sizes = sizes
+        self.workers = [f"w{number}" for number in range(workers)]
+        self.next_worker, self.run_ids = count(workers), count(1)
+        self.state = {(token, rank): "waiting" for token, size in sizes.items() for rank in range(size)}
+        self.members = {}  # run id: [(token, rank), worker, state, attempt]
+        self.outboxes = {}  # of (token, attempt): the worker of each member that has cut its shards
+        self.key_of = {}
+        self.run_of = {}
+        self.known = set()
+        self.to_worker = {worker: deque() for worker in self.workers}
+        self.to_scheduler = {worker: deque() for worker in self.workers}
+        for token, size in sizes.items():
+            self.gangs.add(token, size, 60)
+
+    def send(self, messages):
+        for message in messages:
+            assert (message.fields["run_id"], message.worker) in self.known
+            if message.worker in self.to_worker:
+                self.to_worker[message.worker].append(message)
+        running = [worker for gang in self.gangs.gangs.values() if gang.attempt for worker in gang.attempt.workers]
+        assert len(running) == len(set(running)), "two gangs run on one worker"
+
+    def run(self, key):
+        """Dask runs a member on some worker."""
+        worker, run_id = self.choose(self.workers), next(self.run_ids)
+        self.state[key], self.run_of[key] = "processing", run_id
+        self.members[run_id] = [key, worker, "sorting", None]
+        self.key_of[run_id] = key
+        self.known.add((run_id, worker))
+
+    def report(self, run_id, *message):
+        worker = self.members[run_id][1]
+        self.to_scheduler[worker].append((run_id, *message))
+
+    def on_scheduler(self, worker):
+        """The next message of a worker arrives at the scheduler."""
+        run_id, what, *arguments = self.to_scheduler[worker].popleft()
+        token, rank = key = self.key_of[run_id]
+        wanted = self.state[key] == "processing" and self.run_of[key] == run_id
+        if what == "ready" and wanted:
+            self.send(self.gangs.ready(token, rank, member(worker, run_id), *arguments))
+        elif what == "ready":
+            self.send(self.gangs.unexpected(token, rank, member(worker, run_id)))
+        elif what == "exchanged":
+            self.send(self.gangs.exchanged(token, rank, run_id, *arguments))
+        elif wanted:  # it has finished
+            self.state[key] = "memory"
+        self.check(token)
+
+    def check(self, token):
+        """Members that have finished run again if others need them."""
+        ready = self.gangs.gangs[token].ready
+        for rank in range(self.sizes[token]) if ready else ():
+            if rank not in ready and self.state[token, rank] == "memory":
+                self.state[token, rank] = "waiting"
+
+    def on_worker(self, worker):
+        """The next message of the scheduler arrives at a worker."""
+        message = self.to_worker[worker].popleft()
+        run_id = message.fields["run_id"]
+        if message.op == ABORT:
+            self.outboxes.get((message.fields["token"], message.fields["attempt"]), {}).pop(message.fields["rank"], 0)
+        if run_id not in self.members:
+            return
+        now = self.members[run_id]
+        if message.op == START:
+            assert now[2] == "ready", "only a member that waits is started"
+            now[2:] = "exchanging", message.fields["attempt"]
+            self.outboxes.setdefault((now[0][0], now[3]), {})[now[0][1]] = worker
+        elif message.op == ABORT and now[2] == "exchanging" and message.fields["attempt"] == now[3]:
+            now[2:] = "ready", None
+            self.report(run_id, "ready")
+        elif message.op in (CANCEL, ERROR) and now[2] in ("ready", "exchanging"):
+            del self.members[run_id]
+
+    def step_member(self, run_id):
+        """A member takes its next step, if it can."""
+        now = self.members[run_id]
+        _, _, state, attempt = now
+        if state == "sorting":
+            now[2] = "ready"
+            self.report(run_id, "ready")
+        elif state == "exchanging":
+            now[2] = "merging"
+            self.report(run_id, "exchanged", attempt)
+        elif state == "merging":
+            self.report(run_id, "finished")
+            del self.members[run_id]
+
+    def kill(self, worker):
+        """A worker dies, and another one comes."""
+        self.workers.remove(worker)
+        self.workers.append(f"w{next(self.next_worker)}")
+        del self.to_worker[worker], self.to_scheduler[worker]
+        self.to_worker[self.workers[-1]], self.to_scheduler[self.workers[-1]] = deque(), deque()
+        self.members = {run_id: one for run_id, one in self.members.items() if one[1] != worker}
+        for key, boxes in self.outboxes.items():
+            self.outboxes[key] = {rank: owner for rank, owner in boxes.items() if owner != worker}
+        for key, run_id in self.run_of.items():
+            if (run_id, worker) in self.known and self.state[key] in ("processing", "memory"):
+                was, self.state[key] = self.state[key], "waiting"
+                if was == "processing":
+                    self.send(self.gangs.left(*key))
+        self.send(self.gangs.lost(worker))
+
+    def reschedule(self, key):
+        """Dask takes a member away from a worker."""
+        if self.state[key] == "processing":
+            self.state[key] = "waiting"
+            self.send(self.gangs.left(*key))
+
+    def actions(self):
+        yield from ((self.run, key) for key, state in self.state.items() if state == "waiting")
+        yield from ((self.on_scheduler, worker) for worker, queue in self.to_scheduler.items() if queue)
+        yield from ((self.on_worker, worker) for worker, queue in self.to_worker.items() if queue)
+        yield from ((self.step_member, run_id) for run_id, one in self.members.items() if self.can_step(one))
+
+    def can_step(self, one):
+        (token, _), _, state, attempt = one
+        all_cut = len(self.outboxes.get((token, attempt), ())) == self.sizes[token]
+        return state in ("sorting", "merging") or (state == "exchanging" and all_cut)
+
+    def faults(self):
+        yield from ((self.kill, worker) for worker in self.workers)
+        yield from ((self.reschedule, key) for key, state in self.state.items() if state == "processing")
+        yield from (
+            (self.gangs_expired, token, gang.attempt.number) for token, gang in self.gangs.gangs.items() if gang.attempt
+        )
+
+    def gangs_expired(self, token, attempt):
+        self.gangs.gangs[token].failures = 0  # as many as Hypothesis likes
+        self.send(self.gangs.expired(token, attempt))
+
+
+@given(
+    st.randoms(use_true_random=True),
+    st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.integers(0, 12),
+)
+def test_every_gang_ends_whatever_happens_in_between(random, sizes, workers, faults):
+    world = World(random.choice, {f"g{number}": size for number, size in enumerate(sizes)}, workers)
+    for _ in range(20_000):
+        actions = list(world.actions())
+        if faults and random.random() < 0.1:
+            wrong = list(world.faults())
+            act, *arguments = random.choice(wrong)
+            faults -= 1
+            act(*arguments)
+            continue
+        if not actions:
+            break
+        act, *arguments = random.choice(actions)
+        act(*arguments)
+    assert set(world.state.values()) == {"memory"}, "some gang did not end"
+    assert not world.members
+    assert not world.gangs.turns
+    assert all(not gang.ready and gang.attempt is None for gang in world.gangs.gangs.values())
