@@ -6,7 +6,7 @@ in a kernel. `NcclCommunicator.abort` ends both: it can be called from any threa
 
 from __future__ import annotations
 
-import struct
+import pickle
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -22,8 +22,6 @@ except ImportError:  # CuPy was built without NCCL, or its library is not instal
 
 #: NCCL copies 16 bytes at a time between addresses that are multiples of it, and else byte by byte.
 ALIGNMENT = 16
-#: A unique id is this many signed chars.
-_ID = struct.Struct("128b")
 
 
 class Aborted(RuntimeError):
@@ -46,7 +44,7 @@ class NcclMaker:
     def offer(self) -> bytes:
         """A unique id of which this process is the root. It stays the same until a communicator is made of it."""
         if self._offer is None:
-            self._offer = _ID.pack(*nccl.get_unique_id())
+            self._offer = pickle.dumps(nccl.get_unique_id())
         return self._offer
 
     def make(self, offer: bytes, size: int, rank: int) -> NcclCommunicator:
@@ -74,7 +72,7 @@ class NcclCommunicator:
 
     def __init__(self, device: int, offer: bytes, size: int, rank: int):
         self._device, self._rank = device, rank
-        self._arguments = size, _ID.unpack(offer), rank
+        self._arguments = size, pickle.loads(offer), rank
         self._connecting: threading.Thread | None = None
         self._wake = threading.Event()
         self._connected: Any = None

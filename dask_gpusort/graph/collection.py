@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -69,21 +69,35 @@ class OutputLayer(StageLayer):
     product of their numbers: 5,000 of each take 6 s and 2.6 GB. Where that is much, one task is put behind all output
     chunks of a culled graph, to be its only last one (0.3 s for 10,000 of each). Nobody asks for its result, so no
     scheduler runs it.
+
+    If all chunks are computed, the tasks are those of `whole`, if it is given: fewer of them.
     """
 
-    def __init__(self, build: Callable[[], dict[Key, Task]], name: str, first_tasks: int):
+    def __init__(
+        self,
+        build: Callable[[], dict[Key, Task]],
+        name: str,
+        first_tasks: int,
+        whole: Callable[[], dict[Key, Task]] | None = None,
+    ):
         super().__init__(build)
         self.name = name
         self.first_tasks = first_tasks
+        self.whole = whole
 
     def cull(self, keys: set[Key], all_hlg_keys: Collection[Key]) -> tuple[Layer, Mapping[Key, set[Key]]]:
+        if self.whole is not None and keys.issuperset(self._chunks_in(self._tasks)):
+            return OutputLayer(self.whole, self.name, self.first_tasks).cull(keys, all_hlg_keys)
         layer, dependencies = super().cull(keys, all_hlg_keys)
-        chunks = [key for key in layer if isinstance(key, tuple) and key[0] == self.name]
+        chunks = self._chunks_in(layer)
         if self.first_tasks * len(chunks) <= MOST_ORDERED:
             return layer, dependencies
         last = Task((f"sort-end-{self.name}", 0), no_result, *map(TaskRef, chunks))
         ended = MaterializedLayer({**layer, last.key: last}, annotations=layer.annotations)
         return ended, {**dependencies, last.key: set()}
+
+    def _chunks_in(self, keys: Iterable[Key]) -> list[Key]:
+        return [key for key in keys if isinstance(key, tuple) and key[0] == self.name]
 
 
 def chunk_library(array: Any) -> str:
@@ -143,6 +157,7 @@ def _new_graphs(
 ) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
+    wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
     build: Callable[[], dict[Key, Task]] = recipe.stages
     first_tasks = 0
     if recipe.takes_held_chunks:
@@ -152,16 +167,17 @@ def _new_graphs(
         first_tasks = sum(array.npartitions for array in inputs) or recipe.first_tasks
     if len(outputs) == 1:
         # Dask optimises one layer in less time than two.
-        layer = OutputLayer(partial(_both, build, cuts[0]), names[0], first_tasks)
+        whole = None if wholes[0] is None else partial(_both, build, wholes[0])
+        layer = OutputLayer(partial(_both, build, cuts[0]), names[0], first_tasks, whole)
         graphs = [HighLevelGraph.from_collections(names[0], layer, inputs)]
     else:
         stages = f"sort-stages-{recipe.token}"
         base = HighLevelGraph.from_collections(stages, StageLayer(build), inputs)
         graphs = [
             HighLevelGraph(
-                {**base.layers, name: OutputLayer(cut, name, first_tasks)}, {**base.dependencies, name: {stages}}
+                {**base.layers, name: OutputLayer(cut, name, first_tasks, whole)}, {**base.dependencies, name: {stages}}
             )
-            for name, cut in zip(names, cuts, strict=True)
+            for name, cut, whole in zip(names, cuts, wholes, strict=True)
         ]
     found = zip(graphs, names, outputs, strict=True)
     return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)

@@ -86,6 +86,7 @@ class Join:
 
     #: Chunks that the input's graph contains become part of the task, as in `Recipe`.
     takes_held_chunks = True
+    is_gang = False
     first_tasks = 1
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
@@ -99,7 +100,7 @@ class Join:
         task = Task(self._sorted, sort_joined, List(*chunks), self)
         return {task.key: task}
 
-    def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the sorted arrays to the chunks of one output array."""
         joined, dims = TaskRef(self._sorted), len(self.chunks)
         behind = (0,) * (len(chunks) - dims)

@@ -64,6 +64,11 @@ class Recipe:
         return self.plan.exchange == "gather"
 
     @property
+    def is_gang(self) -> bool:
+        """Whether fewer tasks suffice if all output chunks are wanted."""
+        return self.plan.exchange == "gang"
+
+    @property
     def first_tasks(self) -> int:
         """Number of the tasks that read input chunks."""
         return len(self.plan.runs)
@@ -97,7 +102,7 @@ class Recipe:
             for chunk in range(len(plan.sizes))
         ]
         sources, local = run_sources(plan, self.presorted), self.local_sort
-        if plan.exchange == "gang":
+        if self.is_gang:
             return self._gang.gang_exchange(token, plan, (sources, local, keys), self.finish)
         if plan.by_tasks:
             return exchange_by_tasks(token, plan, (sources, local, keys), self.finish, self.direct)
@@ -106,10 +111,10 @@ class Recipe:
         counts, cuts = find_cuts(token, plan, runs)
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}
 
-    def output(self, name: str, which: int, chunks: Chunks) -> dict[Key, Task]:
-        """Tasks from the finished groups to the chunks of one output array."""
-        if self.plan.exchange == "gang":
-            groups, cuts = self._gang.finished_groups(self.token, self.plan)
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the finished groups to the chunks of one output array, of which all may be wanted."""
+        if self.is_gang:
+            groups, cuts = self._gang.finished_groups(self.token, self.plan, all_wanted)
             return output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
         groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
         cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))

@@ -21,12 +21,12 @@ from ..order import POSITION_BYTES, Order
 from .join import join_bytes
 from .terms import InputChunks
 
-#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split for
-#: smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were not,
-#: nor was `argsort` of 1 GiB.
+#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
+#: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
+#: not, nor was `argsort` of 1 GiB.
 TURNS_FRACTION = 0.65
-#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory ended
-#: (64 and 200 chunks, 1 and 16 threads), none of six tenths.
+#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory
+#: ended (64 and 200 chunks, 1 and 16 threads), none of six tenths.
 KEPT_FRACTION = 1 / 2
 #: Bytes of a position in a run.
 RUN_POSITION_BYTES = 4

@@ -72,13 +72,15 @@ def test_messages_are_sent_at_once():
     from dask_gpusort.scheduler_plugins import INTERVAL
 
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as cluster:
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=False) as before:
         clusters.install_plugins(cluster)
         # Workers that join later must get the interval too.
         cluster.scale(2)
         cluster.sync(cluster._correct_state)
         with distributed.Client(cluster, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
+            clients = [cluster.scheduler.client_comms[one.id].interval for one in (before, client)]
+        assert clients == [INTERVAL] * 2
         streams = list(cluster.scheduler.stream_comms.values())
         assert [stream.interval for stream in streams] == [INTERVAL] * 2
         assert [worker.batched_stream.interval for worker in cluster.workers.values()] == [INTERVAL] * 2

@@ -65,30 +65,37 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish) -> d
         spec = GangSpec(token, rank, len(plan.sources), setting("gang_timeout"))
         arguments = (arrays, numbers, own, local, spec, plan, finish)
         member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
-        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
+        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref(), plan)]
     return {task.key: task for task in tasks}
 
 
-def finished_groups(token: str, plan: Plan) -> tuple[list[GroupRef], GroupRef]:
-    """The finished groups, and the bounds of the cuts, as arguments of tasks."""
-    joined = List(*(TaskRef((f"sort-joined-{token}", rank)) for rank in range(len(plan.sources))))
-    members = [TaskRef((f"sort-gang-{token}", rank)) for rank in range(len(plan.sources))]
-    groups: list[GroupRef] = []
-    for member, own in zip(members, plan.member_groups, strict=True):
-        groups += [Task(None, take_group, member, number, joined) for number in range(len(own))]
-    return groups, Task(None, take_group, members[0], -1, joined)
+def finished_groups(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
+    """The finished groups, and the bounds of the cuts, as arguments of tasks.
 
-
-def take_group(finished: tuple[Any, ...], number: int, joined: Sequence[None]) -> Any:
-    """One group of a member, after all members have finished. `joined` is not used.
-
-    Every output chunk so needs all members, which cannot run without each other.
+    Parameters
+    ----------
+    token : str
+    plan : Plan
+    all_wanted : bool
+        Whether the groups of all members are computed. Otherwise every output chunk must need every member, because
+        members cannot run without each other.
     """
+    joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in range(len(plan.sources))]
+    groups: list[GroupRef] = []
+    for rank, own in enumerate(plan.member_groups):
+        member, behind = TaskRef((f"sort-gang-{token}", rank)), List(*(() if all_wanted else joined))
+        groups += [Task(None, take_group, member, number, behind) for number in range(len(own))]
+    return groups, joined[0]
+
+
+def take_group(finished: tuple[Any, ...], number: int, joined: Sequence[Any]) -> Any:
+    """One group of a member. `joined` makes the task need all members, and is not used."""
     return finished[number]
 
 
-def note_joined(finished: tuple[Any, ...]) -> None:
-    """Task: a member has finished."""
+def note_joined(finished: tuple[Any, ...], plan: Plan) -> Bounds | None:
+    """Task: a member has finished. If chunk sizes are unknown, the result is the bounds of the cuts."""
+    return None if plan.known else finished[-1]
 
 
 def sort_in_gang(

@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from support.dask_gpu import DTYPES, sample
+from support.gpu_clusters import TIMEOUT, fetched, on_gpus, protocols, start, to_host
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
@@ -24,8 +25,6 @@ from dask_gpusort.plan import InputChunks, Workers, make_plan
 cupy = pytest.importorskip("cupy")
 distributed = pytest.importorskip("distributed")
 
-#: Seconds for one sort. A cluster that takes longer hangs.
-TIMEOUT = 120
 #: A kernel that keeps a stream busy for some tenths of a second, so that a missing synchronization shows.
 DELAY = r"""
 extern "C" __global__ void delay(long long ticks) {
@@ -43,20 +42,6 @@ def delay(stream: Any) -> None:
         cupy.RawKernel(DELAY, "delay")((1,), (1,), (np.int64(TICKS),))
 
 
-def protocols() -> list[Any]:
-    return [pytest.param(name, id=name) for name in ("ucx", "tcp")]
-
-
-def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
-    pytest.importorskip("dask_cuda")
-    if protocol == "ucx":
-        pytest.importorskip("distributed_ucxx")
-    config = {"distributed.scheduler.allowed-failures": 10, "distributed.comm.timeouts.connect": "60s"}
-    options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
-    with dask.config.set(config):
-        return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
-
-
 @pytest.fixture(scope="module", params=protocols())
 def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of a cluster of all GPUs."""
@@ -70,28 +55,6 @@ def gpus(request: pytest.FixtureRequest) -> Iterator[Any]:
 def client(gpus: Any) -> Iterator[Any]:
     with gpus.as_current(), dask.config.set(scheduler="distributed"):
         yield gpus
-
-
-def to_device(block: np.ndarray) -> Any:
-    return cupy.asarray(block)
-
-
-def to_host(block: Any) -> np.ndarray:
-    assert isinstance(block, cupy.ndarray), type(block)
-    return cupy.asnumpy(block)
-
-
-def on_gpus(host: np.ndarray, chunks: Any) -> Any:
-    """A Dask array whose chunks the workers copy to their devices."""
-    meta = cupy.empty((0,) * host.ndim, host.dtype)
-    return da.from_array(host, chunks=chunks).map_blocks(to_device, dtype=host.dtype, meta=meta)
-
-
-def fetched(*arrays: Any) -> list[np.ndarray]:
-    """Compute arrays on the workers, which copy them to the host."""
-    client = distributed.default_client()
-    hosts = [array.map_blocks(to_host, dtype=array.dtype, meta=np.empty((0,) * array.ndim)) for array in arrays]
-    return [future.result(timeout=TIMEOUT) for future in client.compute(hosts, retries=3)]
 
 
 def bits(array: np.ndarray) -> bytes:

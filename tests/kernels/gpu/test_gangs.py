@@ -1,0 +1,197 @@
+"""Gangs on several GPUs of one host: NCCL between their members, and what happens if members are lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support.dask_gpu import DTYPES, sample
+from support.gpu_clusters import TIMEOUT, fetched, on_gpus, start
+
+import dask_gpusort
+
+cupy = pytest.importorskip("cupy")
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.multi_gpu
+
+SIZE = 300_007
+SORTS_AT_ONCE = 12
+#: Where a worker is killed, or its memory runs out: the module and the name of a function that a member calls.
+STAGES = {
+    "sort": ("dask_gpusort.graph.gang.tasks", "sort_bundle"),
+    "cut": ("dask_gpusort.graph.gang.tasks", "scan"),
+    "merge": ("dask_gpusort.graph.gang.tasks", "finish_shards"),
+}
+
+
+@pytest.fixture(scope="module")
+def gpus() -> Iterator[Any]:
+    """A client of a cluster of all GPUs."""
+    with start(None, "ucx") as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+        yield client
+
+
+@pytest.fixture
+def client(gpus: Any) -> Iterator[Any]:
+    with gpus.as_current(), dask.config.set(scheduler="distributed"):
+        yield gpus
+
+
+def held(host: np.ndarray, chunks: Any) -> Any:
+    """An array of which each worker holds some chunks."""
+    device = on_gpus(host, chunks).persist()
+    distributed.wait(device, timeout=TIMEOUT)
+    return device
+
+
+def communicators(dask_worker: Any) -> list[str]:
+    """Kinds of the communicators that a worker keeps."""
+    return [type(made).__name__ for _, made in dask_worker.plugins["gpusort-gang"]._made.values()]
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "sort": lambda x, y: [dask_gpusort.sort(x)],
+    "stable": lambda x, y: [dask_gpusort.sort(x, stable=True, descending=True)],
+    "argsort": lambda x, y: [dask_gpusort.argsort(x)],
+    "pairs": lambda x, y: list(dask_gpusort.sort_by_key(x, y, x)),
+    "lexsort": lambda x, y: [dask_gpusort.lexsort((y, x))],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_same_bits_as_numpy_chunks(client: Any, function: str, dtype: str) -> None:
+    hosts = sample(dtype, SIZE), np.arange(SIZE)
+    devices = [held(host, SIZE // 5 + 1) for host in hosts]
+    assert "gang" in dask_gpusort.explain(devices[0])
+    got = fetched(*FUNCTIONS[function](*devices))
+    with dask.config.set(scheduler="threads"):
+        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
+    for one, other in zip(got, wanted, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    assert all(client.run(communicators).values())
+
+
+def test_members_with_a_gpu_each_use_nccl_and_keep_it(client: Any) -> None:
+    x = held(sample("u4", SIZE), SIZE // 4 + 1)
+    fetched(dask_gpusort.sort(x))
+    before = client.run(communicators)
+    assert all("NcclCommunicator" in kinds for kinds in before.values())
+    fetched(dask_gpusort.argsort(x))
+    assert client.run(communicators) == before
+
+
+@pytest.mark.parametrize("keys", ["uniform", "equal", "sorted", "zipf"])
+def test_distributions(client: Any, keys: str) -> None:
+    rng = np.random.default_rng(3)
+    host = {
+        "uniform": lambda: rng.integers(0, 1 << 32, 4_000_000, dtype="u4"),
+        "equal": lambda: np.full(4_000_000, 7, "u4"),
+        "sorted": lambda: np.arange(4_000_000, dtype="u4"),
+        "zipf": lambda: np.minimum(rng.zipf(1.2, 4_000_000), 1 << 31).astype("u4"),
+    }[keys]()
+    device = held(host, 1_000_000)
+    ordered, positions = fetched(dask_gpusort.sort(device), dask_gpusort.argsort(device))
+    np.testing.assert_array_equal(ordered, np.sort(host))
+    np.testing.assert_array_equal(positions, np.argsort(host, kind="stable"))
+
+
+def test_a_part_of_the_output_and_unknown_sizes(client: Any) -> None:
+    host = sample("i8", SIZE)
+    device = held(host, SIZE // 4 + 1)
+    (part,) = fetched(dask_gpusort.sort(device)[:100])
+    np.testing.assert_array_equal(part, np.sort(host)[:100])
+    kept = device[device % 3 > 0].persist()
+    (got,) = fetched(dask_gpusort.sort(kept))
+    np.testing.assert_array_equal(got, np.sort(host[host % 3 > 0]))
+
+
+def test_several_sorts_at_once_from_two_clients(client: Any) -> None:
+    hosts = [sample("f4", 100_003 + 7_001 * seed, seed) for seed in range(SORTS_AT_ONCE)]
+    arrays = [held(host, len(host) // 3 + 1) for host in hosts]
+
+    def work(seed: int) -> np.ndarray:
+        with (
+            distributed.Client(client.scheduler.address, set_as_default=False) as own,
+            own.as_current(),
+            dask.config.set(scheduler="distributed"),
+        ):
+            return fetched(dask_gpusort.sort(on_gpus(hosts[seed], len(hosts[seed]) // 2 + 1), exchange="gang"))[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(work, seed) for seed in range(4)]
+        got = fetched(*map(dask_gpusort.sort, arrays))
+        for found, host in zip([*got, *(other.result() for other in others)], [*hosts, *hosts[:4]], strict=True):
+            np.testing.assert_array_equal(found, np.sort(host))
+
+
+def kill_at(module: str, name: str, nccl: bool = False) -> None:
+    """On a worker: be killed when a member calls a function."""
+    owner = import_module(module)
+    owner = owner.NcclCommunicator if nccl else owner
+    setattr(owner, name, lambda *args, **options: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def fail_at(module: str, name: str) -> None:
+    """On a worker: run out of memory when a member calls a function."""
+
+    def failing(*args: Any, **options: Any) -> None:
+        raise import_module("cupy").cuda.memory.OutOfMemoryError(1 << 40, 0, 0)
+
+    setattr(import_module(module), name, failing)
+
+
+@pytest.mark.parametrize("stage", [*STAGES, "exchange", "after"])
+def test_a_killed_worker(stage: str) -> None:
+    host = sample("i8", SIZE)
+    with (
+        start(2, "ucx") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        client.wait_for_workers(2, timeout=TIMEOUT)
+        np.testing.assert_array_equal(
+            *fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)), on_gpus(np.sort(host), -1))
+        )
+        (victim, _) = sorted(client.scheduler_info()["workers"])
+        # The input can be computed again.
+        ordered = dask_gpusort.sort(on_gpus(host, SIZE // 4 + 1), exchange="gang")
+        if stage == "after":
+            ordered = ordered.persist()
+            distributed.wait(ordered, timeout=TIMEOUT)
+            client.run(lambda: os.kill(os.getpid(), signal.SIGKILL), workers=[victim], on_error="ignore")
+        elif stage == "exchange":
+            client.run(kill_at, "dask_gpusort.chunk.cupy_nccl", "exchange", True, workers=[victim])
+        else:
+            client.run(kill_at, *STAGES[stage], workers=[victim])
+        (got,) = fetched(ordered)
+        np.testing.assert_array_equal(got, np.sort(host))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_member_out_of_memory(stage: str) -> None:
+    host = sample("i8", SIZE)
+    with (
+        start(2, "tcp") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        client.wait_for_workers(2, timeout=TIMEOUT)
+        x = held(host, SIZE // 4 + 1)
+        fetched(dask_gpusort.sort(x))
+        first, _ = sorted(client.scheduler_info()["workers"])
+        client.run(fail_at, *STAGES[stage], workers=[first])
+        with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
+            dask_gpusort.sort(x, stable=True).compute()
+        del x

@@ -1,0 +1,54 @@
+"""Clusters of the GPUs of one host, and arrays on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import dask_gpusort
+
+cupy = pytest.importorskip("cupy")
+distributed = pytest.importorskip("distributed")
+
+#: Seconds for one sort. A cluster that takes longer hangs.
+TIMEOUT = 120
+
+
+def protocols() -> list[Any]:
+    return [pytest.param(name, id=name) for name in ("ucx", "tcp")]
+
+
+def start(n_workers: int | None, protocol: str, **options: Any) -> Any:
+    pytest.importorskip("dask_cuda")
+    if protocol == "ucx":
+        pytest.importorskip("distributed_ucxx")
+    config = {"distributed.scheduler.allowed-failures": 10, "distributed.comm.timeouts.connect": "60s"}
+    options = {"pool": "8GB", "dashboard_address": ":0", "memory_limit": "30GB", **options}
+    with dask.config.set(config):
+        return dask_gpusort.cluster(n_workers, protocol=protocol, **options)
+
+
+def to_device(block: np.ndarray) -> Any:
+    return cupy.asarray(block)
+
+
+def to_host(block: Any) -> np.ndarray:
+    assert isinstance(block, cupy.ndarray), type(block)
+    return cupy.asnumpy(block)
+
+
+def on_gpus(host: np.ndarray, chunks: Any) -> Any:
+    """A Dask array whose chunks the workers copy to their devices."""
+    meta = cupy.empty((0,) * host.ndim, host.dtype)
+    return da.from_array(host, chunks=chunks).map_blocks(to_device, dtype=host.dtype, meta=meta)
+
+
+def fetched(*arrays: Any) -> list[np.ndarray]:
+    """Compute arrays on the workers, which copy them to the host."""
+    client = distributed.default_client()
+    hosts = [array.map_blocks(to_host, dtype=array.dtype, meta=np.empty((0,) * array.ndim)) for array in arrays]
+    return [future.result(timeout=TIMEOUT) for future in client.compute(hosts, retries=3)]
