@@ -414,7 +414,9 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
         with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
             x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
             found = dask_gpusort.sort(x, exchange=exchange)
-            client.register_plugin(KillAt("sort-gang" if exchange == "gang" else "sort-scatter", tmp_path / "killed", after=1))
+            client.register_plugin(
+                KillAt("sort-gang" if exchange == "gang" else "sort-scatter", tmp_path / "killed", after=1)
+            )
             try:
                 got = client.compute(found, retries=1).result(timeout=120)
             except (RuntimeError, ValueError) as error:
