@@ -20,6 +20,7 @@ import numpy as np
 from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
+from .graph.scheduler import install_coordinator
 
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
@@ -122,11 +123,12 @@ def cluster(
 
 
 def install_plugins(cluster: Any) -> None:
-    """Register the plugins of `dask_gpusort.scheduler_plugins` on a cluster."""
+    """Register the plugins of `dask_gpusort.scheduler_plugins`, and the coordinator of gangs, on a cluster."""
     distributed, plugins = import_module("distributed"), import_module("dask_gpusort.scheduler_plugins")
     with distributed.Client(cluster, set_as_default=False) as client:
         client.register_plugin(plugins.SortSchedulerPlugin())
         client.register_plugin(plugins.SortWorkerPlugin())
+        install_coordinator(client)
 
 
 def _has_ucx() -> bool:

@@ -249,6 +249,7 @@ def global_sort(
         presorted=presorted,
         packed=tuple(part.dtype for part in keys.parts),
         directions=keys.directions,
+        gang_timeout=setting("gang_timeout"),
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
 

@@ -42,6 +42,8 @@ class Recipe:
         The dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
     directions : tuple of bool
         Whether each of them descends.
+    gang_timeout : float
+        The setting where the sort is built. It is read here, because tasks are made on a scheduler.
     """
 
     plan: Plan
@@ -52,6 +54,7 @@ class Recipe:
     presorted: tuple[tuple[int, int], ...] = ()
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()
+    gang_timeout: float = 60
 
     @cached_property
     def token(self) -> str:
@@ -103,7 +106,7 @@ class Recipe:
         ]
         sources, local = run_sources(plan, self.presorted), self.local_sort
         if self.is_gang:
-            return self._gang.gang_exchange(token, plan, (sources, local, keys), self.finish)
+            return self._gang.gang_exchange(token, plan, (sources, local, keys), self.finish, self.gang_timeout)
         if plan.by_tasks:
             return exchange_by_tasks(token, plan, (sources, local, keys), self.finish, self.direct)
         sorts = local_sorts(token, local, sources, keys, held)

@@ -151,12 +151,17 @@ class Outboxes:
         """Offer the shards of a member, by rank of the member that fetches them."""
         if shards:
             self.shards[key] = shards
-        if key in self.filled:
-            self.filled[key].set()
+        self._answer(key)
 
     def drop(self, key: OutboxKey) -> None:
         """Forget the shards of a member."""
         self.shards.pop(key, None)
+        self._answer(key)
+
+    def _answer(self, key: OutboxKey) -> None:
+        """Answer those who wait for a member's shards."""
+        if key in self.filled:
+            self.filled[key].set()
 
     async def take(self, key: Sequence[Any], to: int) -> dict[str, Any]:
         """Handler: the shard of a member for another one; its status is "wait" if it is not cut yet, or never will be.

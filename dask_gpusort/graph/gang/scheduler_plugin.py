@@ -26,7 +26,7 @@ _installed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 def install(client: Any) -> None:
     """Register the coordinator on the cluster of a client, once."""
-    scheduler = client.scheduler_info(n_workers=0)["id"]
+    scheduler = client._scheduler_identity.get("id")  # without a message; the plan has just asked for it
     if _installed.get(client) != scheduler:
         client.register_plugin(GangSchedulerPlugin())
         _installed[client] = scheduler

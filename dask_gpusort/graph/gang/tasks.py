@@ -10,7 +10,6 @@ from dask.typing import Key
 
 from ...chunk import complete, library_of
 from ...chunk.run import Run
-from ...config import setting
 from ...plan import Plan
 from .. import serialization
 from ..bounds import Bounds
@@ -40,7 +39,7 @@ class GangTask(Task):
         return True
 
 
-def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish) -> dict[Key, Task]:
+def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float) -> dict[Key, Task]:
     """Graph of a gang, from the input chunks to the finished groups.
 
     Parameters
@@ -50,6 +49,8 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish) -> d
     sources : Sources
         As for `task_exchange.exchange_by_tasks`.
     finish : Finish
+    timeout : float
+        In seconds, as in `GangSpec`.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish) -> d
     for rank, numbers in enumerate(plan.sources):
         own = tuple(runs[number] for number in numbers)
         arrays = List(*(chunk_arrays(source, keys) for source in own))
-        spec = GangSpec(token, rank, len(plan.sources), setting("gang_timeout"))
+        spec = GangSpec(token, rank, len(plan.sources), timeout)
         arguments = (arrays, numbers, own, local, spec, plan, finish)
         member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
         tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref(), plan)]

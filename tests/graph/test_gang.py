@@ -1,0 +1,460 @@
+"""Gangs on clusters of processes: results, several at once, and faults in every stage."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support import strategies as ours
+
+import dask_gpusort
+
+distributed = pytest.importorskip("distributed")
+
+from support import gangs
+
+from dask_gpusort.graph.gang.communicator import WorkerComms
+from dask_gpusort.graph.gang.scheduler_plugin import install
+from dask_gpusort.plan import Workers
+
+ARRAY = ours.make("f8", 30_000, "zipf")
+SORTED = oracle.sort(ARRAY)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with gangs.cluster(3) as client:
+        install(client)
+        yield client
+
+
+@pytest.fixture
+def client(cluster):
+    cluster.wait_for_workers(3, timeout=60)
+    with cluster.as_current(), dask.config.set(scheduler="distributed"):
+        yield cluster
+    gangs.check_nothing_is_left(cluster)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return gangs.Gate(tmp_path)
+
+
+def gang_sort(x, **options):
+    return dask_gpusort.sort(x, exchange="gang", stable=True, **options)
+
+
+# The plan and the graph.
+
+
+def test_the_plan_is_a_gang_of_all_workers(client):
+    text = dask_gpusort.explain(da.zeros(100, chunks=10), exchange="gang")
+    assert "exchange  gang: 3 members" in text
+    assert "9 messages" in text
+
+
+def test_the_setting_asks_for_a_gang(client):
+    with dask.config.set({"gpusort.exchange": "gang"}):
+        assert "gang" in dask_gpusort.explain(da.zeros(100, chunks=10))
+
+
+def test_gangs_need_a_cluster():
+    with (
+        dask.config.set(scheduler="threads"),
+        pytest.raises(ValueError, match="needs a distributed Client.*exchange='auto'"),
+    ):
+        gang_sort(da.zeros(100, chunks=10))
+
+
+def test_a_cluster_without_the_coordinator_says_so(client):
+    with gangs.cluster(2, processes=False) as other:
+        found = gang_sort(da.from_array(ARRAY, chunks=10_000))
+        with pytest.raises(RuntimeError, match="lacks the coordinator.*exchange='tasks'"):
+            gangs.result_of(other.compute(found))
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "60s", None])
+def test_a_wrong_time_out_is_refused(client, value):
+    with dask.config.set({"gpusort.gang_timeout": value}), pytest.raises(ValueError, match="gang_timeout"):
+        gang_sort(da.zeros(100, chunks=10))
+
+
+def test_each_member_is_where_its_chunks_are(client):
+    x = da.from_array(ARRAY, chunks=1000).persist()
+    distributed.wait(x)
+    held = client.who_has(x)
+    found = gang_sort(x).persist()
+    distributed.wait(found)
+    assert len({worker for _, worker in gangs.members(client).values()}) <= 3
+    runs = client.run_on_scheduler(
+        lambda dask_scheduler: {
+            spec.rank: (
+                dask_scheduler.tasks[key].worker_restrictions,
+                [chunk.key for chunk in dask_scheduler.tasks[key].dependencies],
+            )
+            for key, spec in dask_scheduler.plugins["gpusort-gang"].specs.items()
+        }
+    )
+    assert len(runs) == 3
+    for workers, chunks in runs.values():
+        assert {worker for chunk in chunks for worker in held[chunk]} == workers
+    assert len({next(iter(workers)) for workers, _ in runs.values()}) == 3
+
+
+# Results.
+
+
+@pytest.mark.parametrize("part", [slice(10), slice(-1, None), slice(29_000, 29_010), slice(None, None, 7000)])
+def test_a_slice_of_the_output_alone(client, part):
+    oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000))[part].compute(), SORTED[part])
+
+
+def test_fewer_chunks_than_workers_and_none_at_all(client):
+    for chunks in ((30_000,), (1, 29_999), (0, 30_000, 0), (0, 0, 0, 30_000)):
+        oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=(chunks,))).compute(), SORTED)
+    assert gang_sort(da.from_array(ARRAY[:0], chunks=-1)).compute().size == 0
+
+
+def test_output_chunks_of_other_sizes(client):
+    x = da.from_array(ARRAY, chunks=1000)
+    for chunks in (-1, 29_999, 333):
+        oracle.assert_same_bits(gang_sort(x, chunks=chunks).compute(), SORTED)
+
+
+def test_several_groups_for_each_member(client):
+    with dask.config.set({"gpusort.groups": 8}):
+        found = gang_sort(da.from_array(ARRAY, chunks=1000))
+    oracle.assert_same_bits(found.compute(), SORTED)
+
+
+def test_unknown_sizes_held_by_workers(client):
+    x = da.from_array(ARRAY, chunks=1000).persist()
+    odd = x[x > np.median(ARRAY)].persist()
+    distributed.wait(odd)
+    oracle.assert_same_bits(gang_sort(odd).compute(), oracle.sort(ARRAY[ARRAY > np.median(ARRAY)]))
+
+
+def test_output_of_which_a_part_was_computed_before(client):
+    found = gang_sort(da.from_array(ARRAY, chunks=1000))
+    first = found.blocks[0].persist()
+    distributed.wait(first)
+    oracle.assert_same_bits(found.compute(), SORTED)
+    oracle.assert_same_bits(first.compute(), SORTED[:1000])
+
+
+# Several gangs.
+
+
+@pytest.mark.parametrize("sorts", [2, 8, 20])
+def test_sorts_of_two_clients_at_once(client, sorts):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other:
+        futures = []
+        for number in range(sorts):
+            array = ours.make("i4", 6000 + number, "bits", seed=number)
+            one = (client, other)[number % 2]
+            with one.as_current():
+                futures.append((array, one.compute(gang_sort(da.from_array(array, chunks=500)))))
+        for array, future in futures:
+            oracle.assert_same_bits(gangs.result_of(future), oracle.sort(array))
+
+
+def test_a_gang_that_waits_does_not_hold_up_another(client, gate):
+    waiting = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    # The third worker's thread waits at the gate.
+    y = da.from_array(ARRAY[:2000], chunks=1000)
+    with dask.config.set({"gpusort.groups": 2}):
+        oracle.assert_same_bits(gangs.result_of(client.compute(gang_sort(y))), oracle.sort(ARRAY[:2000]))
+    gate.open()
+    oracle.assert_same_bits(gangs.result_of(waiting), SORTED)
+
+
+# Workers that are lost.
+
+
+def test_a_worker_is_killed_before_its_member_is_ready(client, gate):
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    at = client.run_on_scheduler(
+        lambda dask_scheduler: [worker.address for worker in dask_scheduler.workers.values() if worker.processing]
+    )
+    ready = {worker for state, worker in gangs.members(client).values() if state == "ready"}
+    (blocked,) = set(at) - ready
+    gangs.kill(client, blocked)
+    gate.open()
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_workers_are_killed_while_members_wait(client, gate, killed):
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    workers = gangs.wait_for_members(client, "ready", "ready", "waiting")
+    for rank in range(killed):
+        gangs.kill(client, workers[rank])
+    gate.open()
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+def patch_exchange(client, replace):
+    """Replace `WorkerComms.exchange` on all workers by `replace(original)`; call the result to undo it."""
+
+    def patch():
+        WorkerComms.original = WorkerComms.exchange
+        WorkerComms.exchange = replace(WorkerComms.exchange)
+
+    def undo():
+        if hasattr(WorkerComms, "original"):
+            WorkerComms.exchange = WorkerComms.original
+            del WorkerComms.original
+
+    client.run(patch)
+    return lambda: client.run(undo)
+
+
+def waits_at(gate):
+    def replace(original):
+        def exchange(self, shards, lengths):
+            received = original(self, shards, lengths) if self.rank else None
+            gate.arrive(f"exchange-{self.rank}")
+            return received or original(self, shards, lengths)
+
+        return exchange
+
+    return replace
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_is_killed_during_the_exchange(client, gate, rank):
+    # Member 0 has not sent anything when it arrives at the gate; the others wait for its shards.
+    undo = patch_exchange(client, waits_at(gate))
+    try:
+        future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
+        gangs.until(lambda: gate.arrived("exchange-0"), "an exchange")
+        worker = gangs.members(client)[rank][1]
+        gangs.kill(client, worker)
+        gangs.until(lambda: worker not in client.scheduler_info(n_workers=-1)["workers"], "the end of the worker")
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+    finally:
+        client.wait_for_workers(3, timeout=60)
+        undo()
+
+
+def test_a_worker_is_killed_after_the_exchange_and_before_the_outputs(client, gate):
+    found = gang_sort(da.from_array(ARRAY, chunks=10_000))
+
+    def slow(part, block_id=None):
+        if block_id == (2,):
+            gate.arrive("output")
+        return part
+
+    future = client.compute(found.map_blocks(slow, dtype=found.dtype, meta=ARRAY[:0]))
+    gangs.until(lambda: gate.arrived("output"), "the last output")
+    workers = gangs.members(client)
+    gangs.kill(client, next(worker for _, worker in reversed(workers.values()) if worker))
+    gate.open()
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+def test_a_worker_is_killed_after_the_output_is_persisted(client):
+    found = gang_sort(da.from_array(ARRAY, chunks=1000)).persist()
+    distributed.wait(found)
+    address = client.who_has(found)[gangs.key_of_chunk(found, 0)][0]
+    gangs.kill(client, address)
+    oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
+
+
+def test_a_retired_worker(gate):
+    with gangs.cluster(3) as client, client.as_current(), dask.config.set(scheduler="distributed"):
+        future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+        workers = gangs.wait_for_members(client, "ready", "ready", "waiting")
+        client.retire_workers([workers[0]])
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+        assert workers[0] not in client.scheduler_info(n_workers=-1)["workers"]
+        del future
+        gangs.check_nothing_is_left(client)
+
+
+def test_a_paused_worker_loses_its_member(client, gate):
+    def set_status(name):
+        def change(dask_worker):
+            dask_worker.status = distributed.Status[name]
+
+        return change
+
+    x = da.from_array(ARRAY, chunks=10_000).persist()
+    distributed.wait(x)
+    paused = client.who_has(x)[gangs.key_of_chunk(x, 0)][0]
+    blocker = client.submit(gate.arrive, "blocker", workers=[paused], pure=False)
+    gangs.until(lambda: gate.arrived("blocker"), "the worker's thread")
+    with dask.config.set({"gpusort.gang_timeout": 0.5}):
+        future = client.compute(gang_sort(x))
+        gangs.wait_for_members(client, "processing", "ready", "ready")
+        client.run(set_status("paused"), workers=[paused])
+        try:
+            oracle.assert_same_bits(gangs.result_of(future), SORTED)
+        finally:
+            client.run(set_status("running"), workers=[paused])
+            gate.open()
+    gangs.result_of(blocker)
+
+
+# Errors, cancellation, clients that go.
+
+
+def test_an_error_of_a_member_is_the_error_of_the_sort(client, gate):
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2, ZeroDivisionError("mine"))))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    gate.open()
+    error = gangs.error_of(future)
+    assert isinstance(error, ZeroDivisionError)
+    assert error.args == ("mine",)
+
+
+def test_an_error_in_the_merge_is_the_error_of_the_sort(client):
+    array = np.array([1, "a", 2.0, None] * 10, object)
+    error = gangs.error_of(client.compute(gang_sort(da.from_array(array, chunks=10))))
+    assert isinstance(error, TypeError)
+    assert "not supported between" in str(error)
+
+
+def fails(times, folder):
+    def replace(original):
+        def exchange(self, shards, lengths):
+            for number in range(times):
+                try:
+                    os.close(os.open(os.path.join(folder, f"failed-{number}"), os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                raise OSError("no route to host")
+            return original(self, shards, lengths)
+
+        return exchange
+
+    return replace
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_exchange_that_fails_is_repeated(client, tmp_path, times):
+    undo = patch_exchange(client, fails(times, str(tmp_path)))
+    try:
+        oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+    finally:
+        undo()
+    assert len(list(tmp_path.iterdir())) == times
+
+
+def test_an_exchange_that_fails_always_is_an_error(client, tmp_path):
+    undo = patch_exchange(client, fails(1000, str(tmp_path)))
+    try:
+        error = gangs.error_of(client.compute(gang_sort(da.from_array(ARRAY, chunks=1000))))
+        assert re.search("no route to host.*exchange='tasks'", str(error))
+    finally:
+        undo()
+
+
+def test_an_exchange_that_hangs_is_repeated(client, gate):
+    undo = patch_exchange(client, lambda original: waits_once(original, gate))
+    try:
+        with dask.config.set({"gpusort.gang_timeout": 0.5}):
+            future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+    finally:
+        undo()
+
+
+def waits_once(original, gate):
+    def exchange(self, shards, lengths):
+        if self.rank == 0 and not gate.arrived("exchange"):
+            Path(gate.folder, "at-exchange").touch()
+            while not self._aborted:
+                time.sleep(0.01)
+        return original(self, shards, lengths)
+
+    return exchange
+
+
+def test_a_cancelled_sort_frees_its_members(client, gate):
+    found = gang_sort(gangs.gated(ARRAY, 10_000, gate, 2))
+    future = client.compute(found)
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    future.cancel()
+    gangs.until(lambda: not gangs.members(client), "the end of the gang")
+    gate.open()
+    gangs.check_nothing_is_left(client)
+    # The same sort can run again.
+    oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
+
+
+def test_a_sort_that_is_cancelled_and_asked_for_again_at_once(client, gate):
+    found = gang_sort(gangs.gated(ARRAY, 10_000, gate, 2))
+    for _ in range(3):
+        future = client.compute(found)
+        gangs.wait_for_members(client, "ready", "ready", "waiting")
+        future.cancel()
+    future = client.compute(found)
+    gate.open()
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+def test_a_client_that_goes_frees_its_members(client, gate):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other:
+        with other.as_current():
+            future = other.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+        gangs.wait_for_members(client, "ready", "ready", "waiting")
+    del future
+    gangs.until(lambda: not gangs.members(client), "the end of the gang")
+    gate.open()
+
+
+def test_a_restarted_cluster_sorts_again(client, gate):
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    client.restart()
+    gate.open()
+    del future
+    oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+def test_messages_to_unknown_members_and_gangs_are_ignored(client):
+    def send(dask_scheduler):
+        for worker in dask_scheduler.workers:
+            for op in ("start", "abort", "cancel", "error"):
+                message = {"op": f"sort-gang-{op}", "token": "x", "rank": 0, "run_id": -5, "attempt": 3}
+                dask_scheduler.worker_send(worker, message)
+
+    def report(dask_worker):
+        plugin = dask_worker.plugins["gpusort-gang"]
+        fields = {"token": "x", "rank": 0, "run_id": -5}
+        plugin.send("sort-gang-ready", **fields, summaries=b"", offer=None, broken=None)
+        plugin.send("sort-gang-exchanged", **fields, attempt=7)
+
+    gang_sort(da.from_array(ARRAY, chunks=1000)).compute()
+    client.run_on_scheduler(send)
+    client.run(report)
+    oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+def test_auto_chooses_gangs_for_chunks_on_several_gpus():
+    from dask_gpusort.order import Order
+    from dask_gpusort.plan import InputChunks, fits_gang
+
+    order, gpus = Order(np.dtype("u4")), Workers(2, 1 << 30, devices=True)
+    held = InputChunks((1 << 20,) * 4, workers=("a", "b", "a", "b"))
+    assert fits_gang(order, held, gpus)
+    assert fits_gang(order, InputChunks((np.nan,) * 2, workers=("a", "b")), gpus)
+    assert fits_gang(order, held, Workers(2, None, devices=True))
+    assert not fits_gang(order, held, Workers(2, 1 << 30))
+    assert not fits_gang(order, InputChunks((1 << 26,) * 4, workers=("a", "b", "a", "b")), gpus)
+    assert not fits_gang(order, InputChunks((1 << 20,) * 2, workers=("a", "a")), gpus)
+    assert not fits_gang(order, InputChunks((1 << 20,) * 2, workers=("a", None)), gpus)
+    assert not fits_gang(order, InputChunks((1 << 20,) * 2), gpus)

@@ -1,0 +1,173 @@
+"""Clusters, gates and the state of gangs, for the tests of the gang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from dask.typing import Key
+
+#: Seconds until a test gives up.
+LONG = 60.0
+
+
+@contextmanager
+def cluster(workers: int, **options: Any) -> Iterator[Any]:
+    """A client of a cluster of processes with one thread each, which restart after they are killed."""
+    config = {
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.comm.retry.count": 0,
+        "distributed.comm.timeouts.connect": "20s",
+        "distributed.deploy.lost-worker-timeout": "120s",
+    }
+    settings = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0", **options}
+    with (
+        dask.config.set(config),
+        distributed.LocalCluster(**settings) as started,
+        distributed.Client(started, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait until a condition holds, and return what it gives."""
+    deadline = time.monotonic() + LONG
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+    return found
+
+
+class Gate:
+    """A gate that tasks of any process wait at, until it is opened.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty one.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = str(folder)
+
+    def arrive(self, name: str) -> None:
+        """Note that a task is here, and wait."""
+        Path(self.folder, f"at-{name}").touch()
+        until(Path(self.folder, "open").exists, "a gate")
+
+    def arrived(self, name: str) -> bool:
+        """Whether a task is, or was, here."""
+        return Path(self.folder, f"at-{name}").exists()
+
+    def open(self) -> None:
+        """Let all tasks pass, from now on."""
+        Path(self.folder, "open").touch()
+
+
+def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, error: Exception | None = None) -> Any:
+    """A dask array of which one chunk waits at a gate, and then raises an error, if there is one."""
+
+    def block(part: np.ndarray[Any, Any], block_id: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+        if block_id == (number,):
+            gate.arrive("chunk")
+            if error is not None:
+                raise error
+        return part
+
+    return da.from_array(array, chunks=chunks).map_blocks(block, dtype=array.dtype, meta=array[:0])
+
+
+def members(client: Any) -> dict[int, tuple[str, str | None]]:
+    """State and worker of each member that the scheduler knows, by rank. For a test with one gang."""
+
+    def look(dask_scheduler: Any) -> dict[int, tuple[str, str | None]]:
+        plugin = dask_scheduler.plugins.get("gpusort-gang")
+        found = {}
+        for key, spec in plugin.specs.items() if plugin else ():
+            state = dask_scheduler.tasks[key]
+            waits = spec.rank in plugin.gangs.gangs[spec.token].ready
+            on = state.processing_on or next(iter(state.who_has or ()), None)
+            found[spec.rank] = ("ready" if waits else state.state, on.address if on else None)
+        return found
+
+    return client.run_on_scheduler(look)
+
+
+def wait_for_members(client: Any, *states: str) -> dict[int, str]:
+    """Wait until the members are in these states, by rank; gives their workers."""
+
+    def there() -> dict[int, str] | None:
+        found = members(client)
+        match = len(found) == len(states) and all(found[rank][0] == state for rank, state in enumerate(states))
+        return {rank: str(worker) for rank, (_, worker) in found.items()} if match else None
+
+    return until(there, f"members that are {states}, not {members(client)}")
+
+
+def state_of_gangs(client: Any) -> dict[str, Any]:
+    """All that is left of gangs, on the scheduler and the workers; empty if nothing is."""
+
+    def on_scheduler(dask_scheduler: Any) -> dict[str, Any]:
+        plugin = dask_scheduler.plugins["gpusort-gang"]
+        left = {
+            "gangs": plugin.gangs.gangs,
+            "turns": plugin.gangs.turns,
+            "specs": plugin.specs,
+            "keys": plugin._keys,
+            "tasks": [key for key in dask_scheduler.tasks if "sort-" in str(key)],
+            "clients": [name for name in dask_scheduler.clients if name == "gpusort-gang"],
+        }
+        return {name: str(found) for name, found in left.items() if found}
+
+    def on_worker(dask_worker: Any) -> dict[str, Any]:
+        plugin = dask_worker.plugins["gpusort-gang"]
+        left = {
+            "members": plugin.members,
+            "shards": plugin.outboxes.shards,
+            "filled": plugin.outboxes.filled,
+            "data": [key for key in dask_worker.data if "sort-" in str(key)],
+        }
+        return {name: str(found) for name, found in left.items() if found}
+
+    found = {address: one for address, one in client.run(on_worker).items() if one}
+    scheduler = client.run_on_scheduler(on_scheduler)
+    return {**found, "scheduler": scheduler} if scheduler else found
+
+
+def check_nothing_is_left(client: Any) -> None:
+    """Assert that no gang is known anywhere, after a moment."""
+    deadline = time.monotonic() + 15
+    while (left := state_of_gangs(client)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left, left
+
+
+def kill(client: Any, address: str) -> None:
+    """Kill the process of a worker."""
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+
+
+def result_of(future: Any) -> Any:
+    """The result of a future that must come."""
+    return future.result(timeout=LONG)
+
+
+def error_of(future: Any) -> Exception:
+    """The error of a future that must fail. Dask would keep the tasks while a traceback refers to the future."""
+    error: Exception = future.exception(timeout=LONG)
+    future.cancel()
+    return error
+
+
+def key_of_chunk(darr: Any, number: int) -> Key:
+    """Key of a chunk of a one-dimensional array."""
+    return (darr.name, number)
