@@ -15,14 +15,14 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.order import Order
+from dask_gpusort.plan import InputChunks, Workers, fits_gang
 
 distributed = pytest.importorskip("distributed")
 
-from support import gangs
-
-from dask_gpusort.graph.gang.communicator import WorkerComms
-from dask_gpusort.graph.gang.scheduler_plugin import install
-from dask_gpusort.plan import Workers
+gangs = pytest.importorskip("support.gangs")
+communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
+scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
 
 ARRAY = ours.make("f8", 30_000, "zipf")
 SORTED = oracle.sort(ARRAY)
@@ -31,7 +31,7 @@ SORTED = oracle.sort(ARRAY)
 @pytest.fixture(scope="module")
 def cluster():
     with gangs.cluster(3) as client:
-        install(client)
+        scheduler_plugin.install(client)
         yield client
 
 
@@ -137,9 +137,10 @@ def test_several_groups_for_each_member(client):
 
 def test_unknown_sizes_held_by_workers(client):
     x = da.from_array(ARRAY, chunks=1000).persist()
-    odd = x[x > np.median(ARRAY)].persist()
-    distributed.wait(odd)
-    oracle.assert_same_bits(gang_sort(odd).compute(), oracle.sort(ARRAY[ARRAY > np.median(ARRAY)]))
+    least = np.median(ARRAY)
+    few = x[x > least].persist()
+    distributed.wait(few)
+    oracle.assert_same_bits(gang_sort(few).compute(), oracle.sort(ARRAY[least < ARRAY]))
 
 
 def test_output_of_which_a_part_was_computed_before(client):
@@ -207,13 +208,15 @@ def patch_exchange(client, replace):
     """Replace `WorkerComms.exchange` on all workers by `replace(original)`; call the result to undo it."""
 
     def patch():
-        WorkerComms.original = WorkerComms.exchange
-        WorkerComms.exchange = replace(WorkerComms.exchange)
+        comms = communicator.WorkerComms
+        comms.original = comms.exchange
+        comms.exchange = replace(comms.exchange)
 
     def undo():
-        if hasattr(WorkerComms, "original"):
-            WorkerComms.exchange = WorkerComms.original
-            del WorkerComms.original
+        comms = communicator.WorkerComms
+        if hasattr(comms, "original"):
+            comms.exchange = comms.original
+            del comms.original
 
     client.run(patch)
     return lambda: client.run(undo)
@@ -445,9 +448,6 @@ def test_messages_to_unknown_members_and_gangs_are_ignored(client):
 
 
 def test_auto_chooses_gangs_for_chunks_on_several_gpus():
-    from dask_gpusort.order import Order
-    from dask_gpusort.plan import InputChunks, fits_gang
-
     order, gpus = Order(np.dtype("u4")), Workers(2, 1 << 30, devices=True)
     held = InputChunks((1 << 20,) * 4, workers=("a", "b", "a", "b"))
     assert fits_gang(order, held, gpus)
