@@ -8,7 +8,8 @@ from pathlib import Path
 from ..harness.records import Record, Row, read
 from .markdown import facts, number, ratio, short_commit, table
 
-PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "sort", "argsort")
+STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
+PHASES = ("sort-gang", *STAGES, "sort", "argsort")
 
 
 def mark(row: Row) -> str:

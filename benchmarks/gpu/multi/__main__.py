@@ -67,8 +67,8 @@ def started(gpus: int, library: str, protocol: str | None, host_memory: str) -> 
         install_plugins(cluster)
     else:
         cluster = dask_gpusort.cluster(gpus, protocol=protocol, dashboard_address=":0", memory_limit=host_memory)
-    # The default exchange for CuPy chunks.
-    forced = dask.config.set({"gpusort.exchange": "device"})
+    # NumPy chunks try the same graph as CuPy chunks that are kept.
+    forced = dask.config.set({"gpusort.exchange": "auto" if library == "cupy" else "gang"})
     with forced, cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(gpus, timeout=PATIENCE)
         seconds = dask_gpusort.warm_up(client, dtypes=("u4",) if library == "numpy" else ("u4", "u8"))

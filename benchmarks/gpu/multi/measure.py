@@ -18,7 +18,8 @@ RELEASE = 0.1
 #: Seconds between two progress reports of a run.
 REPORT = 5.0
 BASELINE = "PyTorch + NCCL"
-PHASES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "sort", "argsort")
+STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
+PHASES = ("sort-gang", *STAGES, "sort", "argsort")
 
 
 def begin_counting() -> None:

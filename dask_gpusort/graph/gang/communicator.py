@@ -151,15 +151,15 @@ class Outboxes:
         """Offer the shards of a member, by rank of the member that fetches them."""
         if shards:
             self.shards[key] = shards
-        self._answer(key)
+        self._wake(key)
 
     def drop(self, key: OutboxKey) -> None:
         """Forget the shards of a member."""
         self.shards.pop(key, None)
-        self._answer(key)
+        self._wake(key)
 
-    def _answer(self, key: OutboxKey) -> None:
-        """Answer those who wait for a member's shards."""
+    def _wake(self, key: OutboxKey) -> None:
+        """Wake those who wait for a member's shards."""
         if key in self.filled:
             self.filled[key].set()
 
