@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise, starmap
 
 from ..order import Order
 from .groups import DEVICE_SHARE_BYTES, LEAST_CUT_FIRST_FRACTION
 from .runs import even_parts
-from .terms import InputChunks, Runs, Workers
+from .terms import InputChunks, Runs, Size, Workers
 
 
 def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
@@ -45,9 +48,21 @@ def count_gang_groups(total_bytes: float, members: int, workers: Workers) -> int
     return members * (2 if large else 1)
 
 
-def member_groups(groups: int, members: int) -> tuple[range, ...]:
-    """The groups that each member finishes: neighbours. Members are without groups if there are fewer groups."""
-    return tuple(range(groups * rank // members, groups * (rank + 1) // members) for rank in range(members))
+def member_groups(sizes: Sequence[Size], members: int) -> tuple[range, ...]:
+    """The groups that each member finishes: neighbours with about as many keys as others have.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Keys in each group; if any is nan, all count as equal.
+    members : int
+        Some are without groups if there are fewer groups.
+    """
+    unknown = any(map(math.isnan, sizes)) or not any(sizes)
+    weights = [1.0] * len(sizes) if unknown else sizes
+    middles = [end - size / 2 for end, size in zip(accumulate(weights), weights, strict=True)]
+    bounds = [bisect_left(middles, sum(weights) * rank / members) for rank in range(members)]
+    return tuple(starmap(range, pairwise([*bounds, len(sizes)])))
 
 
 def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:

@@ -107,7 +107,7 @@ class Plan:
     @property
     def member_groups(self) -> tuple[range, ...]:
         """The groups that each member of a gang finishes."""
-        return member_groups(len(self.groups), len(self.sources))
+        return member_groups(self._group_sizes, len(self.sources))
 
     @property
     def known(self) -> bool:
@@ -177,7 +177,7 @@ class Plan:
         if self.exchange == "join":
             return 1 + len(self.chunks)
         if self.exchange == "gang":
-            return 2 * len(self.sources) + len(self.chunks)
+            return len(self.sources) + (not self.known) + len(self.chunks)
         if self.by_tasks:
             merges = groups - len(self.whole_chunks)
             return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -15,8 +16,6 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, fits_gang
 
 distributed = pytest.importorskip("distributed")
 
@@ -79,6 +78,40 @@ def test_a_cluster_without_the_coordinator_says_so(client):
         found = gang_sort(da.from_array(ARRAY, chunks=10_000))
         with pytest.raises(RuntimeError, match="lacks the coordinator.*exchange='tasks'"):
             gangs.result_of(other.compute(found))
+
+
+def test_an_asynchronous_client_is_refused(client):
+    async def build():
+        async with distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False) as other:
+            with other.as_current(), dask.config.set(scheduler=None):
+                gang_sort(da.zeros(100, chunks=10))
+
+    with pytest.raises(ValueError, match="not asynchronous: use exchange='tasks'"):
+        asyncio.run(build())
+
+
+@pytest.mark.parametrize(("known", "tasks"), [(True, 13), (False, 14)])
+def test_the_plan_counts_the_tasks_of_the_graph(client, known, tasks):
+    x = ours.dask_array(ARRAY, (3000,), unknown=not known)
+    x = x.persist()
+    found = gang_sort(x)
+    (text,) = re.findall(r"^tasks +(\d+)", dask_gpusort.explain(x, exchange="gang"), re.MULTILINE)
+    (whole,) = dask.optimize(found)
+    own = {key for key in dict(whole.dask) if key not in dict(x.dask)}
+    assert len(own) == int(text) == tasks
+
+
+def test_output_chunks_are_no_root_tasks(client):
+    # Dask would spread them over all workers, which copies what they cut.
+    x = da.from_array(ARRAY, chunks=1000).persist()
+    found = gang_sort(x).persist()
+    distributed.wait(found)
+
+    def look(dask_scheduler, name):
+        states = [state for key, state in dask_scheduler.tasks.items() if key[0] == name]
+        return {(dask_scheduler.is_rootish(state), state.loose_restrictions) for state in states}
+
+    assert client.run_on_scheduler(look, name=found.name) == {(False, True)}
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "60s", None])
@@ -445,16 +478,3 @@ def test_messages_to_unknown_members_and_gangs_are_ignored(client):
     client.run_on_scheduler(send)
     client.run(report)
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
-
-
-def test_auto_chooses_gangs_for_chunks_on_several_gpus():
-    order, gpus = Order(np.dtype("u4")), Workers(2, 1 << 30, devices=True)
-    held = InputChunks((1 << 20,) * 4, workers=("a", "b", "a", "b"))
-    assert fits_gang(order, held, gpus)
-    assert fits_gang(order, InputChunks((np.nan,) * 2, workers=("a", "b")), gpus)
-    assert fits_gang(order, held, Workers(2, None, devices=True))
-    assert not fits_gang(order, held, Workers(2, 1 << 30))
-    assert not fits_gang(order, InputChunks((1 << 26,) * 4, workers=("a", "b", "a", "b")), gpus)
-    assert not fits_gang(order, InputChunks((1 << 20,) * 2, workers=("a", "a")), gpus)
-    assert not fits_gang(order, InputChunks((1 << 20,) * 2, workers=("a", None)), gpus)
-    assert not fits_gang(order, InputChunks((1 << 20,) * 2), gpus)

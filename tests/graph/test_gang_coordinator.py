@@ -14,7 +14,9 @@ pytest.importorskip("distributed")
 from dask_gpusort.graph.gang.coordinator import (
     ABORT,
     CANCEL,
+    CLOSE,
     ERROR,
+    MOST_COMMUNICATORS,
     MOST_FAILURES,
     START,
     Gangs,
@@ -181,7 +183,7 @@ def test_members_hear_that_another_one_changed(gangs):
 
 
 def communicator(messages):
-    return messages[0].fields["communicator"]
+    return messages[-1].fields["communicator"]
 
 
 def test_a_communicator_is_kept_for_the_same_workers(gangs):
@@ -198,7 +200,8 @@ def test_a_communicator_is_kept_for_the_same_workers(gangs):
 @pytest.mark.parametrize("event", [lambda gangs: gangs.left("g", 0), lambda gangs: gangs.lost("b")])
 def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
     epoch, _ = communicator(start_all(gangs, offer=b"first"))
-    event(gangs)
+    closed = [(one.worker, one.fields) for one in event(gangs) if one.op == CLOSE]
+    assert closed == [(worker, {"addresses": ("a", "b"), "epoch": epoch}) for worker in "ab"]
     renewed, offer = communicator(start_all(gangs, first=3, offer=b"second"))
     assert renewed > epoch
     assert offer == b"second"
@@ -207,7 +210,8 @@ def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
 def test_a_communicator_of_a_lost_worker_is_not_used_again(gangs):
     messages = start_all(gangs, offer=b"first")
     finish(gangs, "g", messages[0].fields["attempt"])
-    gangs.lost("a")
+    assert ops(gangs.lost("a")) == [("a", CLOSE), ("b", CLOSE)]
+    assert gangs.communicators == {}
     assert communicator(start_all(gangs, first=3, offer=b"second"))[1] == b"second"
 
 
@@ -218,6 +222,27 @@ def test_worker_comms_serve_where_no_communicator_can_be_made(gangs):
     assert communicator(gangs.ready("g", 1, member("b", 4))) is None
     gangs.ready("g", 1, member("b", 4, offer=b"id"), "a reason")
     assert communicator(gangs.ready("g", 0, member("a", 3, offer=b"id"))) is None
+
+
+def test_few_communicators_are_kept_those_used_last(gangs):
+    def run(workers):
+        messages = start_all(gangs, workers=workers, offer=b"id")
+        finish(gangs, "g", messages[-1].fields["attempt"])
+        return [(one.worker, one.fields["addresses"]) for one in messages if one.op == CLOSE]
+
+    others = "bcdefghijklm"[: MOST_COMMUNICATORS - 1]
+    assert [run("a" + other) for other in others] == [[]] * len(others)
+    assert run("xy") == run("ab") == []
+    assert run("yz") == [("a", ("a", "c")), ("c", ("a", "c"))]
+    assert len(gangs.communicators) == MOST_COMMUNICATORS
+
+
+def test_a_communicator_in_use_is_not_closed():
+    gangs = Gangs()
+    for number in range(MOST_COMMUNICATORS + 1):
+        gangs.add(f"g{number}", 2, 60)
+        messages = start_all(gangs, f"g{number}", (f"a{number}", f"b{number}"), 2 * number, offer=b"id")
+        assert [message.op for message in messages] == [START, START]
 
 
 # Every interleaving.
@@ -239,6 +264,7 @@ class World:
         self.members = {}  # run id: [(token, rank), worker, state, attempt]
         self.outboxes = {}  # of (token, attempt): the worker of each member that has cut its shards
         self.key_of = {}
+        self.closed = set()  # worker and epoch of communicators that are forgotten
         self.run_of = {}
         self.known = set()
         self.to_worker = {worker: deque() for worker in self.workers}
@@ -248,6 +274,12 @@ class World:
 
     def send(self, messages):
         for message in messages:
+            if message.op == CLOSE:
+                self.closed.add((message.worker, message.fields["epoch"]))
+                continue
+            if message.op == START and message.fields["communicator"] is not None:
+                assert (message.worker, message.fields["communicator"][0]) not in self.closed
+                assert len(set(message.fields["addresses"])) == len(message.fields["addresses"])
             assert (message.fields["run_id"], message.worker) in self.known
             if message.worker in self.to_worker:
                 self.to_worker[message.worker].append(message)
@@ -272,7 +304,7 @@ class World:
         token, rank = key = self.key_of[run_id]
         wanted = self.state[key] == "processing" and self.run_of[key] == run_id
         if what == "ready" and wanted:
-            self.send(self.gangs.ready(token, rank, member(worker, run_id), *arguments))
+            self.send(self.gangs.ready(token, rank, member(worker, run_id, offer=b"id"), *arguments))
         elif what == "ready":
             self.send(self.gangs.unexpected(token, rank, member(worker, run_id)))
         elif what == "exchanged":

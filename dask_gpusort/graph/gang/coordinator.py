@@ -14,13 +14,17 @@ from itertools import count
 from typing import Any, NamedTuple
 
 START, ABORT, CANCEL, ERROR = "sort-gang-start", "sort-gang-abort", "sort-gang-cancel", "sort-gang-error"
+#: To a worker, and not to a member: forget a communicator.
+CLOSE = "sort-gang-close"
 
 #: Attempts that may fail, though no worker is lost, before the sort fails.
 MOST_FAILURES = 3
+#: Communicators that are kept. Each takes memory of its GPUs, and sorts of a cluster mostly use the same workers.
+MOST_COMMUNICATORS = 8
 
 
 class Message(NamedTuple):
-    """A message to a worker: an operation, for the member with a `run_id`, with fields."""
+    """A message to a worker: an operation with fields, for the member with a `run_id`, except `CLOSE`."""
 
     worker: str
     op: str
@@ -170,9 +174,11 @@ class Gangs:
 
     def lost(self, worker: str) -> list[Message]:
         """A worker is gone. Its members have left."""
-        self.communicators = {key: made for key, made in self.communicators.items() if worker not in key}
         running = [token for token, gang in self.gangs.items() if gang.attempt and worker in gang.attempt.workers]
-        return [message for token in running for message in self._abort(token)] + self._start()
+        messages = [message for token in running for message in self._abort(token)]
+        for addresses in [addresses for addresses in self.communicators if worker in addresses]:
+            messages += self._close(addresses)
+        return messages + self._start()
 
     def failed(self, token: str, error: Any) -> list[Message]:
         """A member raised an exception: the others raise it too."""
@@ -196,7 +202,7 @@ class Gangs:
         messages = self._abort(token)
         if attempt is not None:
             members |= {rank: one for rank, one in attempt.members.items() if rank not in attempt.exchanged}
-            messages = [message for message in messages if message.fields["rank"] in attempt.exchanged]
+            messages = [one for one in messages if one.op == CLOSE or one.fields["rank"] in attempt.exchanged]
         gang.ready.clear()
         self._no_turn(token)
         return messages + [_to(member, op, token, rank, **fields) for rank, member in members.items()]
@@ -207,8 +213,14 @@ class Gangs:
         attempt, gang.attempt = gang.attempt, None
         if attempt is None:
             return []
-        self.communicators.pop(_addresses(attempt.members), None)
-        return [_to(one, ABORT, token, rank, attempt=attempt.number) for rank, one in attempt.members.items()]
+        messages = [_to(one, ABORT, token, rank, attempt=attempt.number) for rank, one in attempt.members.items()]
+        return messages + self._close(_addresses(attempt.members))
+
+    def _close(self, addresses: tuple[str, ...]) -> list[Message]:
+        """Forget a communicator, if there is one; no attempt uses it."""
+        epoch, _ = self.communicators.pop(addresses, (None, None))
+        fields = {"addresses": addresses, "epoch": epoch}
+        return [Message(worker, CLOSE, fields) for worker in addresses if epoch is not None]
 
     def _no_turn(self, token: str) -> None:
         if token in self.turns:
@@ -231,6 +243,7 @@ class Gangs:
         members = {rank: gang.ready[rank] for rank in range(gang.size)}
         gang.ready.clear()
         gang.attempt = attempt = Attempt(next(self._numbers), members)
+        communicator, messages = self._communicator(gang, members)
         self._on_start(token, attempt.number, gang.timeout * 2**gang.failures)
         changed = [
             rank for rank, one in members.items() if gang.digests.get(rank) not in (None, zlib.crc32(one.summaries))
@@ -239,23 +252,28 @@ class Gangs:
             "attempt": attempt.number,
             "addresses": _addresses(members),
             "summaries": [member.summaries for member in members.values()],
-            "communicator": self._communicator(gang, members),
+            "communicator": communicator,
             "changed": changed,
         }
-        return [_to(member, START, token, rank, **fields) for rank, member in members.items()]
+        return messages + [_to(member, START, token, rank, **fields) for rank, member in members.items()]
 
-    def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[int, bytes] | None:
-        """Epoch and offer of a communicator of these workers; None for the workers' own comms.
+    def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[tuple[int, bytes] | None, list[Message]]:
+        """Epoch and offer of a communicator of these workers, None for the workers' own comms; and messages.
 
-        Those also serve two members on one worker, and whatever made an attempt fail.
+        The workers' own comms also serve two members on one worker, and whatever made an attempt fail.
         """
         addresses = _addresses(members)
         offers = [member.offer for member in members.values()]
         if gang.failures or len(set(addresses)) < len(addresses) or None in offers:
-            return None
-        if addresses not in self.communicators:
-            self.communicators[addresses] = (next(self._numbers), offers[0] or b"")
-        return self.communicators[addresses]
+            return None, []
+        messages = []
+        made = self.communicators.pop(addresses, None)
+        if made is None and len(self.communicators) == MOST_COMMUNICATORS:
+            used = {_addresses(one.attempt.members) for one in self.gangs.values() if one.attempt is not None}
+            unused = [one for one in self.communicators if one not in used]  # the one used longest ago is first
+            messages = self._close(unused[0]) if unused else []
+        self.communicators[addresses] = made or (next(self._numbers), offers[0] or b"")
+        return self.communicators[addresses], messages
 
 
 def _addresses(members: dict[int, Member]) -> tuple[str, ...]:

@@ -69,6 +69,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
                 self._keys.setdefault(token, {})[spec.rank] = state.key
             self.gangs.add(token, spec.size, spec.timeout)
             self._assign_workers(own)
+            self._keep_where_members_are(own)
             self._check_soon(token)
 
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
@@ -154,6 +155,17 @@ class GangSchedulerPlugin(SchedulerPlugin):
                 best = max(held, key=lambda worker: held[worker])
                 free.discard(best)
                 self.scheduler.set_restrictions({state.key: {best.address}})
+                state.loose_restrictions = True
+
+    def _keep_where_members_are(self, members: list[Any]) -> None:
+        """Let Dask run the output chunks where their groups are.
+
+        It treats many tasks with few dependencies as root tasks, and spreads them over all workers. Tasks that are
+        restricted, if only to all workers, are no root tasks.
+        """
+        for state in {dependent for member in members for dependent in member.dependents}:
+            if not (state.worker_restrictions or state.host_restrictions or state.resource_restrictions):
+                self.scheduler.set_restrictions({state.key: list(self.scheduler.workers)})
                 state.loose_restrictions = True
 
     def _check_soon(self, token: str) -> None:

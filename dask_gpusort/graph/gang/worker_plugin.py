@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from distributed import WorkerPlugin, get_worker
 
 from ...chunk import communicator_maker
 from .communicator import Communicator, Maker, Outboxes, WorkerComms
-from .coordinator import ABORT, CANCEL, ERROR, START
+from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START
 
 NAME = "gpusort-gang"
 
@@ -37,6 +37,7 @@ class GangWorkerPlugin(WorkerPlugin):
         worker.handlers["sort_gang_take"] = self.outboxes.take
         for op in (START, ABORT, CANCEL, ERROR):
             worker.stream_handlers[op] = partial(self._deliver, op)
+        worker.stream_handlers[CLOSE] = self._close
 
     @cached_property
     def maker(self) -> Maker | None:
@@ -48,6 +49,8 @@ class GangWorkerPlugin(WorkerPlugin):
         """End the members: the worker closes."""
         for deliver in list(self.members.values()):
             deliver(CANCEL, {})
+        for _, made in self._made.values():
+            made.abort()
 
     def _deliver(self, op: str, *, token: str, rank: int, run_id: int, **fields: Any) -> None:
         if op == ABORT:
@@ -55,6 +58,13 @@ class GangWorkerPlugin(WorkerPlugin):
         deliver = self.members.get(run_id)
         if deliver is not None:
             deliver(op, fields)
+
+    def _close(self, *, addresses: Sequence[str], epoch: int) -> None:
+        """Forget a communicator that will not be used again, unless it has been replaced."""
+        known, made = self._made.get(tuple(addresses), (None, None))
+        if made is not None and known == epoch:
+            del self._made[tuple(addresses)]
+            made.abort()
 
     def send(self, op: str, **fields: Any) -> None:
         """Send a message to the coordinator, from any thread."""

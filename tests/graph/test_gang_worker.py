@@ -1,0 +1,148 @@
+"""The gang on one worker, without a cluster: communicators that are kept, messages to members, and outboxes."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dask_gpusort.chunk.run import Run
+
+pytest.importorskip("distributed")
+comms = pytest.importorskip("dask_gpusort.graph.gang.communicator")
+coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
+member = pytest.importorskip("dask_gpusort.graph.gang.member")
+worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
+
+SHARD = Run(np.arange(3))
+
+
+class Made:
+    """A communicator that only notes what is asked of it."""
+
+    def __init__(self, *arguments):
+        self.arguments, self.aborted = arguments, 0
+
+    def abort(self):
+        self.aborted += 1
+
+
+@pytest.fixture
+def plugin():
+    worker = SimpleNamespace(handlers={}, stream_handlers={}, address="a")
+    found = worker_plugin.GangWorkerPlugin()
+    found.setup(worker)
+    found.__dict__["maker"] = SimpleNamespace(make=Made)
+    return found
+
+
+def start(communicator, addresses=("a", "b")):
+    return {"attempt": 1, "addresses": addresses, "communicator": communicator}
+
+
+def test_a_communicator_is_made_once_for_each_epoch(plugin):
+    first = plugin.communicator("g", 1, start((1, b"id")))
+    assert first.arguments == (b"id", 2, 1)
+    assert plugin.communicator("h", 1, start((1, b"other"))) is first
+    second = plugin.communicator("g", 1, start((2, b"other")))
+    assert second.arguments == (b"other", 2, 1)
+    assert (first.aborted, second.aborted) == (1, 0)
+    assert plugin.communicator("g", 0, start((1, b"id"), ("b", "a"))) is not second
+
+
+def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
+    assert isinstance(plugin.communicator("g", 1, start(None)), comms.WorkerComms)
+    plugin.__dict__["maker"] = None
+    assert isinstance(plugin.communicator("g", 1, start((1, b"id"))), comms.WorkerComms)
+
+
+def test_a_communicator_is_closed_by_its_epoch(plugin):
+    close = plugin.worker.stream_handlers[coordinator.CLOSE]
+    made = plugin.communicator("g", 1, start((2, b"id")))
+    close(addresses=["a", "b"], epoch=1)
+    close(addresses=["a", "c"], epoch=2)
+    assert made.aborted == 0
+    close(addresses=["a", "b"], epoch=2)
+    assert made.aborted == 1
+    assert plugin.communicator("g", 1, start((2, b"id"))) is not made
+
+
+def test_communicators_are_closed_with_the_worker(plugin):
+    made = plugin.communicator("g", 1, start((1, b"id")))
+    told = []
+    plugin.members[7] = lambda op, fields: told.append(op)
+    plugin.teardown(plugin.worker)
+    assert told == [coordinator.CANCEL]
+    assert made.aborted == 1
+
+
+def test_messages_reach_their_members_alone(plugin):
+    told = []
+    plugin.members[7] = lambda *message: told.append(message)
+    deliver = plugin.worker.stream_handlers[coordinator.START]
+    deliver(token="g", rank=0, run_id=8, attempt=1)
+    deliver(token="g", rank=0, run_id=7, attempt=2)
+    assert told == [(coordinator.START, {"attempt": 2})]
+
+
+def test_an_abort_for_another_attempt_is_ignored(plugin):
+    one = member.Member(member.GangSpec("g", 0, 2, 60), plugin, 7, False)
+    one.receive(coordinator.START, {"attempt": 2})
+    one.receive(coordinator.ABORT, {"attempt": 1})
+    assert one._mailbox.get_nowait()[0] == coordinator.START
+    assert one._mailbox.empty()
+    one._communicator = made = Made()
+    one.receive(coordinator.ABORT, {"attempt": 2})
+    assert made.aborted == 1
+
+
+# Outboxes.
+
+
+@pytest.fixture
+def outboxes(plugin, monkeypatch):
+    monkeypatch.setattr(comms, "WAIT_SECONDS", 0.05)
+    return plugin.outboxes
+
+
+KEY = ("g", 1, 0)
+
+
+def test_each_shard_is_taken_once(outboxes):
+    async def take():
+        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        replies = [await outboxes.take(list(KEY), to) for to in (1, 1, 2)]
+        return [reply["status"] for reply in replies]
+
+    assert asyncio.run(take()) == ["OK", "wait", "OK"]
+    assert not outboxes.shards
+    assert not outboxes.filled
+
+
+def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
+    monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
+
+    async def take():
+        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in (1, 2)]
+        await asyncio.sleep(0)
+        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        return [reply["shard"].data for reply in await asyncio.gather(*waiting)]
+
+    assert asyncio.run(take()) == [SHARD, SHARD]
+    assert not outboxes.filled
+
+
+def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
+    assert asyncio.run(outboxes.take(list(KEY), 1)) == {"status": "wait"}
+    monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
+
+    async def abort():
+        waiting = asyncio.ensure_future(outboxes.take(list(KEY), 1))
+        await asyncio.sleep(0)
+        outboxes.drop(KEY)
+        return await waiting
+
+    assert asyncio.run(abort()) == {"status": "wait"}
+    assert not outboxes.filled
