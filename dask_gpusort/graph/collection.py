@@ -122,8 +122,11 @@ def chunk_library(array: Any) -> str:
 
 
 def held_chunks(array: Any) -> dict[Key, Any]:
-    """Chunks that an array's graph contains, by key, as after `persist` on threads; empty if tasks make them."""
-    layer = array.dask.layers.get(array.name)
+    """Chunks that an array's graph contains, by key, as after `persist` on threads; empty if tasks make them.
+
+    Empty under query planning too, where an array has no graph before it is optimized.
+    """
+    layer = None if da.array_expr_enabled() else array.dask.layers.get(array.name)
     if not isinstance(layer, MaterializedLayer):
         return {}
     chunks = {key: layer.mapping.get(key) for key in flatten(array.__dask_keys__())}
