@@ -381,6 +381,8 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
     ):
         x = da.from_array(array, chunks=2000).map_blocks(np.negative)
         found = dask_gpusort.sort(x, exchange=exchange, stable=True, method=method)
+        if stage == "sort-joined":  # these tasks run only if some output chunks are not computed
+            found = found[: len(array) // 2]
         prefix = found.name if stage == "output" else stage
         # These stages have one task.
         single = stage in ("sort-scan", "shuffle-barrier")
@@ -393,7 +395,7 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
             client.wait_for_workers(2, timeout=60)
             client.unregister_worker_plugin(KillAt.name)
     assert flag.exists(), "no worker was killed"
-    oracle.assert_same_bits(got, oracle.sort(-array))
+    oracle.assert_same_bits(got, oracle.sort(-array)[: found.shape[0]])
 
 
 def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
