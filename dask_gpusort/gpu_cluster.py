@@ -219,10 +219,7 @@ def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> N
     chunks = ((WARM_KEYS[library],) * len(addresses),)
     meta = import_module(library).empty(0, dtype)
     keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta).persist()
-    wait = import_module("distributed").wait
-    # Only chunks that the workers hold are sorted by a gang, whose first sort connects its members.
-    wait(keys)
-    wait([sort(keys).persist(), argsort(keys).persist()])
+    import_module("distributed").wait([sort(keys).persist(), argsort(keys).persist()])
 
 
 def _library() -> str:
