@@ -68,7 +68,7 @@ class Recipe:
 
     @property
     def is_gang(self) -> bool:
-        """Whether fewer tasks suffice if all output chunks are wanted."""
+        """Whether a gang exchanges. It needs fewer tasks if all output chunks are wanted."""
         return self.plan.exchange == "gang"
 
     @property

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise, starmap
 
 from ..order import Order
 from .groups import DEVICE_SHARE_BYTES, LEAST_CUT_FIRST_FRACTION
-from .runs import even_parts
+from .runs import chunks_of_workers, even_parts
 from .terms import InputChunks, Runs, Size, Workers
 
 
@@ -26,20 +26,12 @@ def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
     tuple of tuples of int
         Every chunk once.
     """
-    if is_held(given):
-        chunks_of: dict[str | None, list[int]] = {}
-        for chunk, worker in enumerate(given.workers):
-            chunks_of.setdefault(worker, []).append(chunk)
-        return tuple(map(tuple, chunks_of.values()))
+    if held := chunks_of_workers(given):
+        return tuple(map(tuple, held))
     unknown = any(map(math.isnan, given.sizes))
     sizes = [1.0] * len(given.sizes) if unknown else list(given.sizes)
     members = max(1, min(workers.processes or workers.threads, len(sizes)))
     return tuple(even_parts(range(len(sizes)), sizes, sum(sizes) / members, math.inf))
-
-
-def is_held(given: InputChunks) -> bool:
-    """Whether the worker that holds each chunk is known."""
-    return bool(given.workers) and None not in given.workers
 
 
 def count_gang_groups(total_bytes: float, members: int, workers: Workers) -> int:
@@ -67,9 +59,10 @@ def member_groups(sizes: Sequence[Size], members: int) -> tuple[range, ...]:
 
 def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether a gang is the best exchange: each chunk is on one of several GPUs, which can hold all keys at once."""
-    if not workers.devices or not is_held(given) or len(set(given.workers)) < 2:
+    members = len(chunks_of_workers(given))
+    if not workers.devices or members < 2:
         return False
     if workers.memory is None:
         return True
-    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / len(set(given.workers))
+    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / members
     return not share > workers.memory * LEAST_CUT_FIRST_FRACTION

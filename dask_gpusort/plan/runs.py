@@ -78,19 +78,22 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
     if any(map(math.isnan, sizes)):
         width = 1 if workers.devices else UNKNOWN_BUNDLE_CHUNKS
         return tuple(partition_all(width, range(len(sizes))))
-    chunks_of: dict[str | None, list[int]] = {}
-    if None not in given.workers:
-        for chunk, worker in enumerate(given.workers):
-            chunks_of.setdefault(worker, []).append(chunk)
+    chunks_of = chunks_of_workers(given)
     most = turns.bundle_keys if turns else _bundle_bytes(workers) / max(row_bytes, 1)
     if chunks_of and workers.devices:
-        return tuple(bundle for chunks in chunks_of.values() for bundle in _ranges(chunks, sizes, most))
+        return tuple(bundle for chunks in chunks_of for bundle in _ranges(chunks, sizes, most))
     share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
     return tuple(
-        bundle
-        for chunks in chunks_of.values() or [range(len(sizes))]
-        for bundle in even_parts(chunks, sizes, share, most)
+        bundle for chunks in chunks_of or [list(range(len(sizes)))] for bundle in even_parts(chunks, sizes, share, most)
     )
+
+
+def chunks_of_workers(given: InputChunks) -> list[list[int]]:
+    """The chunks of each worker, in order of their first chunks; empty unless the worker of every chunk is known."""
+    chunks_of: dict[str | None, list[int]] = {}
+    for chunk, worker in enumerate(given.workers):
+        chunks_of.setdefault(worker, []).append(chunk)
+    return [] if None in chunks_of else list(chunks_of.values())
 
 
 def _bundle_bytes(workers: Workers) -> float:

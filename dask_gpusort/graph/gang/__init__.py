@@ -6,9 +6,9 @@ A step from task to task costs milliseconds, whatever it does, and the exchange 
           |
      sort-gang r  . . . . . . .     local sort; samples to the coordinator, and those of all members back; exact cuts;
           |    \                     shards through a communicator; merge
-          |   sort-joined r         nothing: a tiny task that makes every output chunk need every member
-          |          |
-    output chunks of r              each needs its own member, and all R sort-joined tasks
+          |  [sort-joined r]        a tiny task, only if some output chunks are not computed: then every other one needs
+          |          |              all R of them, so that no member is culled
+    output chunks of r
 
 A gang needs all its members at the same time. Two gangs of which each has started half would wait for ever, so a
 coordinator on the scheduler starts them::

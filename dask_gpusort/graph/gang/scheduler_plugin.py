@@ -21,6 +21,11 @@ from .worker_plugin import NAME, GangWorkerPlugin
 #: The client that wants members which must run again, though nobody else needs their results.
 CLIENT = "gpusort-gang"
 
+_FORGOTTEN = (
+    "a chunk of a sorted array was lost after other chunks of it were released, so it cannot be computed again: sort "
+    "again and keep the whole array, or use exchange='device' or exchange='tasks'"
+)
+
 _installed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
@@ -191,7 +196,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
                 self._release(token)
             return
         if len(keys) < gang.size:
-            self._send(self.gangs.failed(token, RuntimeError("some tasks of the sort are no longer known")))
+            self._send(self.gangs.failed(token, RuntimeError(_FORGOTTEN)))
             self._release(token)
             return
         if not missing:
