@@ -46,6 +46,7 @@ def test_ucx_and_rmm_are_used_if_installed(monkeypatch, cluster_options):
     installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
     dask_gpusort.cluster(3)
     assert cluster_options[0]["protocol"] == "ucx"
+    assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://"}
     assert cluster_options[0]["n_workers"] == 3
     assert cluster_options[0]["rmm_pool_size"] == clusters.POOL_FRACTION
     assert cluster_options[0]["rmm_allocator_external_lib_list"] == ["cupy"]
@@ -56,6 +57,7 @@ def test_tcp_is_used_without_ucx_and_rmm(monkeypatch, cluster_options):
     installed(monkeypatch)
     dask_gpusort.cluster()
     assert cluster_options[0]["protocol"] == "tcp"
+    assert "scheduler_kwargs" not in cluster_options[0]
     assert not any(name.startswith("rmm") for name in cluster_options[0])
 
 
@@ -66,6 +68,12 @@ def test_explicit_options_override_the_defaults(monkeypatch, cluster_options):
     assert cluster_options[0]["pre_import"] == ["torch"]
     assert cluster_options[0]["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert "rmm_pool_size" not in cluster_options[0]
+
+
+def test_options_of_the_scheduler_are_kept(monkeypatch, cluster_options):
+    installed(monkeypatch, "ucxx", "distributed_ucxx", "rmm")
+    dask_gpusort.cluster(scheduler_kwargs={"idle_timeout": 9})
+    assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://", "idle_timeout": 9}
 
 
 def test_messages_are_sent_at_once():

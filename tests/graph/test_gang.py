@@ -65,6 +65,10 @@ def test_the_setting_asks_for_a_gang(client):
         assert "gang" in dask_gpusort.explain(da.zeros(100, chunks=10))
 
 
+def test_the_client_sends_its_messages_at_once(client):
+    assert client.scheduler_comm.interval == 0
+
+
 def test_gangs_need_a_cluster():
     with (
         dask.config.set(scheduler="threads"),
