@@ -83,8 +83,9 @@ def on_gpus(record: Record) -> list[str]:
         phases += [[*first, *texts]] if details["phases"] else []
     head = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "times", "peak", "verified", "commit"]
     return [
-        "Medians of 5 warm runs, wall time from `persist` to the last chunk. Peak: most device memory that a GPU had "
-        "allocated at a time, without the input, as a multiple of its share of the data.",
+        "Medians of 7 warm runs (of 5 in rows of earlier commits), wall time from the call to the last chunk. Peak: "
+        "most device memory that a GPU had allocated at a time, without the input, as a multiple of its share of the "
+        "data.",
         table(head, rows),
         "Phases: tasks, and compute + transfer of the busiest worker, ms.",
         table(["work", "GPUs", *PHASES, "scheduler"], phases),

@@ -17,8 +17,7 @@ from ...harness.verify import Part, checksums, fault_of, summarize
 #: Keys made at a time. They take little memory compared with all keys.
 PIECE = 1 << 26
 
-
-REPEATS = 5
+REPEATS = 7
 #: log2 of the keys of each GPU, for 34, 48, 55 and 75 GB: a quarter to a half of an H200's memory. The tasks that sort
 #: the input also make it, so it is not kept.
 LARGE = {"large-u64-34": 32, "large-u64-48": 32.48, "large-u64-55": 32.68, "large-u64": 33.13}

@@ -15,6 +15,8 @@ from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
 RELEASE = 0.1
+#: Runs of a work before those that are timed.
+WARM_UPS = 2
 #: Seconds between two progress reports of a run.
 REPORT = 5.0
 BASELINE = "PyTorch + NCCL"
@@ -131,23 +133,28 @@ def covered(spans: list[tuple[float, float]]) -> float:
 def measure(client: Any, name: str, work: Work, log2: float, library: str, commit: str) -> Row:
     workers = len(client.scheduler_info(n_workers=-1)["workers"])
     data = Data(client, work, log2, library)
-    seconds, phases, verified, peak = [], {}, False, 0
-    warm_ups = 2 if work.repeats > 1 else 0
-    for number in range(work.repeats + warm_ups):
-        client.run(begin_counting)
-        found, took = run_once(data)
-        if number >= warm_ups:
-            seconds.append(took)
-        peak = max(client.run(counted_peak).values())
-        if number == 0:
-            verified = data.check(found)
-        del found
-        time.sleep(RELEASE)
+    seconds: list[float] = []
+    phases: dict[str, dict[str, float]] = {}
     if work.repeats > 1:
+        for number in range(work.repeats + WARM_UPS):
+            found, took = run_once(data)
+            if number >= WARM_UPS:
+                seconds.append(took)
+            del found
+            time.sleep(RELEASE)
         with distributed.get_task_stream(client=client) as stream:
             found, took = run_once(data)
         phases = phases_of(stream.data, took)
         del found
+        time.sleep(RELEASE)
+    # Workers that count their allocations are slower, so a run of its own tells the peak, except of a large work.
+    client.run(begin_counting)
+    found, took = run_once(data)
+    peak = max(client.run(counted_peak).values())
+    verified = data.check(found)
+    del found
+    time.sleep(RELEASE)
+    seconds = seconds or [took]
     details = {"gpus": workers, "data_bytes": data.row_bytes * data.total, "peak_bytes": peak, "phases": phases}
     row = Row(name, statistics.median(seconds), "s", keys=data.total, verified=verified, samples={"ours": seconds})
     row.details = {**details, "error": "", "commit": commit}
