@@ -25,8 +25,8 @@ from .graph.scheduler import install_coordinator
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
 POOL_FRACTION = 0.9
-#: Share of a GPU's memory that results may take before the oldest are spilled to the host. The rest of the pool is for
-#: the group being finished, which takes at most four sixteenths (see `plan.groups.DEVICE_GROUP_FRACTION`).
+#: Share of a GPU's memory that results may take before the oldest are spilled to the host. The rest of the pool is
+#: for scratch memory and for what is lost between blocks (see `plan.turns.TURNS_FRACTION`).
 SPILL_FRACTION = 0.65
 #: Bytes that every worker sends to every other in the warm-up: enough that UCX uses its protocol for large messages.
 MESSAGE_BYTES = 1 << 26

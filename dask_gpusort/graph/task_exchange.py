@@ -14,20 +14,25 @@ task's chunks are sorted as one run, which then plays the role of a chunk (see `
         |           |
     sort-scatter (b, g)                         the bundle's pieces for group g, copied end to end: one message
               |
-        [sort-freed b]                          large data: all bundles are cut before any group is finished
-              |
+        [sort-freed b]                          large data: all bundles are cut before any group is finished,
+              |                                 [sort-turn g] and groups wait for earlier ones
          sort-merge g                           divided into pieces again, merged, both ends trimmed exactly
 
-With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, one more with a scan, and B more for
-large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one step
-less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16. On two
-workers, 1,024 chunks of 50,000 int64 take 1,072 tasks; the P2P exchange with a run for each chunk takes 5,236.
+With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, one more with a scan, and B and up to G
+more for large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one
+step less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16. On
+two workers, 1,024 chunks of 50,000 int64 take 1,072 tasks; the P2P exchange with a run for each chunk takes 5,236.
 
 Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By default
 Dask finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with
 nearly all groups. If a GPU cannot hold both, all bundles are cut first, bundle by bundle, and the keys are held once at
-any time. (Simulated for 55 GB of keys on each of two GPUs of 141 GB, with Dask's task order and result sizes, without
-timing: 35 GB spilled group by group, none bundle by bundle.) Even larger data are finished group by group, and spilled.
+any time (see `plan.turns`).
+
+Then groups are finished in turns, one group on each GPU. A worker fetches the shards of all groups that it is given,
+however many. So a group is given to it only after the turn before the last one (tasks ``sort-turn``): the shards of one
+group arrive while another is merged. Tasks name the worker that has their bundle or group (`PlacedTask`). Without that
+Dask copies bundles to less busy workers to cut them: of two workers with 75 MB of keys each, planned as GPUs, one held
+117 MB of results, with it each held 86 to 88.
 
 Every array is complete when its task ends (`complete`), because transfers ignore CUDA streams.
 """
@@ -365,7 +370,7 @@ def _finish_tasks(
     if plan.cut_first and not awaited:
         earlier = [TaskRef((f"sort-freed-{token}", number)) for number in bundles]
     arguments = (shards, _cut_info(token, plan), group, plan, finish, List(*earlier))
-    yield _task(key, function, *arguments, worker=group if plan.round_size < len(plan.groups) else None)
+    yield _task(key, function, *arguments, worker=group if plan.turn_size < len(plan.groups) else None)
     if group in plan.awaited:
         yield Task((f"sort-turn-{token}", group), note_finished, TaskRef(key))
 

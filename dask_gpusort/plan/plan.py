@@ -175,14 +175,14 @@ class Plan:
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
 
     @property
-    def round_size(self) -> int:
-        """Groups of a round: one for each GPU, if their shards wait for an earlier round to be finished; else all."""
+    def turn_size(self) -> int:
+        """Groups of a turn: one for each GPU, if their shards wait for an earlier turn to be finished; else all."""
         several = self.cut_first and self.turns is not None and self.turns.devices > 1
         return self.turns.devices if several and self.turns is not None else len(self.groups)
 
     def awaited_by(self, group: int) -> range:
         """The groups that are finished before the shards of a group move, so that few shards are held twice."""
-        width = self.round_size
+        width = self.turn_size
         first = (group // width - FETCHED_GROUPS) * width
         return range(max(first, 0), max(first + width, 0))
 
