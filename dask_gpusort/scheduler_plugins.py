@@ -11,6 +11,10 @@ The scheduler also treats a wide stage with few dependencies as root-ish and spr
 locality. In a sort such stages are the output chunks of a few groups, and the shards of a few bundles: each task would
 copy gigabytes to another GPU to cut a piece off.
 
+Chunks that tasks make would be spread over the workers as these become idle. A bundle's chunks would be on all GPUs,
+and a GPU could get more bundles than its share: on two worker processes one got 19 of 32. A sorted bundle could be
+copied to a less busy worker to be cut. So the tasks of a bundle, and those that make its chunks, are given a worker.
+
 This module imports distributed: import it only where distributed is in use. `dask_gpusort.cluster` installs the
 plugins. For other clusters, call ``client.register_plugin(SortSchedulerPlugin())`` and
 ``client.register_plugin(SortWorkerPlugin())``.
@@ -18,9 +22,13 @@ plugins. For other clusters, call ``client.register_plugin(SortSchedulerPlugin()
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from dask.typing import Key
 from distributed import SchedulerPlugin, WorkerPlugin
+
+from .graph.placed_task import PlacedTask
 
 #: Shortest time between two messages, in seconds.
 INTERVAL = 0.0
@@ -42,6 +50,18 @@ class SortSchedulerPlugin(SchedulerPlugin):
         for client in list(scheduler.client_comms):
             self.add_client(scheduler, client)
 
+    def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
+        """Give the placed tasks of a new graph their workers."""
+        placed = [state for state in map(scheduler.tasks.get, tasks) if isinstance(state.run_spec, PlacedTask)]
+        workers = sorted(worker.address for worker in scheduler.running)
+        for state in placed if workers else ():
+            worker = state.run_spec.worker
+            address = worker if isinstance(worker, str) else workers[worker % len(workers)]
+            for own in (state, *_made_for(state)):
+                if not (own.worker_restrictions or own.host_restrictions or own.resource_restrictions):
+                    scheduler.set_restrictions({own.key: {address}})
+                    own.loose_restrictions = True
+
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Configure a new worker."""
         stream = scheduler.stream_comms.get(worker)
@@ -56,6 +76,18 @@ class SortSchedulerPlugin(SchedulerPlugin):
         stream = scheduler.client_comms.get(client)
         if stream is not None:
             stream.interval = INTERVAL
+
+
+def _made_for(state: Any) -> Iterator[Any]:
+    """The tasks still to be run that a task needs, and no other task does."""
+    needed = {state}
+    waiting = list(state.dependencies)
+    while waiting:
+        one = waiting.pop()
+        if one not in needed and one.state == "released" and needed.issuperset(one.dependents) and not one.who_wants:
+            needed.add(one)
+            waiting += one.dependencies
+            yield one
 
 
 class SortWorkerPlugin(WorkerPlugin):

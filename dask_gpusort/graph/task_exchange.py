@@ -14,20 +14,25 @@ task's chunks are sorted as one run, which then plays the role of a chunk (see `
         |           |
     sort-scatter (b, g)                         the bundle's pieces for group g, copied end to end: one message
               |
-        [sort-freed b]                          large data: all bundles are cut before any group is finished
-              |
+        [sort-freed b]                          large data: all bundles are cut before any group is finished,
+              |                                 [sort-turn g] and groups wait for earlier ones
          sort-merge g                           divided into pieces again, merged, both ends trimmed exactly
 
-With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, one more with a scan, and B more for
-large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one step
-less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16. On two
-workers, 1,024 chunks of 50,000 int64 take 1,072 tasks; the P2P exchange with a run for each chunk takes 5,236.
+With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, one more with a scan, and B and up to G
+more for large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one
+step less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16. On
+two workers, 1,024 chunks of 50,000 int64 take 1,072 tasks; the P2P exchange with a run for each chunk takes 5,236.
 
 Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By default
 Dask finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with
 nearly all groups. If a GPU cannot hold both, all bundles are cut first, bundle by bundle, and the keys are held once at
-any time. (Simulated for 55 GB of keys on each of two GPUs of 141 GB, with Dask's task order and result sizes, without
-timing: 35 GB spilled group by group, none bundle by bundle.) Even larger data are finished group by group, and spilled.
+any time (see `plan.turns`).
+
+Then groups are finished in turns, one group on each GPU. A worker fetches the shards of all groups that it is given,
+however many. So a group is given to it only after the turn before the last one (tasks ``sort-turn``): the shards of one
+group arrive while another is merged. Tasks name the worker that has their bundle or group (`PlacedTask`). Without that
+Dask copies bundles to less busy workers to cut them: of two workers with 75 MB of keys each, planned as GPUs, one held
+117 MB of results, with it each held 86 to 88.
 
 Every array is complete when its task ends (`complete`), because transfers ignore CUDA streams.
 """
@@ -35,7 +40,7 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
@@ -43,6 +48,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
+from tlz import concat
 
 from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.run import Run
@@ -55,6 +61,7 @@ from .cuts import boundary_ranks, checked_sizes
 from .finish import Finish
 from .input_checks import changed_run
 from .local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
+from .placed_task import PlacedTask
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
@@ -204,12 +211,16 @@ def note_freed(shards: list[Run]) -> None:
     """Task: all shards of a bundle are cut."""
 
 
+def note_finished(group: Any) -> None:
+    """Task: a group is finished."""
+
+
 def finish_group(
-    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, freed: Sequence[None] = ()
+    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, earlier: Sequence[None] = ()
 ) -> tuple[Any, ...]:
     """Task: finish a group from its shards.
 
-    `freed` makes the task wait for the bundles, and is not used.
+    `earlier` makes the task wait for the bundles or for earlier groups, and is not used.
 
     Returns
     -------
@@ -258,7 +269,7 @@ def _of_one_shard(numbers: Collection[int], plan: Plan) -> bool:
 
 
 def finish_as_chunk(
-    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, freed: Sequence[None] = ()
+    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, earlier: Sequence[None] = ()
 ) -> Any:
     """Task: finish a group that is one chunk of the only output array."""
     (chunk,) = finish_group(shards, cut_info, group, plan, finish)
@@ -297,10 +308,10 @@ def exchange_by_tasks(
     for group in range(len(plan.groups)):
         for number in bundles:
             bundle = TaskRef((f"sort-local-{token}", number))
-            tasks.append(Task((f"sort-scatter-{token}", number, group), cut_shard, bundle, cut_info, group, plan))
+            key = (f"sort-scatter-{token}", number, group)
+            tasks.append(_task(key, cut_shard, bundle, cut_info, group, plan, worker=_worker_of(plan, number)))
         if group not in direct:
-            arguments = _finish_arguments(token, plan, group, finish)
-            tasks.append(Task((f"sort-merge-{token}", group), finish_group, *arguments))
+            tasks += _finish_tasks((f"sort-merge-{token}", group), finish_group, token, plan, group, finish)
     for number in bundles if plan.cut_first else ():
         shards = List(*(TaskRef((f"sort-scatter-{token}", number, group)) for group in range(len(plan.groups))))
         tasks.append(Task((f"sort-freed-{token}", number), note_freed, shards))
@@ -314,7 +325,8 @@ def _sort_and_count(
     for number, runs in enumerate(plan.sources):
         own = tuple(sources[run] for run in runs)
         arrays = List(*(chunk_arrays(source, keys) for source in own))
-        tasks.append(Task((f"sort-local-{token}", number), sort_bundle, arrays, runs, own, local, plan.samples))
+        arguments = (arrays, runs, own, local, plan.samples)
+        tasks.append(_task((f"sort-local-{token}", number), sort_bundle, *arguments, worker=_worker_of(plan, number)))
         tasks.append(Task((f"sort-count-{token}", number), take_summaries, tasks[-1].ref()))
     if plan.scans:
         tasks.append(Task((f"sort-scan-{token}", 0), scan, _summaries(token, plan), plan))
@@ -336,9 +348,8 @@ def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Fini
     -------
     dict of key to Task
     """
-    return {
-        key: Task(key, finish_as_chunk, *_finish_arguments(token, plan, group, finish)) for group, key in keys.items()
-    }
+    tasks = [_finish_tasks(key, finish_as_chunk, token, plan, group, finish) for group, key in keys.items()]
+    return {task.key: task for task in concat(tasks)}
 
 
 def _summaries(token: str, plan: Plan) -> List:
@@ -349,9 +360,25 @@ def _cut_info(token: str, plan: Plan) -> Any:
     return TaskRef((f"sort-scan-{token}", 0)) if plan.scans else _summaries(token, plan)
 
 
-def _finish_arguments(token: str, plan: Plan, group: int, finish: Finish) -> tuple[Any, ...]:
-    """Arguments of `finish_group`."""
-    bundles = range(len(plan.sources))
+def _finish_tasks(
+    key: Key, function: Callable[..., Any], token: str, plan: Plan, group: int, finish: Finish
+) -> Iterator[Task]:
+    """The task that finishes a group, and the one that notes it, if others wait for the group."""
+    bundles, awaited = range(len(plan.sources)), plan.awaited_by(group)
     shards = List(*(TaskRef((f"sort-scatter-{token}", number, group)) for number in bundles))
-    freed = List(*(TaskRef((f"sort-freed-{token}", number)) for number in bundles if plan.cut_first))
-    return shards, _cut_info(token, plan), group, plan, finish, freed
+    earlier = [TaskRef((f"sort-turn-{token}", other)) for other in awaited]
+    if plan.cut_first and not awaited:
+        earlier = [TaskRef((f"sort-freed-{token}", number)) for number in bundles]
+    arguments = (shards, _cut_info(token, plan), group, plan, finish, List(*earlier))
+    yield _task(key, function, *arguments, worker=group if plan.turn_size < len(plan.groups) else None)
+    if group in plan.awaited:
+        yield Task((f"sort-turn-{token}", group), note_finished, TaskRef(key))
+
+
+def _worker_of(plan: Plan, bundle: int) -> str | int | None:
+    return plan.bundle_workers[bundle] if plan.bundle_workers else None
+
+
+def _task(key: Key, function: Callable[..., Any], *arguments: Any, worker: str | int | None) -> Task:
+    """A task, for a worker if one is given."""
+    return Task(key, function, *arguments) if worker is None else PlacedTask(key, function, *arguments, worker=worker)

@@ -8,7 +8,7 @@
 `gang`      which chunks and groups each member of a gang has
 `groups`    how the output is divided into groups
 `runs`      how the input is divided into runs and bundles
-`turns`     what an exchange on one GPU takes, bundle after bundle
+`turns`     what an exchange on GPUs takes, bundle after bundle
 `plan`      all decisions in one frozen object, and as text
 ==========  ==========================================================
 """

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise, starmap
 
 from ..order import Order
-from .groups import DEVICE_SHARE_BYTES, LEAST_CUT_FIRST_FRACTION
-from .runs import chunks_of_workers, even_parts
-from .terms import InputChunks, Runs, Size, Workers
+from .groups import DEVICE_SHARE_BYTES
+from .runs import even_parts
+from .terms import InputChunks, Runs, Size, Workers, chunks_of_workers
+
+#: A GPU's share of the keys, as a fraction of its memory, above which a gang does not fit: with an input that is kept,
+#: sorted chunks and finished groups, three shares would exceed the limit above which results are spilled.
+MOST_SHARE_FRACTION = 1 / 5
 
 
 def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
@@ -65,4 +69,4 @@ def fits_gang(order: Order, given: InputChunks, workers: Workers) -> bool:
     if workers.memory is None:
         return True
     share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / members
-    return not share > workers.memory * LEAST_CUT_FIRST_FRACTION
+    return not share > workers.memory * MOST_SHARE_FRACTION

@@ -40,15 +40,6 @@ LEAST_GROUPS = 8
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
-#: Share of a GPU's memory that one group may take: it is held four times while it is finished (shards, concatenated,
-#: sorted, and the sort's scratch), besides waiting shards and finished groups.
-DEVICE_GROUP_FRACTION = 1 / 16
-#: A GPU's share of the keys, as a fraction of its memory, above which sorted chunks and finished groups do not coexist:
-#: with an input that is kept, three shares would exceed the limit above which results are spilled.
-LEAST_CUT_FIRST_FRACTION = 1 / 5
-#: Above this share both must coexist: freed chunks leave fragments too small for a group, so the pool must hold two
-#: shares and the last group (best-fit model, 151 GB: 60 GB fits, 65 GB does not).
-MOST_CUT_FIRST_FRACTION = 3 / 8
 
 
 def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers: Workers) -> int:
@@ -64,9 +55,8 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers:
     workers : Workers
     """
     if exchange in BY_TASKS and workers.devices:
-        share = total_bytes / workers.threads
-        by_memory = total_bytes / (workers.memory * DEVICE_GROUP_FRACTION) if workers.memory else 1
-        return math.ceil(max(workers.threads * (1 if share <= DEVICE_SHARE_BYTES else 2), by_memory))
+        large = workers.threads > 1 and total_bytes / workers.threads > DEVICE_SHARE_BYTES
+        return workers.threads * (2 if large else 1)
     if workers.devices:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
@@ -97,12 +87,9 @@ def fits_workers(order: Order, given: InputChunks, workers: Workers) -> bool:
     return few and workers.memory is not None and share <= workers.memory * EXCHANGE_MEMORY_FRACTION
 
 
-def needs_cut_first(total_bytes: float, workers: Workers) -> bool:
-    """Whether all sorted chunks must be cut, and so freed, before any group is finished."""
-    if workers.memory is None:
-        return False
-    share = total_bytes / workers.threads / workers.memory
-    return LEAST_CUT_FIRST_FRACTION < share <= MOST_CUT_FIRST_FRACTION
+def exceeds_exchange(total_bytes: float, workers: Workers) -> bool:
+    """Whether the keys in all stages of an exchange by tasks exceed the memory of the workers, if both are known."""
+    return workers.memory is not None and total_bytes / workers.threads > workers.memory * EXCHANGE_MEMORY_FRACTION
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:

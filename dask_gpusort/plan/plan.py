@@ -12,12 +12,12 @@ from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
 from .gang import count_gang_groups, gang_bundles, member_groups
-from .groups import GROUPS_PER_THREAD, count_groups, groups_of_threads, lay_out_groups, needs_cut_first
+from .groups import GROUPS_PER_THREAD, count_groups, exceeds_exchange, groups_of_threads, lay_out_groups
 from .join import join_bytes
 from .runs import bundle_chunks, join_chunks, join_small_chunks
 from .staging import count_staged_groups
-from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers
-from .turns import Turns, make_turns
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
+from .turns import FETCHED_GROUPS, Turns, make_turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -61,11 +61,14 @@ class Plan:
     sources : tuple of tuples of int
         Runs that one task sorts, for an exchange by tasks or a gang; else empty.
     cut_first : bool
-        Whether an exchange by tasks cuts all runs before it finishes any group (see `groups.needs_cut_first`).
+        Whether an exchange by tasks cuts all runs before it finishes any group (see `turns.Turns.cuts_first`).
     joined_bytes : float
         Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
     turns : Turns or None
-        Memory of an exchange on one GPU of known size.
+        Memory of an exchange on GPUs of known size.
+    bundle_workers : tuple of str or int
+        The worker of each bundle on several such GPUs: its address if it holds the chunks, else a number, modulo the
+        number of workers. In other exchanges Dask chooses the worker.
     staging_memory : int or None
         As in `Workers`.
     """
@@ -87,6 +90,7 @@ class Plan:
     cut_first: bool = False
     joined_bytes: float = 0
     turns: Turns | None = None
+    bundle_workers: tuple[str | int, ...] = ()
     staging_memory: int | None = None
 
     @property
@@ -171,6 +175,23 @@ class Plan:
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
 
     @property
+    def turn_size(self) -> int:
+        """Groups of a turn: one for each GPU, if their shards wait for an earlier turn to be finished; else all."""
+        several = self.cut_first and self.turns is not None and self.turns.devices > 1
+        return self.turns.devices if several and self.turns is not None else len(self.groups)
+
+    def awaited_by(self, group: int) -> range:
+        """The groups that are finished before the shards of a group move, so that few shards are held twice."""
+        width = self.turn_size
+        first = (group // width - FETCHED_GROUPS) * width
+        return range(max(first, 0), max(first + width, 0))
+
+    @property
+    def awaited(self) -> range:
+        """The groups that other groups wait for."""
+        return range(self.awaited_by(len(self.groups) - 1).stop if self.groups else 0)
+
+    @property
     def num_tasks(self) -> int:
         """Tasks of a sort with one output array, without those that make the input."""
         runs, groups = len(self.runs), len(self.groups)
@@ -180,7 +201,8 @@ class Plan:
             return len(self.sources) + (not self.known) + len(self.chunks)
         if self.by_tasks:
             merges = groups - len(self.whole_chunks)
-            return len(self.sources) * (2 + groups + self.cut_first) + self.scans + merges + len(self.chunks)
+            bundles = len(self.sources) * (2 + groups + self.cut_first)
+            return bundles + self.scans + merges + len(self.awaited) + len(self.chunks)
         exchange = {
             "gather": 1 + groups,
             "p2p": runs + 1 + groups,
@@ -197,7 +219,7 @@ class Plan:
     def projected_bytes(self) -> float:
         """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
 
-        Of a join, and of an exchange on one GPU: the peak of the GPU, beside an input that is kept. Of a gang: a
+        Of a join, and of an exchange by tasks on GPUs: the peak of a GPU, beside an input that is kept. Of a gang: a
         member's sorted bundle and its groups, one of them twice.
         """
         if self.exchange == "join":
@@ -205,7 +227,8 @@ class Plan:
         bundles = [sum(self.run_sizes[run] for run in source) for source in self.sources]
         if self.turns is not None:
             divided = max((self.chunks[first] for first, _, _, parts in self.groups if parts > 1), default=0)
-            return self.turns.peak(bundles, [(1 + self.unresolved) * size for size in self._group_sizes], divided)
+            groups = [(1 + self.unresolved) * size for size in self._group_sizes]
+            return self.turns.peak(bundles, groups, divided, cut_first=self.cut_first)
         if self.exchange == "gang":
             return (max(bundles) * self.row_bytes + self.group_bytes) * (2 + self.unresolved)
         return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
@@ -276,14 +299,12 @@ def make_plan(
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if joins:
         groups = 1
-    elif groups is None and turns is not None:
-        groups = turns.num_groups(len(sources), len(chunks))
+    elif groups is None and exchange == "gang":
+        groups = count_gang_groups(total, len(sources), workers)
     elif groups is None:
-        groups = (
-            count_gang_groups(total, len(sources), workers)
-            if exchange == "gang"
-            else _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
-        )
+        groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
+        if turns is not None:
+            groups = max(groups, turns.num_groups(len(sources), len(chunks)))
     laid_out = lay_out_groups(chunks, groups)
     if by_bundles:
         # One round of ranks: each group resolves the remaining keys when it is finished.
@@ -307,18 +328,33 @@ def make_plan(
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
-        cut_first=by_tasks and (needs_cut_first(total, workers) if turns is None else len(sources) > 1),
+        cut_first=by_tasks and cuts_first(total, workers, turns, len(sources), len(laid_out)),
         joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
         turns=turns,
+        bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
     )
 
 
 def _turns_of(order: Order, given: InputChunks, exchange: Exchange, workers: Workers) -> Turns | None:
-    alone = exchange in BY_TASKS and workers.devices and workers.threads == 1 and workers.staging_memory is None
-    if not alone or workers.memory is None or any(map(math.isnan, given.sizes)):
+    on_devices = exchange in BY_TASKS and workers.devices and workers.staging_memory is None
+    if not on_devices or workers.memory is None or any(map(math.isnan, given.sizes)):
         return None
-    return make_turns(order, given, workers.memory)
+    return make_turns(order, given, workers.memory, workers.threads)
+
+
+def _bundle_workers(given: InputChunks, first_runs: Runs, turns: Turns | None) -> tuple[str | int, ...]:
+    if turns is None or turns.devices == 1:
+        return ()
+    held = bool(chunks_of_workers(given))
+    return tuple((given.workers[chunks[0]] if held else None) or number for number, chunks in enumerate(first_runs))
+
+
+def cuts_first(total_bytes: float, workers: Workers, turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
+    """`Plan.cut_first` of an exchange by tasks."""
+    if turns is None:
+        return exceeds_exchange(total_bytes, workers)
+    return turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
 
 
 def _choose_groups(
@@ -402,9 +438,13 @@ def describe(plan: Plan) -> str:
         rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
     if plan.turns is not None:
         without = ", without the input" if plan.turns.held else ""
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} of the GPU's {_bytes(plan.turns.memory)}{without}"
+        alone = plan.turns.devices == 1
+        whose = "the GPU's" if alone else "each GPU's"
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} of {whose} {_bytes(plan.turns.memory)}{without}"
         if not plan.turns.fits:
-            rows["peak"] += "; over half of it is kept, and the pool may run out: use NumPy chunks and device='cuda'"
+            # On a cluster NumPy chunks are exchanged through disk.
+            remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
+            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
     if plan.staging_memory is not None:
         rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
     return "\n".join(f"{name:<9} {text}" for name, text in rows.items())

@@ -9,7 +9,7 @@ from itertools import accumulate
 from tlz import partition_all
 
 from .groups import GROUP_MEMORY_FRACTION, LEAST_BUNDLES
-from .terms import Exchange, InputChunks, Runs, Size, Workers
+from .terms import Exchange, InputChunks, Runs, Size, Workers, chunks_of_workers
 from .turns import Turns
 
 #: Most bytes of neighbouring chunks that are sorted as one run on threads. Each run costs tasks, a summary, and a piece
@@ -23,9 +23,7 @@ P2P_RUN_BYTES = 8 << 20
 RUNS_PER_THREAD = 8
 #: Chunks of unknown size that one task of the host sorts.
 UNKNOWN_BUNDLE_CHUNKS = 16
-#: Share of a GPU's memory that the chunks of one sort task may take. Larger bundles hide the cost of a task.
-DEVICE_BUNDLE_FRACTION = 1 / 32
-#: Bytes that they may take, if the GPU's memory is unknown.
+#: Bytes of the chunks that one task sorts on a GPU whose memory is unknown.
 DEVICE_BUNDLE_BYTES = 4 << 30
 #: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
 #: part, and their positions take 64 bits.
@@ -67,7 +65,7 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
         Bytes of one key and its companions.
     workers : Workers
     turns : Turns, optional
-        On one GPU.
+        On GPUs of known memory.
 
     Returns
     -------
@@ -83,24 +81,18 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
     if chunks_of and workers.devices:
         return tuple(bundle for chunks in chunks_of for bundle in _ranges(chunks, sizes, most))
     share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
+    if workers.devices and share:
+        share /= math.ceil(share / most)  # as many bundles for each GPU
     return tuple(
         bundle for chunks in chunks_of or [list(range(len(sizes)))] for bundle in even_parts(chunks, sizes, share, most)
     )
 
 
-def chunks_of_workers(given: InputChunks) -> list[list[int]]:
-    """The chunks of each worker, in order of their first chunks; empty unless the worker of every chunk is known."""
-    chunks_of: dict[str | None, list[int]] = {}
-    for chunk, worker in enumerate(given.workers):
-        chunks_of.setdefault(worker, []).append(chunk)
-    return [] if None in chunks_of else list(chunks_of.values())
-
-
 def _bundle_bytes(workers: Workers) -> float:
     """Most bytes of the chunks that one task sorts."""
-    if not workers.devices:
-        return workers.memory * GROUP_MEMORY_FRACTION if workers.memory else math.inf
-    return workers.memory * DEVICE_BUNDLE_FRACTION if workers.memory else DEVICE_BUNDLE_BYTES
+    if workers.devices:
+        return DEVICE_BUNDLE_BYTES
+    return workers.memory * GROUP_MEMORY_FRACTION if workers.memory else math.inf
 
 
 def even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most: float) -> Iterator[tuple[int, ...]]:

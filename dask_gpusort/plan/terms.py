@@ -73,3 +73,11 @@ class InputChunks:
     positions: bool = False
     packed: bool = False
     held: bool = False
+
+
+def chunks_of_workers(given: InputChunks) -> list[list[int]]:
+    """The chunks of each worker, in order of their first chunks; empty unless the worker of every chunk is known."""
+    chunks_of: dict[str | None, list[int]] = {}
+    for chunk, worker in enumerate(given.workers):
+        chunks_of.setdefault(worker, []).append(chunk)
+    return [] if None in chunks_of else list(chunks_of.values())

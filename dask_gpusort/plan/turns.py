@@ -1,7 +1,8 @@
-"""An exchange by tasks on one GPU, where bundles, and then groups, take turns: their sizes, and the memory they take.
+"""An exchange by tasks on GPUs, where bundles, and then groups, take turns: their sizes, and the memory they take.
 
-Only one bundle is sorted, and one group merged, at a time (see `cupy_joins.exclusive`). All bundles are cut before a
-group is merged (`Plan.cut_first`). So the keys are held once, besides the bundle or the group whose turn it is::
+A GPU sorts one bundle, and merges one group, at a time (see `cupy_joins.exclusive`). If its memory is needed, all
+bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides the bundle or the group
+whose turn it is::
 
     sort     sorted bundles, and chunks that wait | chunks of a finished bundle | step of the bundle
     cut      sorted bundles, and shards           | shards of bundles not freed yet
@@ -9,6 +10,10 @@ group is merged (`Plan.cut_first`). So the keys are held once, besides the bundl
 
 Dask frees what a task has read after the next task has begun. Bundles and groups are as large as the rest of the memory
 allows: fewer tasks, fewer pieces to merge.
+
+Each of several GPUs has an equal share of the keys, and of the bundles and groups. A group's shards are on all GPUs.
+One GPU merges it, from copies of the others' shards. Meanwhile the shards of its next group arrive
+(`Plan.awaited_by`).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from dataclasses import dataclass
 
 from ..order import POSITION_BYTES, Order
 from .join import join_bytes
-from .terms import InputChunks
+from .terms import InputChunks, chunks_of_workers
 
 #: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
 #: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
@@ -34,18 +39,20 @@ RUN_POSITION_BYTES = 4
 CUT_BUNDLES = 2
 #: Most bundles. Smaller ones would save less than 3 % of the memory.
 MOST_BUNDLES = 32
-#: Most groups, and so at most this many shards of a bundle.
+#: Most groups of a GPU.
 MOST_GROUPS = 64
+#: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
+FETCHED_GROUPS = 2
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The memory of an exchange on one GPU. Bytes are for each key and its companions.
+    """The memory of an exchange on a GPU. Bytes are for each key and its companions.
 
     Attributes
     ----------
     keys : float
-        Number of keys.
+        Number of keys that the GPU holds.
     given, in_run, output : int
         Bytes in the input, in a sorted run, and in the output.
     step : float
@@ -54,6 +61,8 @@ class Turns:
         Whether the input is kept in memory beside the sort.
     memory : int
         Bytes of the GPU.
+    devices : int
+        Number of GPUs.
     """
 
     keys: float
@@ -63,6 +72,7 @@ class Turns:
     step: float
     held: bool
     memory: int
+    devices: int = 1
 
     @property
     def bundle_keys(self) -> float:
@@ -77,18 +87,34 @@ class Turns:
         there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
         pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
         """
-        with_holes = self._groups_of(self._merge_step + num_bundles * self.output)
+        with_holes = self._groups_of(self._merge_step + num_bundles / self.devices * self.output)
         return min(with_holes, max(num_chunks, self._groups_of(self._merge_step)))
 
     def _groups_of(self, step: float) -> int:
-        return math.ceil(self.keys / max(self._free / step, self.keys / MOST_GROUPS, 1))
+        return self.devices * math.ceil(self.keys / max(self._free / step, self.keys / MOST_GROUPS, 1))
+
+    def cuts_first(self, num_bundles: int, group: float) -> bool:
+        """Whether all bundles must be cut before a group, of at most so many keys, is merged.
+
+        Between several GPUs shards move while other bundles are cut, unless sorted bundles and finished groups fill the
+        memory.
+        """
+        if self.devices == 1:
+            return num_bundles > 1
+        return self._kept + self._more_if_both(group) > TURNS_FRACTION * self.memory
+
+    def _more_if_both(self, group: float) -> float:
+        """Bytes beside the larger of bundles and groups if both are held."""
+        return self.keys * min(self.in_run, self.output) + group * self._merge_step
 
     @property
     def fits(self) -> bool:
         """Whether a pool can be expected to hold the sort."""
         return self._kept <= KEPT_FRACTION * self.memory
 
-    def peak(self, bundles: Iterable[float], groups: Iterable[float], divided_chunk: float) -> float:
+    def peak(
+        self, bundles: Iterable[float], groups: Iterable[float], divided_chunk: float, *, cut_first: bool = True
+    ) -> float:
         """Most bytes of the GPU in use, beside the input if it is kept.
 
         Parameters
@@ -97,12 +123,15 @@ class Turns:
             Keys that each sorts or merges.
         divided_chunk : float
             Keys of the largest output chunk that several groups make.
+        cut_first : bool
+            As in the plan.
         """
         bundle, group = max(bundles, default=0), max(groups, default=0)
+        rest = group * self._merge_step if cut_first or self.devices == 1 else self._more_if_both(group)
         return max(
             self.keys * self.in_run + bundle * (self._sort_step - self.in_run),
             (self.keys + CUT_BUNDLES * bundle) * self.in_run,
-            self.keys * max(self.in_run, self.output) + group * self._merge_step,
+            self.keys * max(self.in_run, self.output) + rest,
             (self.keys + divided_chunk) * self.output,
         )
 
@@ -113,7 +142,8 @@ class Turns:
 
     @property
     def _merge_step(self) -> float:
-        return self.in_run + self.step
+        fetched = (1 + FETCHED_GROUPS) * (self.devices - 1) / self.devices
+        return (1 + fetched) * self.in_run + self.step
 
     @property
     def _kept(self) -> float:
@@ -126,8 +156,8 @@ class Turns:
         return TURNS_FRACTION * self.memory - self._kept
 
 
-def make_turns(order: Order, given: InputChunks, memory: int) -> Turns:
-    """The memory of an exchange on one GPU.
+def make_turns(order: Order, given: InputChunks, memory: int, devices: int) -> Turns:
+    """The memory of an exchange on GPUs.
 
     Parameters
     ----------
@@ -135,20 +165,24 @@ def make_turns(order: Order, given: InputChunks, memory: int) -> Turns:
     given : InputChunks
         Of known sizes.
     memory : int
-        Bytes of the GPU.
+        Bytes of each GPU.
+    devices : int
+        Number of GPUs.
     """
     keys, moved = sum(given.sizes), given.companion_bytes
+    held_there = (sum(given.sizes[chunk] for chunk in chunks) for chunks in chunks_of_workers(given))
     if given.positions:
         moved -= POSITION_BYTES
     in_run = order.transit_dtype.itemsize + moved + (RUN_POSITION_BYTES if given.positions else 0)
     return Turns(
-        keys=keys,
+        keys=max(keys / devices, *held_there, 0),
         given=order.transit_dtype.itemsize + moved,
         in_run=in_run,
         output=POSITION_BYTES if given.positions else in_run,
         step=_step_bytes(order, given, in_run) / keys if keys else 0.0,
         held=given.held,
         memory=memory,
+        devices=devices,
     )
 
 

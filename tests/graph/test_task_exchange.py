@@ -30,6 +30,7 @@ from dask_gpusort.plan import runs as plan_runs
 from dask_gpusort.plan.counting import TASK_SAMPLES
 from dask_gpusort.plan.groups import GROUP_MEMORY_FRACTION
 from dask_gpusort.plan.runs import bundle_chunks, join_chunks
+from dask_gpusort.plan.turns import make_turns
 
 GIB = 1 << 30
 
@@ -128,13 +129,15 @@ def test_tasks_on_four_gpus(chunks, tasks):
 def test_bundles_hold_each_chunk_once(sizes, workers, data):
     holders = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))
     memory = data.draw(st.none() | st.integers(32 * 8, 32 * 8 * 300))
-    bundles = bundle_chunks(InputChunks(sizes, workers=holders), 8, Workers(workers, memory, True))
+    inputs = InputChunks(sizes, workers=holders)
+    turns = make_turns(Order(np.dtype("u8")), inputs, memory, workers) if memory else None
+    bundles = bundle_chunks(inputs, 8, Workers(workers, memory, True), turns)
     assert sorted(chunk for bundle in bundles for chunk in bundle) == list(range(len(sizes)))
     assert all(list(bundle) == sorted(bundle) and bundle for bundle in bundles)
     for bundle in bundles:
         if holders:
             assert len({holders[chunk] for chunk in bundle}) == 1
-            assert len(bundle) == 1 or memory is None or sum(sizes[chunk] for chunk in bundle) * 8 <= memory / 32
+            assert len(bundle) == 1 or turns is None or sum(sizes[chunk] for chunk in bundle) <= turns.bundle_keys
 
 
 def test_bundles_of_unknown_sizes_are_single_chunks():
@@ -294,7 +297,7 @@ def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
     x = da.from_array(array, chunks=6_000 // chunks)
     with groups(3):
         plain = dask_gpusort.sort(x, stable=True, exchange="device")
-        monkeypatch.setattr("dask_gpusort.plan.plan.needs_cut_first", lambda *_: True)
+        monkeypatch.setattr("dask_gpusort.plan.plan.cuts_first", lambda *_: True)
         found = dask_gpusort.sort(x, stable=True, exchange="device")
         text = dask_gpusort.explain(x, exchange="device", stable=True)
     assert "all cut before a group is finished" in text
@@ -308,8 +311,8 @@ def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
 
 def test_cuts_come_first_if_a_gpu_cannot_hold_the_data_twice():
     sizes = (1 << 28,) * 16
-    # Each GPU gets 16 GiB. With 40 GiB, freed chunks leave fragments too small for a group.
-    for memory, apart in ((90 * GIB, False), (70 * GIB, True), (45 * GIB, True), (40 * GIB, False), (None, False)):
+    # Each GPU gets 16 GiB.
+    for memory, apart in ((120 * GIB, False), (70 * GIB, True), (40 * GIB, True), (None, False)):
         options = {"method": "auto", "exchange": "device", "groups": None}
         plan = make_plan(Order(np.dtype("u8")), InputChunks(sizes), sizes, workers=Workers(2, memory, True), **options)
         assert plan.cut_first == apart

@@ -1,4 +1,4 @@
-"""The plan of an exchange by tasks on one GPU: bundles and groups that fit, and the peak."""
+"""The plan of an exchange by tasks on GPUs: bundles and groups that fit, and the peak."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from dask_gpusort.plan.turns import MOST_BUNDLES, MOST_GROUPS, TURNS_FRACTION
 MEMORY = 1 << 30
 
 
-def plan_of(share: float, chunks: int = 64, dtype: str = "u4", outputs: int | None = None, **about: object) -> Plan:
-    size = int(share * MEMORY / np.dtype(dtype).itemsize) // chunks
+def plan_of(
+    share: float, chunks: int = 64, dtype: str = "u4", outputs: int | None = None, gpus: int = 1, **about: object
+) -> Plan:
+    size = int(gpus * share * MEMORY / np.dtype(dtype).itemsize) // chunks
     out = size * chunks // (outputs or chunks)
     return make_plan(
         Order(np.dtype(dtype)),
@@ -25,7 +27,7 @@ def plan_of(share: float, chunks: int = 64, dtype: str = "u4", outputs: int | No
         [out] * (size * chunks // out if out else 1),
         method="auto",
         exchange="device",
-        workers=Workers(1, MEMORY, devices=True),
+        workers=Workers(gpus, MEMORY, devices=True),
         groups=None,
     )
 
@@ -82,3 +84,44 @@ def test_text_names_the_memory_of_the_gpu() -> None:
     assert "device='cuda'" in describe(plan_of(0.52))
     assert "device='cuda'" in describe(plan_of(0.3, held=True))
     assert "without the input" in describe(plan_of(0.2, held=True))
+
+
+@given(st.floats(0.01, 0.5), st.sampled_from(["u4", "i8", "c16"]), st.integers(2, 4))
+def test_each_of_several_gpus_has_equal_parts_that_fit(share: float, dtype: str, gpus: int) -> None:
+    plan = plan_of(share, 1024 * gpus, dtype, gpus=gpus)
+    own = sum(plan.sizes) * plan.row_bytes / gpus
+    assert len(plan.sources) % gpus == 0
+    assert plan.bundle_workers == tuple(range(len(plan.sources)))
+    smallest = len(plan.sources) >= MOST_BUNDLES * gpus or len(plan.groups) >= MOST_GROUPS * gpus
+    # Keys that two groups receive come on top.
+    assert smallest or plan.projected_bytes <= (1.02 + plan.unresolved) * TURNS_FRACTION * MEMORY
+    assert plan.projected_bytes >= (1 if plan.cut_first else 2) * own
+
+
+def test_several_gpus_cut_first_only_if_they_cannot_hold_keys_twice() -> None:
+    plans = [plan_of(share, gpus=2) for share in (0.05, 0.1, 0.2, 0.3, 0.45)]
+    assert [plan.cut_first for plan in plans] == [False, False, True, True, True]
+    assert [len(plan.awaited) > 0 for plan in plans] == [len(p.groups) > 4 and p.cut_first for p in plans]
+
+
+def test_shards_move_after_the_turn_before_the_last_one() -> None:
+    plan = plan_of(0.45, gpus=2)
+    assert plan.turn_size == 2
+    assert [plan.awaited_by(group) for group in range(7)] == [*[range(0)] * 4, *[range(2)] * 2, range(2, 4)]
+    assert len(plan.awaited) == 2 * (math.ceil(len(plan.groups) / 2) - 2)
+
+
+def test_the_gpu_with_most_kept_chunks_limits_the_plan() -> None:
+    workers = ["a"] * 40 + ["b"] * 24
+    plan = plan_of(0.2, gpus=2, held=True, workers=workers)
+    assert plan.turns is not None
+    assert plan.turns.keys == sum(plan.sizes[:40])
+    assert [{workers[chunk] for run in source for chunk in plan.runs[run]} for source in plan.sources] == [
+        {name} for name in plan.bundle_workers
+    ]
+
+
+def test_text_names_the_memory_of_each_gpu() -> None:
+    assert "of each GPU's 1.00 GiB" in describe(plan_of(0.49, gpus=2))
+    assert "use more GPUs" not in describe(plan_of(0.49, gpus=2))
+    assert "use more GPUs" in describe(plan_of(0.52, gpus=2))
