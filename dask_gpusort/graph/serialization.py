@@ -42,6 +42,7 @@ class ArrayParts(NamedTuple):
 
 _CLASSES: dict[type, ArrayParts] = {}
 _known_to_distributed: set[type] = set()
+_known_to_dask_cuda: set[type] = set()
 
 
 def add_class(cls: type, split: Callable[[Any], Any], join: Callable[[Any, Sequence[Any]], Any]) -> None:
@@ -51,20 +52,25 @@ def add_class(cls: type, split: Callable[[Any], Any], join: Callable[[Any, Seque
 
 
 def register() -> None:
-    """Register the classes with distributed and dask-cuda, if imported. Cheap if there is nothing to do."""
-    if "distributed" not in sys.modules or len(_known_to_distributed) == len(_CLASSES):
-        return
-    cuda = import_module("distributed.protocol.cuda")
-    host = import_module("distributed.protocol.serialize")
-    for cls in _CLASSES:
-        cuda.cuda_serialize.register(cls)(to_device_frames)
-        cuda.cuda_deserialize.register(cls)(_Loader(cls))
-        host.dask_serialize.register(cls)(to_host_frames)
-        host.dask_deserialize.register(cls)(_Loader(cls))
-        if "dask_cuda" in sys.modules:
-            # Otherwise dask-cuda never spills results of these classes from the device.
-            import_module("dask_cuda.is_device_object").is_device_object.register(cls)(is_on_device)
-        _known_to_distributed.add(cls)
+    """Register the classes with distributed and dask-cuda, as soon as each is imported. Cheap if nothing is to be done.
+
+    Tasks call this too, because a worker may import dask-cuda after this module.
+    """
+    if "distributed" in sys.modules and len(_known_to_distributed) < len(_CLASSES):
+        cuda = import_module("distributed.protocol.cuda")
+        host = import_module("distributed.protocol.serialize")
+        for cls in _CLASSES:
+            cuda.cuda_serialize.register(cls)(to_device_frames)
+            cuda.cuda_deserialize.register(cls)(_Loader(cls))
+            host.dask_serialize.register(cls)(to_host_frames)
+            host.dask_deserialize.register(cls)(_Loader(cls))
+            _known_to_distributed.add(cls)
+    if "dask_cuda" in sys.modules and len(_known_to_dask_cuda) < len(_CLASSES):
+        # Otherwise dask-cuda takes results of these classes for host memory, and never spills them from the device.
+        known = import_module("dask_cuda.is_device_object").is_device_object
+        for cls in _CLASSES:
+            known.register(cls)(is_on_device)
+            _known_to_dask_cuda.add(cls)
 
 
 def is_on_device(value: Any) -> bool:

@@ -449,13 +449,14 @@ def test_runs_on_the_host_are_pickled_without_a_copy():
     oracle.assert_same_bits(protocol.deserialize(header, frames).keys, run.keys)
 
 
-def test_classes_to_spill_are_registered_with_dask_cuda(monkeypatch):
+def test_classes_to_spill_are_registered_with_dask_cuda_whenever_it_is_imported(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(serialization, "_known_to_dask_cuda", set())
+    serialization.register()
     registered = {}
     dispatch = SimpleNamespace(register=lambda cls: lambda function: registered.update({cls: function}))
     monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask_cuda.is_device_object", SimpleNamespace(is_device_object=dispatch))
-    monkeypatch.setattr(serialization, "_known_to_distributed", set())
-    pytest.importorskip("distributed")
     serialization.register()
     assert set(registered) >= {Run, task_exchange.Bundle}
     assert registered[Run](made_run()) is False
