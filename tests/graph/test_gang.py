@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
+from tlz import groupby
 
 import dask_gpusort
+from dask_gpusort import gpu_cluster as clusters
 
 distributed = pytest.importorskip("distributed")
 
@@ -182,6 +184,23 @@ def test_output_of_which_a_part_was_computed_before(client):
     distributed.wait(first)
     oracle.assert_same_bits(found.compute(), SORTED)
     oracle.assert_same_bits(first.compute(), SORTED[:1000])
+
+
+def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
+    monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
+    workers = set(client.scheduler_info(n_workers=-1)["workers"])
+    with dask.config.set({"gpusort.exchange": "gang"}), distributed.get_task_stream(client=client) as stream:
+        dask_gpusort.warm_up(client, dtypes=["u4", "f8"])
+    found = [(task["key"][0], task["worker"]) for task in stream.data]
+    of_gangs = groupby(0, [one for one in found if one[0].startswith("sort-gang")])
+    assert len(of_gangs) == 4  # sort and argsort of both
+    assert all({worker for _, worker in members} == workers for members in of_gangs.values())
+    # Each member sorts the chunk of its worker: nothing moves before the exchange.
+    assert not [task for task in stream.data if str(task["key"][0]).startswith("sort-gang") and has_transfers(task)]
+
+
+def has_transfers(task):
+    return any(part["action"] == "transfer" for part in task["startstops"])
 
 
 # Several gangs.
