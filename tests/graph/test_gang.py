@@ -188,6 +188,8 @@ def test_output_of_which_a_part_was_computed_before(client):
 
 def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
     monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
+    held = []
+    monkeypatch.setattr(clusters, "sort", lambda keys: held.append(client.who_has(keys)) or dask_gpusort.sort(keys))
     workers = set(client.scheduler_info(n_workers=-1)["workers"])
     with dask.config.set({"gpusort.exchange": "gang"}), distributed.get_task_stream(client=client) as stream:
         dask_gpusort.warm_up(client, dtypes=["u4", "f8"])
@@ -195,12 +197,37 @@ def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
     of_gangs = groupby(0, [one for one in found if one[0].startswith("sort-gang")])
     assert len(of_gangs) == 4  # sort and argsort of both
     assert all({worker for _, worker in members} == workers for members in of_gangs.values())
-    # Each member sorts the chunk of its worker: nothing moves before the exchange.
+    # Each member sorts the chunk of its worker, which was there when the sort was planned.
+    assert all({worker for (worker,) in keys.values()} == workers for keys in held)
     assert not [task for task in stream.data if str(task["key"][0]).startswith("sort-gang") and has_transfers(task)]
 
 
 def has_transfers(task):
     return any(part["action"] == "transfer" for part in task["startstops"])
+
+
+# What the dashboard shows.
+
+
+def test_the_phases_of_a_member_are_metrics_of_its_task(client):
+    before = gangs.seconds_of_phases(client)
+    start = time.monotonic()
+    gang_sort(da.from_array(ARRAY, chunks=1000)).compute()
+    elapsed = time.monotonic() - start
+    after = gangs.seconds_of_phases(client)
+    spent = [after[label] - before.get(label, 0) for label in ("sort", "wait", "cut", "exchange", "merge")]
+    assert min(spent) > 0
+    assert sum(spent) < 3 * elapsed
+
+
+def test_a_member_that_waits_is_seen_to_wait(client, gate):
+    before = gangs.seconds_of_phases(client)
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    time.sleep(0.5)
+    gate.open()
+    gangs.result_of(future)
+    assert gangs.seconds_of_phases(client)["wait"] - before.get("wait", 0) > 2 * 0.5
 
 
 # Several gangs.
