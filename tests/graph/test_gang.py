@@ -22,6 +22,7 @@ from dask_gpusort import gpu_cluster as clusters
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
+soak = pytest.importorskip("support.soak")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
 
@@ -524,3 +525,20 @@ def test_messages_to_unknown_members_and_gangs_are_ignored(client):
     client.run_on_scheduler(send)
     client.run(report)
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+# All of it at once.
+
+
+@pytest.mark.parametrize(("sorts", "kill_seconds"), [(40, 0.5), pytest.param(200, 1, marks=pytest.mark.thorough)])
+def test_a_soak(sorts, kill_seconds):
+    def on_workers(host, size):
+        return da.from_array(host, chunks=max(size, 1))
+
+    with (
+        gangs.cluster(3) as client,
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "gpusort.exchange": "gang"}),
+    ):
+        scheduler_plugin.install(client)
+        assert soak.Soak(sorts, 50_000, kill_seconds, on_workers).run(client)
