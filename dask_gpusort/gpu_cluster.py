@@ -221,7 +221,7 @@ def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> N
     meta = import_module(library).empty(0, dtype)
     with dask.annotate(workers=lambda key: [addresses[key[1]]]):
         keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta)
-        keys = keys.persist(optimize_graph=False)  # which would lose the annotation
+    keys = keys.persist(optimize_graph=False)  # which would lose the annotation
     wait = import_module("distributed").wait
     # Only chunks that the workers hold are sorted by a gang, whose first sort connects its members.
     wait(keys)
