@@ -145,7 +145,8 @@ def warm_up(client: Any = None, *, dtypes: Sequence[Any] = ("u4", "u8", "i4", "i
     """Do the set-up that would delay the first sort on a cluster, or on the current GPU.
 
     On a cluster, every worker sends device arrays to every other, which opens connections and memory handles (seconds,
-    over UCX). Then small arrays are sorted, which compiles and loads the kernels. Once for each cluster is enough.
+    over UCX). Then small arrays on all workers are sorted, which compiles and loads the kernels and, where every worker
+    has a GPU, connects them through NCCL. Once for each cluster is enough.
 
     Without a client, this process sorts random keys on the current device: arrays of several sizes from 2^16 keys on,
     uniform and skewed, in one chunk and in two. That compiles and loads the kernels of `sort` and `argsort`, those of
@@ -224,8 +225,13 @@ def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> N
     library = client.submit(_library, workers=[addresses[0]], pure=False).result()
     chunks = ((WARM_KEYS[library],) * len(addresses),)
     meta = import_module(library).empty(0, dtype)
-    keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta).persist()
-    import_module("distributed").wait([sort(keys).persist(), argsort(keys).persist()])
+    with dask.annotate(workers=lambda key: [addresses[key[1]]]):
+        keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta)
+    keys = keys.persist(optimize_graph=False)  # which would lose the annotation
+    wait = import_module("distributed").wait
+    # Only chunks that the workers hold are sorted by a gang, whose first sort connects its members.
+    wait(keys)
+    wait([sort(keys).persist(), argsort(keys).persist()])
 
 
 def _library() -> str:

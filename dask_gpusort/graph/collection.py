@@ -101,24 +101,32 @@ class OutputLayer(StageLayer):
 
 
 def chunk_library(array: Any) -> str:
-    """Library of an array's chunks: its meta's, or for unknown sizes that of its nearest inputs of known sizes.
+    """Library of an array's chunks: its meta's, or that of its nearest inputs which are held or have known sizes.
 
-    Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are, and so do operations on it.
+    Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are (`dask.array.slicing.
+    slice_with_bool_dask_array` passes no meta), and so do operations on it, `persist` and `compute_chunk_sizes`.
     """
     graph = getattr(array, "dask", None)
     found = library_of(array._meta)
     if found != "numpy" or not isinstance(graph, HighLevelGraph):
         return found
-    seen, waiting = {array.name}, [array.name] if np.isnan(array.shape).any() else []
+    seen, waiting = {array.name}, [array.name]
     while waiting:
-        for name in graph.dependencies[waiting.pop()] - seen:
-            seen.add(name)
-            about = graph.layers[name].collection_annotations or {}
-            if np.isnan(about.get("shape", ())).any():
-                waiting.append(name)
-            elif about.get("chunk_type", "").startswith("cupy."):
-                return "cupy"
+        layer = graph.layers[name := waiting.pop()]
+        about = layer.collection_annotations or {}
+        if _held_library(layer) == "cupy" or about.get("chunk_type", "").startswith("cupy."):
+            return "cupy"
+        if np.isnan(about.get("shape", ())).any():
+            waiting += graph.dependencies[name] - seen
+            seen |= graph.dependencies[name]
     return found
+
+
+def _held_library(layer: Layer) -> str | None:
+    """Library of a chunk that a layer holds, as after `persist`: here, or on a worker once the client knows of it."""
+    chunk = next(iter(layer.mapping.values()), None) if isinstance(layer, MaterializedLayer) else None
+    held = getattr(chunk, "type", None)  # of a Future
+    return held.__module__.partition(".")[0] if isinstance(held, type) else library_of(chunk)
 
 
 def held_chunks(array: Any) -> dict[Key, Any]:

@@ -193,7 +193,9 @@ class SortRun(ShuffleRun[int, CutRun]):
         """Refuse anything but runs of NumPy arrays."""
         if not isinstance(data, CutRun) or not all(isinstance(array, np.ndarray) for array in data.run.arrays):
             raise TypeError(
-                "the P2P exchange carries runs of NumPy arrays only: for CuPy arrays choose exchange='tasks'"
+                "the P2P exchange carries runs of NumPy arrays only. An array of CuPy chunks may have NumPy's meta, as "
+                "x[mask] has: call distributed.wait(x) before the sort, give it the meta of its chunks with "
+                "map_blocks(..., meta=), or choose exchange='tasks'"
             )
 
     def _get_assigned_worker(self, i: int) -> str:

@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
+from tlz import groupby
 
 import dask_gpusort
+from dask_gpusort import gpu_cluster as clusters
 
 distributed = pytest.importorskip("distributed")
 
 gangs = pytest.importorskip("support.gangs")
+soak = pytest.importorskip("support.soak")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
 
@@ -186,6 +189,50 @@ def test_output_of_which_a_part_was_computed_before(client):
     distributed.wait(first)
     oracle.assert_same_bits(found.compute(), SORTED)
     oracle.assert_same_bits(first.compute(), SORTED[:1000])
+
+
+def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
+    monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
+    held = []
+    monkeypatch.setattr(clusters, "sort", lambda keys: held.append(client.who_has(keys)) or dask_gpusort.sort(keys))
+    workers = set(client.scheduler_info(n_workers=-1)["workers"])
+    with dask.config.set({"gpusort.exchange": "gang"}), distributed.get_task_stream(client=client) as stream:
+        dask_gpusort.warm_up(client, dtypes=["u4", "f8"])
+    found = [(task["key"][0], task["worker"]) for task in stream.data]
+    of_gangs = groupby(0, [one for one in found if one[0].startswith("sort-gang")])
+    assert len(of_gangs) == 4  # sort and argsort of both
+    assert all({worker for _, worker in members} == workers for members in of_gangs.values())
+    # Each member sorts the chunk of its worker, which was there when the sort was planned.
+    assert all({worker for (worker,) in keys.values()} == workers for keys in held)
+    assert not [task for task in stream.data if str(task["key"][0]).startswith("sort-gang") and has_transfers(task)]
+
+
+def has_transfers(task):
+    return any(part["action"] == "transfer" for part in task["startstops"])
+
+
+# What the dashboard shows.
+
+
+def test_the_phases_of_a_member_are_metrics_of_its_task(client):
+    before = gangs.seconds_of_phases(client)
+    start = time.monotonic()
+    gang_sort(da.from_array(ARRAY, chunks=1000)).compute()
+    elapsed = time.monotonic() - start
+    after = gangs.seconds_of_phases(client)
+    spent = [after[label] - before.get(label, 0) for label in ("sort", "wait", "cut", "exchange", "merge")]
+    assert min(spent) > 0
+    assert sum(spent) < 3 * elapsed
+
+
+def test_a_member_that_waits_is_seen_to_wait(client, gate):
+    before = gangs.seconds_of_phases(client)
+    future = client.compute(gang_sort(gangs.gated(ARRAY, 10_000, gate, 2)))
+    gangs.wait_for_members(client, "ready", "ready", "waiting")
+    time.sleep(0.5)
+    gate.open()
+    gangs.result_of(future)
+    assert gangs.seconds_of_phases(client)["wait"] - before.get("wait", 0) > 2 * 0.5
 
 
 # Several gangs.
@@ -482,3 +529,20 @@ def test_messages_to_unknown_members_and_gangs_are_ignored(client):
     client.run_on_scheduler(send)
     client.run(report)
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+# All of it at once.
+
+
+@pytest.mark.parametrize(("sorts", "kill_seconds"), [(40, 0.5), pytest.param(200, 1, marks=pytest.mark.thorough)])
+def test_a_soak(sorts, kill_seconds):
+    def on_workers(host, size):
+        return da.from_array(host, chunks=max(size, 1))
+
+    with (
+        gangs.cluster(3) as client,
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "gpusort.exchange": "gang"}),
+    ):
+        scheduler_plugin.install(client)
+        assert soak.Soak(sorts, 50_000, kill_seconds, on_workers).run(client)

@@ -194,7 +194,20 @@ def test_a_communicator_is_kept_for_the_same_workers(gangs):
     messages = start_all(gangs, "h", first=3, offer=b"second")
     assert communicator(messages) == (epoch, b"first")
     finish(gangs, "h", messages[0].fields["attempt"], 3)
-    assert communicator(start_all(gangs, "g", "ba", 5, offer=b"third"))[1] == b"third"
+    messages = start_all(gangs, "g", "ba", 5, offer=b"third")
+    assert communicator(messages) == (epoch, b"first")
+    assert messages[0].fields["addresses"] == ("b", "a")
+    finish(gangs, "g", messages[0].fields["attempt"], 5)
+    assert communicator(start_all(gangs, "h", "ac", 7, offer=b"fourth"))[1] == b"fourth"
+
+
+@pytest.mark.parametrize("workers", ["ab", "ba"])
+def test_a_communicator_is_made_of_the_offer_of_its_own_rank_0(gangs, workers):
+    offers = {"a": b"of a", "b": b"of b"}
+    gangs.ready("g", 0, member(workers[0], 1, offer=offers[workers[0]]))
+    messages = gangs.ready("g", 1, member(workers[1], 2, offer=offers[workers[1]]))
+    assert communicator(messages)[1] == b"of a"
+    assert list(gangs.communicators) == [("a", "b")]
 
 
 @pytest.mark.parametrize("event", [lambda gangs: gangs.left("g", 0), lambda gangs: gangs.lost("b")])
@@ -202,6 +215,7 @@ def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
     epoch, _ = communicator(start_all(gangs, offer=b"first"))
     closed = [(one.worker, one.fields) for one in event(gangs) if one.op == CLOSE]
     assert closed == [(worker, {"addresses": ("a", "b"), "epoch": epoch}) for worker in "ab"]
+    assert gangs.communicators == {}
     renewed, offer = communicator(start_all(gangs, first=3, offer=b"second"))
     assert renewed > epoch
     assert offer == b"second"

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dask_gpusort.chunk.run import Run
 
@@ -43,13 +45,47 @@ def start(communicator, addresses=("a", "b")):
 
 
 def test_a_communicator_is_made_once_for_each_epoch(plugin):
-    first = plugin.communicator("g", 1, start((1, b"id")))
+    first = plugin.communicator("g", 1, start((1, b"id"))).kept
     assert first.arguments == (b"id", 2, 1)
-    assert plugin.communicator("h", 1, start((1, b"other"))) is first
-    second = plugin.communicator("g", 1, start((2, b"other")))
+    assert plugin.communicator("h", 1, start((1, b"other"))).kept is first
+    second = plugin.communicator("g", 1, start((2, b"other"))).kept
     assert second.arguments == (b"other", 2, 1)
     assert (first.aborted, second.aborted) == (1, 0)
-    assert plugin.communicator("g", 0, start((1, b"id"), ("b", "a"))) is not second
+    assert plugin.communicator("g", 1, start((2, b"other"), ("a", "c"))).kept is not second
+
+
+def test_a_communicator_serves_its_workers_in_any_order(plugin):
+    made = plugin.communicator("g", 2, start((1, b"id"), ("b", "c", "a"))).kept
+    assert made.arguments == (b"id", 3, 0)
+    for rank, addresses in ((0, ("a", "b", "c")), (1, ("c", "a", "b"))):
+        assert plugin.communicator("h", rank, start((1, b"id"), addresses)).kept is made
+    assert made.aborted == 0
+
+
+class Ranks:
+    """Communicators of several ranks in one process: what each sends, and what each receives."""
+
+    def __init__(self, size):
+        self.sent, self.lengths = [None] * size, [None] * size
+
+    def of(self, rank):
+        def exchange(shards, lengths):
+            self.sent[rank], self.lengths[rank] = shards, lengths
+            return [f"shard from rank {other}" for other in range(len(shards))]
+
+        return SimpleNamespace(exchange=exchange)
+
+
+@given(st.permutations(range(5)))
+def test_shards_follow_the_ranks_of_a_communicator(ranks):
+    made = Ranks(5)
+    for member, rank in enumerate(ranks):
+        one = comms.Reordered(made.of(rank), ranks)
+        received = one.exchange([(member, other) for other in range(5)], [other * 100 for other in range(5)])
+        assert received == [f"shard from rank {other}" for other in ranks]
+    for member, rank in enumerate(ranks):
+        assert [made.sent[rank][other] for other in ranks] == [(member, other) for other in range(5)]
+        assert [made.lengths[rank][other] for other in ranks] == [other * 100 for other in range(5)]
 
 
 def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
@@ -60,17 +96,17 @@ def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
 
 def test_a_communicator_is_closed_by_its_epoch(plugin):
     close = plugin.worker.stream_handlers[coordinator.CLOSE]
-    made = plugin.communicator("g", 1, start((2, b"id")))
+    made = plugin.communicator("g", 1, start((2, b"id"))).kept
     close(addresses=["a", "b"], epoch=1)
     close(addresses=["a", "c"], epoch=2)
     assert made.aborted == 0
     close(addresses=["a", "b"], epoch=2)
     assert made.aborted == 1
-    assert plugin.communicator("g", 1, start((2, b"id"))) is not made
+    assert plugin.communicator("g", 1, start((2, b"id"))).kept is not made
 
 
 def test_communicators_are_closed_with_the_worker(plugin):
-    made = plugin.communicator("g", 1, start((1, b"id")))
+    made = plugin.communicator("g", 1, start((1, b"id"))).kept
     told = []
     plugin.members[7] = lambda op, fields: told.append(op)
     plugin.teardown(plugin.worker)

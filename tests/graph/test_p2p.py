@@ -387,7 +387,7 @@ def test_device_arrays_are_refused():
     class OnDevice:
         ndim, shape = 1, (3,)
 
-    with pytest.raises(TypeError, match="exchange='tasks'"):
+    with pytest.raises(TypeError, match=r"wait\(x\) before the sort.* meta=.*exchange='tasks'"):
         p2p_engine.SortRun.validate_data(None, cut_at(Run(OnDevice()), [0, 3]))
 
 

@@ -18,7 +18,7 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import scheduler, serialization, task_exchange
+from dask_gpusort.graph import collection, scheduler, serialization, task_exchange
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
@@ -483,6 +483,32 @@ def test_chunk_library_of_masked_arrays_comes_from_the_graph(made_of):
             about["chunk_type"] = "cupy.ndarray"
     assert chunk_library(found) == "cupy"
     assert chunk_library(source * 2) == "numpy"
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+@pytest.mark.parametrize("made_of", [lambda x: x, lambda x: x * 2, lambda x: x.compute_chunk_sizes()])
+@pytest.mark.parametrize("where", ["here", "on a worker"])
+def test_chunk_library_of_persisted_masked_arrays_comes_from_their_chunks(made_of, where):
+    source = da.from_array(np.arange(12.0), chunks=3)
+    held = source[source > 2].persist(scheduler="synchronous")
+    found = made_of(held)
+    assert chunk_library(found) == "numpy"
+    chunks = held.dask.layers[held.name].mapping
+    # A stand-in for CuPy's class, which has no instances without a device.
+    kind = type("ndarray", (), {"__module__": "cupy"})
+    for key in chunks:
+        chunks[key] = kind() if where == "here" else SimpleNamespace(type=kind)
+    assert chunk_library(found) == "cupy"
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+def test_the_client_knows_the_type_of_chunks_on_workers(on_cluster):
+    distributed = pytest.importorskip("distributed")
+    source = da.from_array(np.arange(12.0), chunks=3)
+    held = source[source > 2].persist()
+    distributed.wait(held)
+    assert collection._held_library(held.dask.layers[held.name]) == "numpy"
+    assert collection._held_library((held * 2).dask.layers[held.name]) == "numpy"
 
 
 @pytest.mark.parametrize("own", [None, 48 * GIB])

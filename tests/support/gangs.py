@@ -113,6 +113,22 @@ def wait_for_members(client: Any, *states: str) -> dict[int, str]:
     return until(there, f"members that are {states}, not {members(client)}")
 
 
+def seconds_of_phases(client: Any) -> dict[str, float]:
+    """What Dask's dashboard shows of all members since the scheduler began, by label."""
+
+    async def heartbeat(dask_worker: Any) -> None:  # which sends the metrics
+        await dask_worker.heartbeat()
+
+    def look(dask_scheduler: Any) -> dict[str, float]:
+        metrics = dask_scheduler.cumulative_worker_metrics.items()
+        seconds = {name: value for name, value in metrics if isinstance(name, tuple) and name[-1] == "seconds"}
+        return {name[2]: value for name, value in seconds.items() if name[:2] == ("execute", "sort-gang")}
+
+    client.run(heartbeat)
+    found: dict[str, float] = client.run_on_scheduler(look)
+    return found
+
+
 def state_of_gangs(client: Any) -> dict[str, Any]:
     """All that is left of gangs, on the scheduler and the workers; empty if nothing is."""
 

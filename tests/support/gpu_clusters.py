@@ -47,6 +47,23 @@ def on_gpus(host: np.ndarray, chunks: Any) -> Any:
     return da.from_array(host, chunks=chunks).map_blocks(to_device, dtype=host.dtype, meta=meta)
 
 
+def held(host: np.ndarray, chunks: Any) -> Any:
+    """An array of which each worker holds some chunks."""
+    device = on_gpus(host, chunks).persist()
+    distributed.wait(device, timeout=TIMEOUT)
+    return device
+
+
+def held_by(host: np.ndarray, addresses: list[str]) -> Any:
+    """An array with one chunk on each of some workers, in their order."""
+    source = da.from_array(host, chunks=-(-len(host) // len(addresses)), name=False)  # else the same keys for any order
+    with dask.annotate(workers=lambda key: [addresses[key[1]]]):
+        device = source.map_blocks(to_device, dtype=host.dtype, meta=cupy.empty(0, host.dtype))
+    device = device.persist(optimize_graph=False)
+    distributed.wait(device, timeout=TIMEOUT)
+    return device
+
+
 def fetched(*arrays: Any) -> list[np.ndarray]:
     """Compute arrays on the workers, which copy them to the host."""
     client = distributed.default_client()

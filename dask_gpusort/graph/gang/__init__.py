@@ -28,6 +28,9 @@ If a worker is lost, or an exchange fails, the coordinator aborts the attempt. T
 chunks and are ready again at once; Dask runs lost members elsewhere, and the coordinator makes it run members again
 that had finished. If a member raises an exception, all members raise it.
 
+The phases of a member are metrics of its task in Dask's dashboard (`distributed.metrics.context_meter`): "sort",
+"wait", "cut", "exchange", "merge". Each costs 4 us.
+
 ===================  ================================================================================
 `tasks`              the graph, and what a member does
 `member`             a member's side of the conversation, on a worker's thread

@@ -64,10 +64,33 @@ class Maker(Protocol):
     """
 
     def offer(self) -> bytes | None:
-        """What the members need of rank 0, such as NCCL's unique id; None if this worker cannot take part."""
+        """What all ranks need of rank 0, such as NCCL's unique id; None if this worker cannot take part."""
 
     def make(self, offer: bytes, size: int, rank: int) -> Communicator:
-        """Make a communicator together with all other members, which call this at the same time."""
+        """Make a communicator together with all other ranks, which call this at the same time."""
+
+
+class Reordered:
+    """A communicator that is kept, for members whose order is not that of its ranks (see `coordinator.rank_order`).
+
+    Parameters
+    ----------
+    kept : Communicator
+    ranks : sequence of int
+        The rank in it of each member.
+    """
+
+    def __init__(self, kept: Communicator, ranks: Sequence[int]):
+        self.kept = kept
+        self.ranks = ranks
+
+    def exchange(self, shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
+        members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
+        received = self.kept.exchange([shards[one] for one in members], [lengths[one] for one in members])
+        return [received[rank] for rank in self.ranks]
+
+    def abort(self) -> None:
+        self.kept.abort()
 
 
 class WorkerComms:

@@ -8,7 +8,7 @@ members are ready, then waits for its turn, then runs: that is an attempt, with 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -65,6 +65,11 @@ class Attempt:
         """Addresses of its workers."""
         return {member.worker for member in self.members.values()}
 
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """Addresses of its workers by their ranks in a communicator."""
+        return rank_order(_addresses(self.members))
+
 
 @dataclass
 class Gang:
@@ -106,7 +111,7 @@ class Gangs:
     def __init__(self, on_start: Callable[[str, int, float], None] = lambda *_: None) -> None:
         self.gangs: dict[str, Gang] = {}
         self.turns: list[str] = []  # gangs of which all members are ready, in the order in which they start
-        self.communicators: dict[tuple[str, ...], tuple[int, bytes]] = {}  # epoch and offer, by addresses
+        self.communicators: dict[tuple[str, ...], tuple[int, bytes]] = {}  # epoch and offer, by `rank_order`
         self._on_start = on_start
         self._numbers = count(1)
 
@@ -214,7 +219,7 @@ class Gangs:
         if attempt is None:
             return []
         messages = [_to(one, ABORT, token, rank, attempt=attempt.number) for rank, one in attempt.members.items()]
-        return messages + self._close(_addresses(attempt.members))
+        return messages + self._close(attempt.ranks)
 
     def _close(self, addresses: tuple[str, ...]) -> list[Message]:
         """Forget a communicator, if there is one; no attempt uses it."""
@@ -262,18 +267,26 @@ class Gangs:
 
         The workers' own comms also serve two members on one worker, and whatever made an attempt fail.
         """
-        addresses = _addresses(members)
-        offers = [member.offer for member in members.values()]
-        if gang.failures or len(set(addresses)) < len(addresses) or None in offers:
+        addresses = rank_order(_addresses(members))
+        offers = {member.worker: member.offer for member in members.values()}
+        if gang.failures or len(offers) < len(addresses) or None in offers.values():
             return None, []
         messages = []
         made = self.communicators.pop(addresses, None)
         if made is None and len(self.communicators) == MOST_COMMUNICATORS:
-            used = {_addresses(one.attempt.members) for one in self.gangs.values() if one.attempt is not None}
+            used = {one.attempt.ranks for one in self.gangs.values() if one.attempt is not None}
             unused = [one for one in self.communicators if one not in used]  # the one used longest ago is first
             messages = self._close(unused[0]) if unused else []
-        self.communicators[addresses] = made or (next(self._numbers), offers[0] or b"")
+        self.communicators[addresses] = made or (next(self._numbers), offers[addresses[0]] or b"")
         return self.communicators[addresses], messages
+
+
+def rank_order(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Addresses of workers by their ranks in a communicator: the same for all gangs of these workers.
+
+    The order of members is that of their chunks, so arrays of the same workers would otherwise connect them again.
+    """
+    return tuple(sorted(addresses))
 
 
 def _addresses(members: dict[int, Member]) -> tuple[str, ...]:

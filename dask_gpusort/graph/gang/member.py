@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn
 
 import distributed
+from distributed.metrics import context_meter
 from distributed.worker import thread_state
 
 from ...chunk.run import Run
@@ -114,11 +115,14 @@ class Member:
         packed = pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
-            start = self._wait_for_start(packed, broken)
+            with context_meter.meter("wait"):
+                start = self._wait_for_start(packed, broken)
             broken = None
-            shards, lengths = cut(Start([pickle.loads(one) for one in start["summaries"]], start["changed"]))
+            with context_meter.meter("cut"):
+                shards, lengths = cut(Start([pickle.loads(one) for one in start["summaries"]], start["changed"]))
             try:
-                return self._try_exchange(start, shards, lengths)
+                with context_meter.meter("exchange"):
+                    return self._try_exchange(start, shards, lengths)
             except Aborted:
                 continue
             except Exception as error:

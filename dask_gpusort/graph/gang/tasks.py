@@ -7,6 +7,7 @@ from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
+from distributed.metrics import context_meter
 
 from ...chunk import complete, library_of
 from ...chunk.run import Run
@@ -124,14 +125,16 @@ def sort_in_gang(
         The finished groups, each a tuple of arrays as from `task_exchange.finish_group`; then the `Bounds`, if chunk
         sizes are unknown.
     """
-    bundle = sort_bundle(arrays, numbers, sources, local, plan.samples)
+    with context_meter.meter("sort"):
+        bundle = sort_bundle(arrays, numbers, sources, local, plan.samples)
     work = Work(bundle, spec.rank, plan)
     del bundle
     on_devices = library_of(work.bundle.runs[0].keys) == "cupy"
     with enlist(spec, on_devices) as member:
         shards = member.exchange(take_summaries(work.bundle), work.cut)
         work.release()
-        groups = finish_shards(shards, work.bounds, plan.member_groups[spec.rank], plan, finish)
+        with context_meter.meter("merge"):
+            groups = finish_shards(shards, work.bounds, plan.member_groups[spec.rank], plan, finish)
     return groups if plan.known else (*groups, work.bounds)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from distributed import WorkerPlugin, get_worker
 
 from ...chunk import communicator_maker
-from .communicator import Communicator, Maker, Outboxes, WorkerComms
-from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START
+from .communicator import Communicator, Maker, Outboxes, Reordered, WorkerComms
+from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START, rank_order
 
 NAME = "gpusort-gang"
 
@@ -76,13 +76,15 @@ class GangWorkerPlugin(WorkerPlugin):
         if start["communicator"] is None or self.maker is None:
             return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses)
         epoch, offer = start["communicator"]
-        known, made = self._made.get(addresses, (None, None))
+        order = rank_order(addresses)
+        ranks = [order.index(address) for address in addresses]
+        known, made = self._made.get(order, (None, None))
         if made is None or known != epoch:
             if made is not None:
                 made.abort()
-            made = self.maker.make(offer, len(addresses), rank)
-            self._made[addresses] = (epoch, made)
-        return made
+            made = self.maker.make(offer, len(order), ranks[rank])
+            self._made[order] = (epoch, made)
+        return Reordered(made, ranks)
 
 
 def worker_plugin() -> GangWorkerPlugin:

@@ -13,8 +13,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from support import oracle
 from support.dask_gpu import DTYPES, sample
-from support.gpu_clusters import TIMEOUT, fetched, on_gpus, start
+from support.gpu_clusters import TIMEOUT, fetched, held, held_by, on_gpus, start
 from support.strategies import forget_sizes
 
 import dask_gpusort
@@ -47,11 +48,9 @@ def client(gpus: Any) -> Iterator[Any]:
         yield gpus
 
 
-def held(host: np.ndarray, chunks: Any) -> Any:
-    """An array of which each worker holds some chunks."""
-    device = on_gpus(host, chunks).persist()
-    distributed.wait(device, timeout=TIMEOUT)
-    return device
+def epochs(dask_worker: Any) -> dict[tuple[str, ...], int]:
+    """Epochs of the communicators that a worker keeps, by the addresses of their ranks."""
+    return {ranks: epoch for ranks, (epoch, _) in dask_worker.plugins["gpusort-gang"]._made.items()}
 
 
 def communicators(dask_worker: Any) -> list[str]:
@@ -89,6 +88,113 @@ def test_members_with_a_gpu_each_use_nccl_and_keep_it(client: Any) -> None:
     assert all("NcclCommunicator" in kinds for kinds in before.values())
     fetched(dask_gpusort.argsort(x))
     assert client.run(communicators) == before
+
+
+def test_arrays_on_the_same_workers_in_another_order_use_the_same_communicator(client: Any) -> None:
+    host = sample("i8", SIZE)
+    addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    kept = []
+    for order in (addresses, addresses[::-1]):
+        x = held_by(host, order)
+        holders = client.who_has(x)
+        assert [list(holders[x.name, number]) for number in range(len(order))] == [[address] for address in order]
+        ordered, positions = fetched(dask_gpusort.sort(x), dask_gpusort.argsort(x))
+        np.testing.assert_array_equal(ordered, np.sort(host))
+        np.testing.assert_array_equal(positions, np.argsort(host, kind="stable"))
+        kept.append(client.run(epochs))
+    assert all(tuple(addresses) in one for one in kept[0].values())
+    assert kept[0] == kept[1]
+
+
+def test_the_warm_up_connects_all_workers() -> None:
+    with (
+        start(2, "tcp") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        client.wait_for_workers(2, timeout=TIMEOUT)
+        dask_gpusort.warm_up(client, dtypes=["u4"])
+        before = client.run(epochs)
+        assert all(len(ranks) == 2 for one in before.values() for ranks in one)
+        assert all(before.values())
+        fetched(dask_gpusort.sort(held(sample("u4", SIZE), SIZE // 2 + 1)))
+        assert client.run(epochs) == before
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_complex128(client: Any, descending: bool) -> None:
+    host = sample("c16", SIZE)
+    x = held(host, SIZE // 5 + 1)
+    assert "gang" in dask_gpusort.explain(x, descending=descending)
+    options = {"descending": descending}
+    ordered, positions = fetched(dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options))
+    wanted = oracle.argsort(host, descending=descending)
+    oracle.assert_same_bits(ordered, host[wanted])
+    oracle.assert_same_bits(positions, wanted)
+
+
+def test_less(client: Any) -> None:
+    host = np.random.default_rng(5).integers(0, 100_000, SIZE)
+    x, less = held(host, SIZE // 5 + 1), "a % 1000 < b % 1000"
+    assert "gang" in dask_gpusort.explain(x, less=less)
+    ordered, positions = fetched(dask_gpusort.sort(x, less=less), dask_gpusort.argsort(x, less=less))
+    wanted = np.argsort(host % 1000, kind="stable")
+    np.testing.assert_array_equal(positions, wanted)
+    np.testing.assert_array_equal(ordered, host[wanted])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f8", "u4"])
+def test_merge_sorted(client: Any, dtype: str) -> None:
+    hosts = [np.sort(sample(dtype, size, size)) for size in (SIZE, SIZE // 3)]
+    arrays = [held(host, SIZE // 5 + 1) for host in hosts]
+    # One array is held as it is; the chunks of several are not known to be held.
+    one, both = fetched(dask_gpusort.merge_sorted(arrays[0]), dask_gpusort.merge_sorted(*arrays, exchange="gang"))
+    oracle.assert_same_bits(one, oracle.sort(hosts[0]))
+    oracle.assert_same_bits(both, oracle.sort(np.concatenate(hosts)))
+
+
+@pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "i8", "f4"), ("c16", "?"), ("u1", "i2", "u1")], ids=str)
+def test_lexsort(client: Any, dtypes: tuple[str, ...]) -> None:
+    hosts = [sample(dtype, SIZE, seed) for seed, dtype in enumerate(dtypes)]
+    directions = [number % 2 == 1 for number in range(len(hosts))]
+    (got,) = fetched(dask_gpusort.lexsort([held(host, SIZE // 5 + 1) for host in hosts], descending=directions))
+    np.testing.assert_array_equal(got, oracle.lexsort(hosts, descending=directions))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])
+def test_argsort_of_64_bit_keys_in_many_chunks(client: Any, dtype: str) -> None:
+    host = np.random.default_rng(6).integers(0, 1 << 62, 5_000_011).astype(dtype)
+    host[::3] = host[0]  # ties in all chunks
+    x = held(host, 70_001)
+    assert "gang" in dask_gpusort.explain(x)
+    (got,) = fetched(dask_gpusort.argsort(x))
+    np.testing.assert_array_equal(got, np.argsort(host, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f8", "c16"])
+def test_several_companions(client: Any, dtype: str) -> None:
+    keys, rng = sample(dtype, SIZE), np.random.default_rng(7)
+    others = [rng.random(SIZE, "f4"), rng.integers(0, 256, (SIZE, 3), "u1"), np.arange(SIZE), rng.random(SIZE) < 0.5]
+    chunk = SIZE // 5 + 1
+    companions = [held(other, (chunk, 3) if other.ndim == 2 else chunk) for other in others]
+    got = fetched(*dask_gpusort.sort_by_key(held(keys, chunk), *companions))
+    positions = oracle.argsort(keys)
+    for found, host in zip(got, (keys, *others), strict=True):
+        oracle.assert_same_bits(found, host[positions])
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_persisted_masked_array(client: Any, counted: bool) -> None:
+    host = sample("i8", SIZE)
+    source = held(host, SIZE // 5 + 1)
+    x = source[source > 3].persist()
+    distributed.wait(x, timeout=TIMEOUT)
+    if counted:
+        x.compute_chunk_sizes()
+    assert "gang" in dask_gpusort.explain(x)
+    (got,) = fetched(dask_gpusort.sort(x))
+    np.testing.assert_array_equal(got, np.sort(host[host > 3]))
 
 
 @pytest.mark.parametrize("keys", ["uniform", "equal", "sorted", "zipf"])
