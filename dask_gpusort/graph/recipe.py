@@ -117,11 +117,12 @@ class Recipe:
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the finished groups to the chunks of one output array, of which all may be wanted."""
         if self.is_gang:
-            groups, cuts = self._gang.finished_groups(self.token, self.plan, all_wanted)
-            return output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
+            members, cuts = self._gang.member_outputs(self.token, self.plan, all_wanted)
+            made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]
+            return output_chunks(name, self.plan, made, members, cuts, which, len(chunks) - 1)
         groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
         cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))
-        tasks = output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
+        tasks = output_chunks(name, self.plan, self.plan.groups, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 

@@ -257,10 +257,10 @@ def patch_exchange(client, replace):
 
 def waits_at(gate):
     def replace(original):
-        def exchange(self, shards, lengths):
-            received = original(self, shards, lengths) if self.rank else None
+        def exchange(self, pieces):
+            received = list(original(self, pieces)) if self.rank else None
             gate.arrive(f"exchange-{self.rank}")
-            return received or original(self, shards, lengths)
+            yield from received or original(self, pieces)
 
         return exchange
 
@@ -365,14 +365,14 @@ def test_an_error_in_the_merge_is_the_error_of_the_sort(client):
 
 def fails(times, folder):
     def replace(original):
-        def exchange(self, shards, lengths):
+        def exchange(self, pieces):
             for number in range(times):
                 try:
                     os.close(os.open(os.path.join(folder, f"failed-{number}"), os.O_CREAT | os.O_EXCL))
                 except FileExistsError:
                     continue
                 raise OSError("no route to host")
-            return original(self, shards, lengths)
+            return original(self, pieces)
 
         return exchange
 
@@ -409,12 +409,12 @@ def test_an_exchange_that_hangs_is_repeated(client, gate):
 
 
 def waits_once(original, gate):
-    def exchange(self, shards, lengths):
+    def exchange(self, pieces):
         if self.rank == 0 and not gate.arrived("exchange"):
             Path(gate.folder, "at-exchange").touch()
             while not self._aborted:
                 time.sleep(0.01)
-        return original(self, shards, lengths)
+        return original(self, pieces)
 
     return exchange
 

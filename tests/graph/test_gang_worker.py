@@ -112,11 +112,11 @@ KEY = ("g", 1, 0)
 
 def test_each_shard_is_taken_once(outboxes):
     async def take():
-        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
-        replies = [await outboxes.take(list(KEY), to) for to in (1, 1, 2)]
+        outboxes.fill(KEY, {(0, 1): SHARD, (1, 1): SHARD, (0, 2): SHARD})
+        replies = [await outboxes.take(list(KEY), to) for to in ([0, 1], [0, 1], [1, 1], [0, 2])]
         return [reply["status"] for reply in replies]
 
-    assert asyncio.run(take()) == ["OK", "wait", "OK"]
+    assert asyncio.run(take()) == ["OK", "wait", "OK", "OK"]
     assert not outboxes.shards
     assert not outboxes.filled
 
@@ -125,9 +125,9 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def take():
-        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in (1, 2)]
+        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in ([0, 1], [0, 2])]
         await asyncio.sleep(0)
-        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        outboxes.fill(KEY, {(0, 1): SHARD, (0, 2): SHARD})
         return [reply["shard"].data for reply in await asyncio.gather(*waiting)]
 
     assert asyncio.run(take()) == [SHARD, SHARD]
@@ -135,11 +135,11 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
 
 
 def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
-    assert asyncio.run(outboxes.take(list(KEY), 1)) == {"status": "wait"}
+    assert asyncio.run(outboxes.take(list(KEY), [0, 1])) == {"status": "wait"}
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def abort():
-        waiting = asyncio.ensure_future(outboxes.take(list(KEY), 1))
+        waiting = asyncio.ensure_future(outboxes.take(list(KEY), [0, 1]))
         await asyncio.sleep(0)
         outboxes.drop(KEY)
         return await waiting
