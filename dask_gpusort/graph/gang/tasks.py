@@ -1,8 +1,8 @@
-"""The graph of a gang, and what its members do. Tasks ``sort-gang`` and ``sort-joined``."""
+"""The graph of a gang, and what its members do. Tasks ``sort-gang`` and ``sort-joined``, or the output's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
@@ -23,14 +23,32 @@ from .outputs import Outputs
 
 
 class GangTask(Task):
-    """The task of a member. The scheduler knows it by its class, so Dask must not fuse it with others."""
+    """The task of a member. The scheduler knows it by its class, so Dask must not fuse it with others.
+
+    Attributes
+    ----------
+    spec : GangSpec
+    instead : Task or None
+        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
+        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
+    """
 
     spec: GangSpec
+    instead: Task | None
 
     __slots__ = tuple(__annotations__)
 
-    def __init__(self, key: Any, func: Callable[..., Any], /, *args: Any, spec: GangSpec, **kwargs: Any):
-        self.spec = spec
+    def __init__(
+        self,
+        key: Any,
+        func: Callable[..., Any],
+        /,
+        *args: Any,
+        spec: GangSpec,
+        instead: Task | None = None,
+        **kwargs: Any,
+    ):
+        self.spec, self.instead = spec, instead
         super().__init__(key, func, *args, **kwargs)
 
     def __repr__(self) -> str:
@@ -59,17 +77,46 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, time
     dict of key to Task
         The outputs are what `member_outputs` gives.
     """
-    serialization.register()
-    runs, local, keys = sources
     tasks: list[Task] = []
-    for rank, numbers in enumerate(plan.sources):
-        own = tuple(runs[number] for number in numbers)
-        arrays = List(*(chunk_arrays(source, keys) for source in own))
+    for rank in range(len(plan.sources)):
         spec = GangSpec(token, rank, len(plan.sources), timeout)
-        arguments = (arrays, numbers, own, local, spec, plan, finish)
+        arguments = _arguments(spec, plan, sources, finish)
         member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
         tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
     return {task.key: task for task in tasks}
+
+
+def member_chunks(
+    chunks: Mapping[Key, Task], plan: Plan, sources: Sources, finish: Finish, timeout: float
+) -> dict[Key, Task]:
+    """Graph of a gang of which each member is a chunk of the only output array: one step less than behind members.
+
+    Parameters
+    ----------
+    chunks : mapping of key to Task
+        The same chunks as tasks behind members of another gang.
+    plan, sources, finish, timeout
+        As for `gang_exchange`.
+
+    Returns
+    -------
+    dict of key to Task
+    """
+    found: dict[Key, Task] = {}
+    for rank, (key, task) in enumerate(chunks.items()):
+        spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout)  # type: ignore[index]
+        arguments = _arguments(spec, plan, sources, finish)
+        found[key] = GangTask(key, sort_as_chunk, *arguments, spec=spec, instead=task)
+    return found
+
+
+def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> tuple[Any, ...]:
+    """Arguments of `sort_in_gang`."""
+    serialization.register()
+    runs, local, keys = sources
+    numbers = plan.sources[spec.rank]
+    own = tuple(runs[number] for number in numbers)
+    return List(*(chunk_arrays(source, keys) for source in own)), numbers, own, local, spec, plan, finish
 
 
 def member_outputs(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
@@ -136,6 +183,12 @@ def sort_in_gang(
     if work.outputs.arrays:
         complete(work.outputs.arrays[0])
     return work.outputs.arrays, None if plan.known else work.bounds
+
+
+def sort_as_chunk(*arguments: Any) -> Any:
+    """Task: one member of a gang, which makes one chunk of the only output array."""
+    (chunk,), _ = sort_in_gang(*arguments)
+    return chunk
 
 
 class SortWork:
