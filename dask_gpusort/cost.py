@@ -5,8 +5,7 @@ With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
     count      at most R P (s + 3 G) e          R + 1 trees of tasks over the runs' summaries
-    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device);
-                                                    a gang: bundles x bundles
+    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device, gang)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
@@ -100,7 +99,7 @@ def cost_of(plan: Plan) -> Cost:
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
-        messages=senders * (senders if plan.exchange == "gang" else groups),
+        messages=senders * groups,
         pieces=runs * groups if plan.exchange != "join" else 0,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
         exchanged_bytes=all_bytes if senders else 0,

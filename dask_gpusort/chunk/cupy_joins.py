@@ -79,7 +79,9 @@ def concatenate_chunks(chunks: Sequence[Any], memory: Any = None) -> tuple[Any, 
 
 
 def paste(block: Any, part: Any) -> None:
-    """Copy a chunk into its part of a whole array."""
+    """Copy a chunk into its part of a whole array, unless it is there."""
+    if block.data.ptr == part.data.ptr:
+        return
     layouts = (block.data.ptr, part.data.ptr, block.shape[-1] * block.itemsize, *block.strides[:-1], *part.strides[:-1])
     contiguous = block.strides[-1] == part.strides[-1] == block.itemsize == part.itemsize
     if contiguous and not any(number % _WIDE_BYTES for number in layouts):

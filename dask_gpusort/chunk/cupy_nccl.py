@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
 
 import cupy
 
@@ -22,6 +23,9 @@ except ImportError:  # CuPy was built without NCCL, or its library is not instal
 
 #: NCCL copies 16 bytes at a time between addresses that are multiples of it, and else byte by byte.
 ALIGNMENT = 16
+
+#: What a piece sends to each other rank, and receives from each.
+Transfer: TypeAlias = tuple[dict[int, list[Any]], list[Run]]
 
 
 class Aborted(RuntimeError):
@@ -79,15 +83,20 @@ class NcclCommunicator:
         self._error: BaseException | None = None
         self._aborted = False
 
-    def exchange(self, shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
-        """Send a shard to each rank and receive one from each, on the current stream; complete on return.
+    def exchange(self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]]) -> Generator[list[Run], None, None]:
+        """Send shards to each rank and receive some from each, piece after piece, on a stream of its own.
+
+        All pieces are enqueued at once. The next ones are on their way while the caller works on one.
 
         Parameters
         ----------
-        shards : sequence of Run
-            For each rank. The own one is returned as it is.
-        lengths : sequence of int
-            Keys that arrive from each rank.
+        pieces : sequence of (sequence of Run, sequence of int)
+            Shards for each rank, and how many keys arrive from each rank. As many pieces on all ranks.
+
+        Yields
+        ------
+        list of Run
+            For each piece the shards from each rank, complete. The own one is the one that was given.
 
         Raises
         ------
@@ -97,24 +106,47 @@ class NcclCommunicator:
             If NCCL failed.
         """
         connected = self._connect()
-        stream = cupy.cuda.get_current_stream()
-        sent = [[] if rank == self._rank else list(map(_aligned, run.arrays)) for rank, run in enumerate(shards)]
-        received = [shards[self._rank] if rank == self._rank else _like(shards[0], n) for rank, n in enumerate(lengths)]
+        # The arrays are made on the caller's stream, which may use their memory again once they are freed.
+        enqueued = deque(self._allocate(shards, lengths) for shards, lengths in pieces)
+        del pieces
+        stream = cupy.cuda.Stream(non_blocking=True)
+        stream.wait_event(cupy.cuda.get_current_stream().record())
+        try:
+            arrivals = deque(self._enqueue(connected, *one, stream) for one in enqueued)
+            while enqueued:
+                arrivals.popleft().synchronize()
+                self._check(connected)
+                yield enqueued.popleft()[1]
+        finally:
+            if enqueued:
+                # Kernels that wait for other ranks end, before their memory is freed.
+                self.abort()
+                stream.synchronize()
+
+    def _allocate(self, shards: Sequence[Run], lengths: Sequence[int]) -> Transfer:
+        others = [rank for rank in range(len(shards)) if rank != self._rank]
+        sent = {rank: list(map(_aligned, shards[rank].arrays)) for rank in others}
+        received = [shards[rank] if rank == self._rank else _like(shards[0], n) for rank, n in enumerate(lengths)]
+        return sent, received
+
+    def _enqueue(self, connected: Any, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> Any:
+        """Enqueue the transfers of a piece; returns an event behind them."""
         nccl.groupStart()
         try:
-            for rank, run in enumerate(received):
-                for out, into in zip(sent[rank], run.arrays, strict=False):
+            for rank, arrays in sent.items():
+                for out, into in zip(arrays, received[rank].arrays, strict=True):
                     if out.nbytes:
                         connected.send(out.data.ptr, out.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
                     if into.nbytes:
                         connected.recv(into.data.ptr, into.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
         finally:
             nccl.groupEnd()
-        stream.synchronize()
+        return stream.record(cupy.cuda.Event(disable_timing=True))
+
+    def _check(self, connected: Any) -> None:
         if self._aborted:
             raise Aborted("the exchange was aborted")
         connected.check_async_error()
-        return received
 
     def abort(self) -> None:
         """End an exchange in progress, which raises; the communicator cannot be used again."""

@@ -24,13 +24,15 @@ from .numpy_radix import argsort, sort, sorted_words
 _FOUND_RUNS = 2
 
 
-def join_runs(runs: Sequence[Array]) -> Array:
-    """Merge sorted runs into new memory.
+def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
+    """Merge sorted runs into new memory, or into `out`.
 
     Parameters
     ----------
     runs : sequence of 1-D arrays of one unsigned dtype, each sorted
         Not modified. They need not be contiguous.
+    out : 1-D array, optional
+        As long as all runs, of their dtype.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def join_runs(runs: Sequence[Array]) -> Array:
     if not runs:
         raise ValueError("no runs to join; pass at least one, which may be empty")
     filled = [run for run in runs if run.size]
-    joined: Array = np.concatenate(runs)
+    joined: Array = np.concatenate(runs, out=out)
     if all(a[-1] <= b[0] for a, b in pairwise(filled)):
         return joined
     # Narrow codes are counted, which reads them once in any order.

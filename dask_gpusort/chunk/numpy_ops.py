@@ -121,8 +121,9 @@ def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def paste(block: np.ndarray, part: np.ndarray) -> None:
-    """Copy a chunk into its part of a whole array."""
-    part[...] = block
+    """Copy a chunk into its part of a whole array, unless it is there."""
+    if not np.may_share_memory(block, part):
+        part[...] = block
 
 
 def exclusive() -> contextlib.AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
     return array.take(permutation, axis=0), permutation
 
 
-def merge(pieces: Sequence[Run], order: Order) -> Run:
+def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
     """Merge sorted runs into one, equal keys in the order of the runs.
 
     Parameters
@@ -62,6 +63,9 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     pieces : sequence of Run, not empty
         They may be overwritten.
     order : Order
+    memory : sequence of arrays or None
+        Nothing, or arrays of the result's dtypes and size, which some of the result's arrays may take: for the keys,
+        and for each value.
 
     Returns
     -------
@@ -70,7 +74,7 @@ def merge(pieces: Sequence[Run], order: Order) -> Run:
     if order.coded and not pieces[0].values:
         arrays = [piece.keys for piece in pieces]
         members = _tie_members(np.concatenate(arrays), order) if order.has_ties else None
-        merged = numpy_merge.join_runs(arrays)
+        merged = numpy_merge.join_runs(arrays, *memory[:1])
         _restore_ties(merged, members, order)
         return Run(merged)
     joined = Run.concat(pieces, copy=None)

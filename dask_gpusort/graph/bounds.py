@@ -59,12 +59,9 @@ class Bounds:
     starts: IntArray
     fingerprints: tuple[int, ...]
 
-    def piece(self, chunk: int, group: int, stop: int | None = None) -> slice:
-        """Keys of a chunk that a group receives, or all groups from it up to `stop`."""
-        start = int(self.first[chunk, group])
-        if stop is None:
-            stop = group + 1
-        return slice(start, int(self.last[chunk, stop]) if group < stop else start)
+    def piece(self, chunk: int, group: int) -> slice:
+        """Keys of a chunk that a group receives."""
+        return slice(int(self.first[chunk, group]), int(self.last[chunk, group + 1]))
 
     def lengths(self, group: int) -> IntArray:
         """Keys that a group receives from each chunk, shape (chunks,)."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
@@ -42,7 +43,7 @@ class Finish:
     with_positions: bool
     staged: bool = False
 
-    def __call__(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
+    def __call__(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...] = ()) -> tuple[Any, ...]:
         """Merge the pieces of a group.
 
         Parameters
@@ -51,20 +52,45 @@ class Finish:
             In chunk order. They may be overwritten.
         kept : slice
             The range that the group keeps after sorting; the ends belong to its neighbours.
+        memory : tuple of arrays
+            Nothing, or arrays as from `allocate`, as long as all pieces together: then the result is their range
+            `kept`, and what is before and behind it may be overwritten.
 
         Returns
         -------
         tuple of arrays
             Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
         """
-        if self.staged:
-            return self._on_device(pieces, kept)
+        found = self._on_device(pieces, kept) if self.staged else self._merge(pieces, kept, memory)
+        if not memory:
+            return found
+        for array, whole in zip(found, memory, strict=True):
+            ops_for(array).paste(array, whole[kept])
+        return tuple(whole[kept] for whole in memory)
+
+    def allocate(self, like: Run, length: int) -> tuple[Any, ...]:
+        """Uninitialized arrays for a result of some length, from pieces like a given one."""
+        values = [(value.dtype, value.shape[1:]) for value in like.values]
+        if self.with_positions:
+            values[-1] = (np.dtype(np.int64), ())
+        kinds = [(self.order.dtype, ())] * self.with_keys + values
+        return tuple(ops_for(like.keys).empty(dtype, (length, *row)) for dtype, row in kinds)
+
+    def _merge(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The result, perhaps in the range `kept` of `memory`."""
         runs = with_global_positions(pieces) if self.with_positions else [run for _, run in pieces]
         ops = ops_for(runs[0].keys)
-        merged = ops.merge(runs, self.order)
+        merged = ops.merge(runs, self.order, self._memory_of_runs(memory))
         if kept != slice(0, len(merged)):
             merged = merged[kept]
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
+
+    def _memory_of_runs(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same memory for keys in transit, which is None if it does not fit them, and the values."""
+        if not self.with_keys:
+            return (None, *memory) if memory else ()
+        codes = [keys.view(self.order.transit_dtype) if self.order.coded else None for keys in memory[:1]]
+        return (*codes, *memory[1:])
 
     def _on_device(self, pieces: Sequence[Piece], kept: slice) -> tuple[Any, ...]:
         starts, runs = zip(*pieces, strict=True)
@@ -101,7 +127,13 @@ def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
 
 
 def output_chunks(
-    name: str, plan: Plan, groups: Sequence[GroupRef], cuts: GroupRef, which: int, extra_dims: int
+    name: str,
+    plan: Plan,
+    contents: Sequence[tuple[int, int, int, int]],
+    groups: Sequence[GroupRef],
+    cuts: GroupRef,
+    which: int,
+    extra_dims: int,
 ) -> dict[Key, Task]:
     """Graph of one output array.
 
@@ -110,6 +142,8 @@ def output_chunks(
     name : str
         Name of the array.
     plan : Plan
+    contents : sequence of (first output chunk, last + 1, part, parts)
+        Of each group, as `Plan.groups`; of a gang, of what each member makes.
     groups : sequence of GroupRef
         The finished groups, each a tuple of arrays.
     cuts : GroupRef
@@ -128,7 +162,7 @@ def output_chunks(
     number = 0
     unknown = any(map(math.isnan, plan.chunks))
     while number < len(groups):
-        first, last, _, parts = plan.groups[number]
+        first, last, _, parts = contents[number]
         if parts > 1:
             refs = List(*groups[number : number + parts])
             tasks.append(Task(_key(name, first, extra_dims), join_parts, refs, which))

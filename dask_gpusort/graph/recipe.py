@@ -18,7 +18,7 @@ from .cuts import find_cuts
 from .exchange import exchange
 from .finish import Finish, output_chunks
 from .local_sort import NOTHING, LocalSort, local_sorts, run_sources
-from .task_exchange import direct_outputs, exchange_by_tasks
+from .task_exchange import Sources, direct_outputs, exchange_by_tasks
 
 Chunks = tuple[tuple[float, ...], ...]
 
@@ -89,8 +89,21 @@ class Recipe:
     @property
     def direct(self) -> dict[int, int]:
         """Groups that are one chunk of the only output, and the number of that chunk."""
+        return self.plan.whole_chunks if self._one_output else {}
+
+    @property
+    def _one_output(self) -> bool:
         values = len(self.names) - max(1, len(self.packed))
-        return self.plan.whole_chunks if self.with_keys + self.with_positions + values == 1 else {}
+        return self.with_keys + self.with_positions + values == 1
+
+    @property
+    def _sources(self) -> Sources:
+        """How runs are made, and from which chunks."""
+        keys = [
+            [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
+            for chunk in range(len(self.plan.sizes))
+        ]
+        return run_sources(self.plan, self.presorted), self.local_sort, keys
 
     @property
     def _gang(self) -> Any:
@@ -100,15 +113,11 @@ class Recipe:
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
         plan, token = self.plan, self.token
-        keys = [
-            [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
-            for chunk in range(len(plan.sizes))
-        ]
-        sources, local = run_sources(plan, self.presorted), self.local_sort
         if self.is_gang:
-            return self._gang.gang_exchange(token, plan, (sources, local, keys), self.finish, self.gang_timeout)
+            return self._gang.gang_exchange(token, plan, self._sources, self.finish, self.gang_timeout)
         if plan.by_tasks:
-            return exchange_by_tasks(token, plan, (sources, local, keys), self.finish, self.direct)
+            return exchange_by_tasks(token, plan, self._sources, self.finish, self.direct)
+        sources, local, keys = self._sources
         sorts = local_sorts(token, local, sources, keys, held)
         runs = list(sorts)
         counts, cuts = find_cuts(token, plan, runs)
@@ -117,11 +126,15 @@ class Recipe:
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the finished groups to the chunks of one output array, of which all may be wanted."""
         if self.is_gang:
-            groups, cuts = self._gang.finished_groups(self.token, self.plan, all_wanted)
-            return output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
+            members, cuts = self._gang.member_outputs(self.token, self.plan, all_wanted)
+            made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]
+            tasks = output_chunks(name, self.plan, made, members, cuts, which, len(chunks) - 1)
+            if all_wanted and self._one_output and self.plan.members_are_chunks:
+                return self._gang.member_chunks(tasks, self.plan, self._sources, self.finish, self.gang_timeout)
+            return tasks
         groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
         cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))
-        tasks = output_chunks(name, self.plan, groups, cuts, which, len(chunks) - 1)
+        tasks = output_chunks(name, self.plan, self.plan.groups, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 

@@ -193,17 +193,14 @@ def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan) -> Run:
         length = bounds.starts[number + 1] - bounds.starts[number]
         if len(run) != length or fingerprint(summary) != bounds.fingerprints[number]:
             raise changed_run(plan.runs[number], plan.order)
-    shard = take_shard(bundle, bounds, range(group, group + 1), copy=True)
+    shard = take_shard(bundle, bounds, group, copy=True)
     complete(shard.keys)
     return shard
 
 
-def take_shard(bundle: Bundle, bounds: Bounds, groups: range, *, copy: bool) -> Run:
-    """The shard of a bundle for some neighbouring groups: its runs' pieces end to end; a view of one run if allowed."""
-    pieces = [
-        run[bounds.piece(number, groups.start, groups.stop)]
-        for number, run in zip(bundle.numbers, bundle.runs, strict=True)
-    ]
+def take_shard(bundle: Bundle, bounds: Bounds, group: int, *, copy: bool) -> Run:
+    """The shard of a bundle for a group: its runs' pieces end to end; a view of one run if allowed."""
+    pieces = [run[bounds.piece(number, group)] for number, run in zip(bundle.numbers, bundle.runs, strict=True)]
     return pieces[0] if len(pieces) == 1 and not copy else Run.concat(pieces)
 
 
@@ -227,38 +224,23 @@ def finish_group(
     tuple of arrays
         Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
     """
-    return finish_shards(shards, bounds_of(cut_info, plan), range(group, group + 1), plan, finish)[0]
+    bounds = bounds_of(cut_info, plan)
+    with ops_for(shards[0].keys).exclusive():
+        found = finish(pieces_in_order(shards, bounds, group, plan), bounds.kept(group))
+    complete(found[0])
+    return found
 
 
-def finish_shards(
-    shards: list[Run], bounds: Bounds, groups: range, plan: Plan, finish: Finish
-) -> tuple[tuple[Any, ...], ...]:
-    """Finish some neighbouring groups from shards that hold the keys of all of them."""
-    found = []
-    for group in groups:
-        with ops_for(shards[0].keys).exclusive():
-            found.append(finish(_pieces_in_order(shards, bounds, group, groups, plan), bounds.kept(group)))
-        complete(found[-1][0])
-    return tuple(found)
-
-
-def shard_ends(bounds: Bounds, numbers: Sequence[int], groups: range) -> list[int]:
-    """Where each run's piece begins in the shard of these runs for some groups, and the length of the shard."""
-    pieces = (bounds.piece(number, groups.start, groups.stop) for number in numbers)
-    return list(accumulate((piece.stop - piece.start for piece in pieces), initial=0))
-
-
-def _pieces_in_order(shards: list[Run], bounds: Bounds, group: int, groups: range, plan: Plan) -> list[Piece]:
-    """The non-empty pieces of one of the groups, in order of the runs; one empty piece if there are none."""
+def pieces_in_order(shards: list[Run], bounds: Bounds, group: int, plan: Plan) -> list[Piece]:
+    """The non-empty pieces of a group, in order of the runs; one empty piece if there are none."""
     found: dict[int, Run] = {}
+    lengths = bounds.lengths(group).tolist()
     for numbers, shard in zip(plan.sources, shards, strict=True):
-        ends = shard_ends(bounds, numbers, groups)
+        ends = list(accumulate((lengths[number] for number in numbers), initial=0))
         if len(shard) != ends[-1]:
             raise RuntimeError(f"group {group} received {len(shard)} keys where the cuts say {ends[-1]}")
-        for number, start in zip(numbers, ends, strict=False):
-            piece, offset = bounds.piece(number, group), start - bounds.piece(number, groups.start, groups.stop).start
-            if piece.start < piece.stop:
-                found[number] = shard[piece.start + offset : piece.stop + offset]
+        cut = zip(numbers, pairwise(ends), strict=True)
+        found |= {number: shard[start:stop] for number, (start, stop) in cut if start < stop}
     pieces = [(int(bounds.starts[number]), found[number]) for number in sorted(found)] or [(0, shards[0][:0])]
     # The finish may write to its pieces. It copies several anyway, unless they are neighbours in memory.
     return [(start, piece.copy()) for start, piece in pieces] if _of_one_shard(found, plan) else pieces

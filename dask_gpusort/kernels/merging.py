@@ -21,7 +21,7 @@ import numpy as np
 from .keys.dtypes import device_key
 from .keys.less import by_expression
 from .keys.transform import gather
-from .launch.array_checks import INDEX_LIMIT
+from .launch.array_checks import INDEX_LIMIT, prepare_out
 from .launch.cxx_types import bytes_of_type, type_of_bytes
 from .launch.grid import blocks_for, instance
 from .launch.launch import Launch
@@ -95,6 +95,7 @@ def merge_runs(
     ties_of: Any = None,
     descending: bool = False,
     less: str | None = None,
+    out: Sequence[Any] = (),
 ) -> tuple[Any, tuple[Any, ...]]:
     """Merge sorted runs into one, stably in the order of the runs.
 
@@ -113,6 +114,9 @@ def merge_runs(
         Whether the codes of `ties_of` are those of a descending sort.
     less : str, optional
         As for `comparing.sort_by_comparison`: the runs are then the user's keys, sorted by this expression.
+    out : sequence of cupy.ndarray or None
+        Nothing, or for the keys and for each companion an array that receives them, or None for a new one. Keys that
+        are sorted again, and a single run, are returned in new arrays all the same.
 
     Returns
     -------
@@ -139,11 +143,14 @@ def merge_runs(
     position_bytes = 4 if total < INDEX_LIMIT else 8
     value_bytes = carried[0].itemsize if carried else position_bytes if companions else 0
     types = choose_types(runs[0], value_bytes, ties_of, descending, less)
-    keys, payload = merge_rounds(types, runs, carried, total)
+    keys_out, *companions_out = out or [None] * (1 + len(companions))
+    payload_out = companions_out[0].view(f"u{value_bytes}") if carried and companions_out[0] is not None else None
+    keys, payload = merge_rounds(types, runs, carried, (keys_out, payload_out))
     if carried:
         return keys, (payload.view(carried[0].dtype),)
     cupy = require_cupy()
-    return keys, tuple(gather(cupy.concatenate(companion), payload) for companion in companions)
+    columns = zip(companions, companions_out, strict=True)
+    return keys, tuple(gather(cupy.concatenate(companion), payload, into) for companion, into in columns)
 
 
 def prefers_merging(num_runs: int, key_bytes: int) -> bool:
@@ -213,8 +220,10 @@ def concatenate_and_sort(runs: Sequence[Any], companions: Sequence[Sequence[Any]
     return keys[positions], tuple(gather(row, positions) for row in rows)
 
 
-def merge_rounds(types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] | None, total: int) -> tuple[Any, Any]:
-    """Run all rounds; returns the merged keys, and the merged values or positions."""
+def merge_rounds(
+    types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] | None, out: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """Run all rounds; returns the merged keys, and the merged values or positions, in `out` where it is not None."""
     cupy = require_cupy()
     slices = [
         RunSlice(run.data.ptr, 0 if values is None else values[i].data.ptr, len(run))
@@ -222,11 +231,14 @@ def merge_rounds(types: MergeTypes, runs: Sequence[Any], values: Sequence[Any] |
         if len(run)
     ]
     num_rounds = max(1, (len(slices) - 1).bit_length())
+    total = sum(map(len, runs))
     shape = (total, *runs[0].shape[1:])
-    keys = [cupy.empty(shape if used else 0, runs[0].dtype) for used in (True, num_rounds > 1)]
+    others = [cupy.empty(shape if num_rounds > 1 else 0, runs[0].dtype)]
+    keys = [prepare_out(out[0], shape, runs[0].dtype), *others]
     payloads = [None, None]
     if types.value_bytes:
-        payloads = [cupy.empty(array.size and total, f"u{types.value_bytes}") for array in keys]
+        dtype = np.dtype(f"u{types.value_bytes}")
+        payloads = [prepare_out(out[1], (total,), dtype), cupy.empty(others[0].size and total, dtype)]
     rounds = []
     for number in reversed(range(num_rounds)):
         slot = number % 2  # the last round writes the first of the two

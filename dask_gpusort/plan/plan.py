@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from dask.utils import format_bytes
 from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
-from .gang import count_gang_groups, gang_bundles, member_groups
+from .gang import count_pieces, gang_bundles, lay_out_members, member_chunks
 from .groups import GROUPS_PER_THREAD, count_groups, exceeds_exchange, groups_of_threads, lay_out_groups
 from .join import join_bytes
 from .runs import bundle_chunks, join_chunks, join_small_chunks
@@ -111,7 +112,18 @@ class Plan:
     @property
     def member_groups(self) -> tuple[range, ...]:
         """The groups that each member of a gang finishes."""
-        return member_groups(self._group_sizes, len(self.sources))
+        firsts = [first for first, *_ in self.groups]
+        return tuple(range(*(bisect_left(firsts, end) for end in (own.start, own.stop))) for own in self.member_chunks)
+
+    @property
+    def member_chunks(self) -> tuple[range, ...]:
+        """The output chunks that each member of a gang makes."""
+        return member_chunks(self.chunks, len(self.sources))
+
+    @property
+    def members_are_chunks(self) -> bool:
+        """Whether each member of a gang makes one output chunk."""
+        return all(len(own) == 1 for own in self.member_chunks)
 
     @property
     def known(self) -> bool:
@@ -198,7 +210,9 @@ class Plan:
         if self.exchange == "join":
             return 1 + len(self.chunks)
         if self.exchange == "gang":
-            return len(self.sources) + (not self.known) + len(self.chunks)
+            members = 0 if self.members_are_chunks else len(self.sources)
+            joined = members if not all(self.member_chunks) else members and not self.known
+            return members + joined + len(self.chunks)
         if self.by_tasks:
             merges = groups - len(self.whole_chunks)
             bundles = len(self.sources) * (2 + groups + self.cut_first)
@@ -219,8 +233,7 @@ class Plan:
     def projected_bytes(self) -> float:
         """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
 
-        Of a join, and of an exchange by tasks on GPUs: the peak of a GPU, beside an input that is kept. Of a gang: a
-        member's sorted bundle and its groups, one of them twice.
+        Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
         """
         if self.exchange == "join":
             return self.joined_bytes
@@ -230,7 +243,7 @@ class Plan:
             groups = [(1 + self.unresolved) * size for size in self._group_sizes]
             return self.turns.peak(bundles, groups, divided, cut_first=self.cut_first)
         if self.exchange == "gang":
-            return (max(bundles) * self.row_bytes + self.group_bytes) * (2 + self.unresolved)
+            return self._member_bytes(max(bundles))
         return max(3 * (1 + self.unresolved) * self.group_bytes, 2 * self._longest * self.row_bytes)
 
     @property
@@ -238,6 +251,20 @@ class Plan:
         """Bytes of the GPU that one step of a staged sort takes at its peak, nan if unknown."""
         largest = max((1 + self.unresolved) * self.group_bytes / self.row_bytes, self._longest)
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
+
+    def _member_bytes(self, bundle: float) -> float:
+        """Peak bytes of a member of a gang with so many keys.
+
+        It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
+        sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
+        more than two runs. Only the merge of a single group waits until the sent shards are freed.
+        """
+        made = max(sum(self.chunks[own.start : own.stop]) for own in self.member_chunks)
+        received = (1 + self.unresolved) * made * (1 - 1 / len(self.sources))
+        merged = made + (1 + self.unresolved) * self.group_bytes / self.row_bytes
+        if max(map(len, self.member_groups)) > 1:
+            return (2 * bundle + received + merged) * self.row_bytes
+        return (bundle + received + max(bundle, merged)) * self.row_bytes
 
     @property
     def _group_sizes(self) -> list[float]:
@@ -297,15 +324,18 @@ def make_plan(
     by_tasks, by_bundles, joins = exchange in BY_TASKS, exchange in BY_BUNDLES, exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
-    if joins:
-        groups = 1
-    elif groups is None and exchange == "gang":
-        groups = count_gang_groups(total, len(sources), workers)
-    elif groups is None:
-        groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
-        if turns is not None:
-            groups = max(groups, turns.num_groups(len(sources), len(chunks)))
-    laid_out = lay_out_groups(chunks, groups)
+    if exchange == "gang":
+        members = len(sources)
+        pieces = math.ceil(groups / members) if groups else count_pieces(total, members, workers)
+        laid_out = lay_out_members(chunks, members, pieces)
+    else:
+        if joins:
+            groups = 1
+        elif groups is None:
+            groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
+            if turns is not None:
+                groups = max(groups, turns.num_groups(len(sources), len(chunks)))
+        laid_out = lay_out_groups(chunks, groups)
     if by_bundles:
         # One round of ranks: each group resolves the remaining keys when it is finished.
         counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)

@@ -25,6 +25,7 @@ gangs = pytest.importorskip("support.gangs")
 soak = pytest.importorskip("support.soak")
 communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
+tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 
 ARRAY = ours.make("f8", 30_000, "zipf")
 SORTED = oracle.sort(ARRAY)
@@ -97,15 +98,17 @@ def test_an_asynchronous_client_is_refused(client):
         asyncio.run(build())
 
 
-@pytest.mark.parametrize(("known", "tasks"), [(True, 13), (False, 14)])
-def test_the_plan_counts_the_tasks_of_the_graph(client, known, tasks):
-    x = ours.dask_array(ARRAY, (3000,), unknown=not known)
+@pytest.mark.parametrize(
+    ("chunks", "known", "count"), [(3000, True, 13), (3000, False, 14), (10_000, True, 3), (10_000, False, 3)]
+)
+def test_the_plan_counts_the_tasks_of_the_graph(client, chunks, known, count):
+    x = ours.dask_array(ARRAY, (chunks,), unknown=not known)
     x = x.persist()
     found = gang_sort(x)
     (text,) = re.findall(r"^tasks +(\d+)", dask_gpusort.explain(x, exchange="gang"), re.MULTILINE)
     (whole,) = dask.optimize(found)
     own = {key for key in dict(whole.dask) if key not in dict(x.dask)}
-    assert len(own) == int(text) == tasks
+    assert len(own) == int(text) == count
 
 
 def test_output_chunks_are_no_root_tasks(client):
@@ -183,14 +186,6 @@ def test_unknown_sizes_held_by_workers(client):
     oracle.assert_same_bits(gang_sort(few).compute(), oracle.sort(ARRAY[least < ARRAY]))
 
 
-def test_output_of_which_a_part_was_computed_before(client):
-    found = gang_sort(da.from_array(ARRAY, chunks=1000))
-    first = found.blocks[0].persist()
-    distributed.wait(first)
-    oracle.assert_same_bits(found.compute(), SORTED)
-    oracle.assert_same_bits(first.compute(), SORTED[:1000])
-
-
 def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
     monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
     held = []
@@ -199,12 +194,13 @@ def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
     with dask.config.set({"gpusort.exchange": "gang"}), distributed.get_task_stream(client=client) as stream:
         dask_gpusort.warm_up(client, dtypes=["u4", "f8"])
     found = [(task["key"][0], task["worker"]) for task in stream.data]
-    of_gangs = groupby(0, [one for one in found if one[0].startswith("sort-gang")])
+    # Each member is a chunk of the only output.
+    of_gangs = groupby(0, [one for one in found if one[0].startswith(("sort-", "argsort-"))])
     assert len(of_gangs) == 4  # sort and argsort of both
     assert all({worker for _, worker in members} == workers for members in of_gangs.values())
     # Each member sorts the chunk of its worker, which was there when the sort was planned.
     assert all({worker for (worker,) in keys.values()} == workers for keys in held)
-    assert not [task for task in stream.data if str(task["key"][0]).startswith("sort-gang") and has_transfers(task)]
+    assert not [task for task in stream.data if task["key"][0] in of_gangs and has_transfers(task)]
 
 
 def has_transfers(task):
@@ -308,10 +304,10 @@ def patch_exchange(client, replace):
 
 def waits_at(gate):
     def replace(original):
-        def exchange(self, shards, lengths):
-            received = original(self, shards, lengths) if self.rank else None
+        def exchange(self, pieces):
+            received = list(original(self, pieces)) if self.rank else None
             gate.arrive(f"exchange-{self.rank}")
-            return received or original(self, shards, lengths)
+            yield from received or original(self, pieces)
 
         return exchange
 
@@ -416,14 +412,14 @@ def test_an_error_in_the_merge_is_the_error_of_the_sort(client):
 
 def fails(times, folder):
     def replace(original):
-        def exchange(self, shards, lengths):
+        def exchange(self, pieces):
             for number in range(times):
                 try:
                     os.close(os.open(os.path.join(folder, f"failed-{number}"), os.O_CREAT | os.O_EXCL))
                 except FileExistsError:
                     continue
                 raise OSError("no route to host")
-            return original(self, shards, lengths)
+            return original(self, pieces)
 
         return exchange
 
@@ -460,12 +456,12 @@ def test_an_exchange_that_hangs_is_repeated(client, gate):
 
 
 def waits_once(original, gate):
-    def exchange(self, shards, lengths):
+    def exchange(self, pieces):
         if self.rank == 0 and not gate.arrived("exchange"):
             Path(gate.folder, "at-exchange").touch()
             while not self._aborted:
                 time.sleep(0.01)
-        return original(self, shards, lengths)
+        return original(self, pieces)
 
     return exchange
 
@@ -529,6 +525,113 @@ def test_messages_to_unknown_members_and_gangs_are_ignored(client):
     client.run_on_scheduler(send)
     client.run(report)
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+# Members that are output chunks, and groups. (Other tests need the number of tasks before them to place a chunk.)
+
+
+@pytest.mark.parametrize("chunks", [1000, 10_000])
+@pytest.mark.parametrize("part", [lambda found: found.blocks[0], lambda found: found[5:10]], ids=["chunk", "slice"])
+def test_output_of_which_a_part_was_computed_before(client, chunks, part):
+    found = gang_sort(da.from_array(ARRAY, chunks=chunks))
+    first = part(found).persist()
+    distributed.wait(first)
+    for _ in range(2):
+        oracle.assert_same_bits(found.compute(), SORTED)
+    oracle.assert_same_bits(first.compute(), part(da.from_array(SORTED, chunks=chunks)).compute())
+
+
+@pytest.mark.parametrize("chunks", [1000, 10_000])
+def test_a_part_of_the_output_while_all_of_it_is_computed(client, chunks):
+    found = gang_sort(da.from_array(ARRAY, chunks=chunks))
+    futures = client.compute([found[:10], found, found[-10:], found])
+    for future, wanted in zip(futures, (SORTED[:10], SORTED, SORTED[-10:], SORTED), strict=True):
+        oracle.assert_same_bits(gangs.result_of(future), wanted)
+
+
+def test_members_that_are_output_chunks_are_not_fused(client):
+    found = gang_sort(da.from_array(ARRAY, chunks=10_000)).map_blocks(np.negative)
+    graph = dict(dask.optimize(found)[0].dask)
+    assert sum(isinstance(task, tasks.GangTask) for task in graph.values()) == 3
+    oracle.assert_same_bits(found.compute(), -SORTED)
+
+
+@pytest.mark.parametrize("function", ["sort", "argsort", "pairs"])
+@pytest.mark.parametrize("chunks", [(10_000,), (1, 29_999), (0, 30_000, 0), 1000])
+def test_groups_are_merged_into_their_chunk(client, function, chunks):
+    x = da.from_array(ARRAY, chunks=(chunks,) if isinstance(chunks, tuple) and len(chunks) > 1 else chunks)
+    positions = np.argsort(ARRAY, kind="stable")
+    with dask.config.set({"gpusort.groups": 12}):
+        if function == "sort":
+            oracle.assert_same_bits(gang_sort(x).compute(), SORTED)
+        elif function == "argsort":
+            oracle.assert_same_bits(dask_gpusort.argsort(x, exchange="gang").compute(), positions)
+        else:
+            value = da.from_array(np.arange(len(ARRAY), dtype="i4"), chunks=x.chunks)
+            keys, values = dask.compute(*dask_gpusort.sort_by_key(x, value, exchange="gang"))
+            oracle.assert_same_bits(keys, ARRAY[positions])
+            oracle.assert_same_bits(values, positions.astype("i4"))
+
+
+def fails_behind_a_piece(folder):
+    def replace(original):
+        def exchange(self, pieces):
+            for number, received in enumerate(original(self, pieces)):
+                if number == 2 and self.rank == 1 and not os.path.exists(os.path.join(folder, "failed")):
+                    open(os.path.join(folder, "failed"), "w").close()
+                    raise OSError("no route to host")
+                yield received
+
+        return exchange
+
+    return replace
+
+
+def test_an_exchange_that_fails_after_some_groups_were_merged(client, tmp_path):
+    undo = patch_exchange(client, fails_behind_a_piece(str(tmp_path)))
+    try:
+        with dask.config.set({"gpusort.groups": 12}):
+            oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=10_000)).compute(), SORTED)
+    finally:
+        undo()
+    assert (tmp_path / "failed").exists()
+
+
+def stops_behind_a_piece(gate):
+    def replace(original):
+        def exchange(self, pieces):
+            for number, received in enumerate(original(self, pieces)):
+                if number == 2:
+                    gate.arrive(f"exchange-{self.rank}")
+                yield received
+
+        return exchange
+
+    return replace
+
+
+def test_a_worker_is_killed_after_some_groups_were_merged(client, gate):
+    undo = patch_exchange(client, stops_behind_a_piece(gate))
+    try:
+        with dask.config.set({"gpusort.groups": 12}):
+            future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
+        gangs.until(lambda: gate.arrived("exchange-0") and gate.arrived("exchange-1"), "an exchange")
+        worker = gangs.members(client)[1][1]
+        gangs.kill(client, worker)
+        gangs.until(lambda: worker not in client.scheduler_info(n_workers=-1)["workers"], "the end of the worker")
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+    finally:
+        client.wait_for_workers(3, timeout=60)
+        undo()
+
+
+@pytest.mark.parametrize("chunks", [10_000, 1000])
+def test_an_output_chunk_is_lost(client, chunks):
+    found = gang_sort(da.from_array(ARRAY, chunks=chunks)).persist()
+    distributed.wait(found)
+    gangs.kill(client, client.who_has(found)[gangs.key_of_chunk(found, 1)][0])
+    oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
 
 
 # All of it at once.

@@ -66,26 +66,34 @@ class Ranks:
     """Communicators of several ranks in one process: what each sends, and what each receives."""
 
     def __init__(self, size):
-        self.sent, self.lengths = [None] * size, [None] * size
+        self.sent = [None] * size
 
     def of(self, rank):
-        def exchange(shards, lengths):
-            self.sent[rank], self.lengths[rank] = shards, lengths
-            return [f"shard from rank {other}" for other in range(len(shards))]
+        def exchange(pieces):
+            self.sent[rank] = list(pieces)
+            for number in range(len(self.sent[rank])):
+                yield [f"piece {number} from rank {other}" for other in range(len(self.sent))]
 
         return SimpleNamespace(exchange=exchange)
 
 
 @given(st.permutations(range(5)))
 def test_shards_follow_the_ranks_of_a_communicator(ranks):
-    made = Ranks(5)
+    made, pieces, others = Ranks(5), range(2), range(5)
     for member, rank in enumerate(ranks):
         one = comms.Reordered(made.of(rank), ranks)
-        received = one.exchange([(member, other) for other in range(5)], [other * 100 for other in range(5)])
-        assert received == [f"shard from rank {other}" for other in ranks]
+        given_pieces = [
+            comms.ExchangePiece(
+                [(piece, member, other) for other in range(5)], [100 * piece + other for other in others]
+            )
+            for piece in pieces
+        ]
+        received = list(one.exchange(given_pieces))
+        assert received == [[f"piece {piece} from rank {other}" for other in ranks] for piece in pieces]
     for member, rank in enumerate(ranks):
-        assert [made.sent[rank][other] for other in ranks] == [(member, other) for other in range(5)]
-        assert [made.lengths[rank][other] for other in ranks] == [other * 100 for other in range(5)]
+        for piece, (shards, lengths) in enumerate(made.sent[rank]):
+            assert [shards[other] for other in ranks] == [(piece, member, other) for other in others]
+            assert [lengths[other] for other in ranks] == [100 * piece + other for other in others]
 
 
 def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
@@ -148,11 +156,11 @@ KEY = ("g", 1, 0)
 
 def test_each_shard_is_taken_once(outboxes):
     async def take():
-        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
-        replies = [await outboxes.take(list(KEY), to) for to in (1, 1, 2)]
+        outboxes.fill(KEY, {(0, 1): SHARD, (1, 1): SHARD, (0, 2): SHARD})
+        replies = [await outboxes.take(list(KEY), to) for to in ([0, 1], [0, 1], [1, 1], [0, 2])]
         return [reply["status"] for reply in replies]
 
-    assert asyncio.run(take()) == ["OK", "wait", "OK"]
+    assert asyncio.run(take()) == ["OK", "wait", "OK", "OK"]
     assert not outboxes.shards
     assert not outboxes.filled
 
@@ -161,9 +169,9 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def take():
-        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in (1, 2)]
+        waiting = [asyncio.ensure_future(outboxes.take(list(KEY), to)) for to in ([0, 1], [0, 2])]
         await asyncio.sleep(0)
-        outboxes.fill(KEY, {1: SHARD, 2: SHARD})
+        outboxes.fill(KEY, {(0, 1): SHARD, (0, 2): SHARD})
         return [reply["shard"].data for reply in await asyncio.gather(*waiting)]
 
     assert asyncio.run(take()) == [SHARD, SHARD]
@@ -171,11 +179,11 @@ def test_who_comes_early_waits_for_the_shard(outboxes, monkeypatch):
 
 
 def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
-    assert asyncio.run(outboxes.take(list(KEY), 1)) == {"status": "wait"}
+    assert asyncio.run(outboxes.take(list(KEY), [0, 1])) == {"status": "wait"}
     monkeypatch.setattr(comms, "WAIT_SECONDS", 10)
 
     async def abort():
-        waiting = asyncio.ensure_future(outboxes.take(list(KEY), 1))
+        waiting = asyncio.ensure_future(outboxes.take(list(KEY), [0, 1]))
         await asyncio.sleep(0)
         outboxes.drop(KEY)
         return await waiting

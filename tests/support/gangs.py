@@ -15,6 +15,7 @@ import dask.array as da
 import distributed
 import numpy as np
 from dask.typing import Key
+from tlz import merge_with
 
 #: Seconds until a test gives up.
 LONG = 60.0
@@ -121,8 +122,9 @@ def seconds_of_phases(client: Any) -> dict[str, float]:
 
     def look(dask_scheduler: Any) -> dict[str, float]:
         metrics = dask_scheduler.cumulative_worker_metrics.items()
-        seconds = {name: value for name, value in metrics if isinstance(name, tuple) and name[-1] == "seconds"}
-        return {name[2]: value for name, value in seconds.items() if name[:2] == ("execute", "sort-gang")}
+        seconds = {name[1:3]: value for name, value in metrics if name[0] == "execute" and name[-1] == "seconds"}
+        # Where a member is an output chunk, its task has the prefix of the output.
+        return dict(merge_with(sum, *({label: value} for (_, label), value in seconds.items())))
 
     client.run(heartbeat)
     found: dict[str, float] = client.run_on_scheduler(look)

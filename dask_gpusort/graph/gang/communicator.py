@@ -8,9 +8,10 @@ makes the other, for members that all have a GPU of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from concurrent.futures import CancelledError
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Generator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import closing
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from distributed.protocol import to_serialize
 
@@ -19,6 +20,8 @@ from .. import serialization
 
 #: Token of a gang, number of the attempt, rank of the sender.
 OutboxKey: TypeAlias = tuple[str, int, int]
+#: Number of the piece, rank of the receiver.
+Destination: TypeAlias = tuple[int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
@@ -28,24 +31,37 @@ class Aborted(Exception):
     """The attempt was aborted: the member is ready for the next one."""
 
 
+class ExchangePiece(NamedTuple):
+    """A piece of an exchange: a shard to each member and one from each.
+
+    Attributes
+    ----------
+    shards : list of Run
+        For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
+        overwritten, and are complete: no kernel is still writing them.
+    lengths : list of int
+        Keys that arrive from each rank.
+    """
+
+    shards: list[Run]
+    lengths: list[int]
+
+
 class Communicator(Protocol):
     """Moves shards between the members of one attempt."""
 
-    def exchange(self, shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
-        """Send a shard to each member and receive one from each.
+    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
+        """Exchange piece after piece; while the caller works on one, the next ones are on their way.
 
         Parameters
         ----------
-        shards : sequence of Run
-            For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
-            overwritten, and are complete: no kernel is still writing them.
-        lengths : sequence of int
-            Keys that arrive from each rank.
+        pieces : sequence of ExchangePiece
+            As many on all members.
 
-        Returns
-        -------
+        Yields
+        ------
         list of Run
-            From each rank, complete. The own one may be the one that was given.
+            For each piece the shards from each rank, complete. The own one may be the one that was given.
 
         Raises
         ------
@@ -84,10 +100,17 @@ class Reordered:
         self.kept = kept
         self.ranks = ranks
 
-    def exchange(self, shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
+    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
-        received = self.kept.exchange([shards[one] for one in members], [lengths[one] for one in members])
-        return [received[rank] for rank in self.ranks]
+        ordered = [
+            ExchangePiece([shards[one] for one in members], [lengths[one] for one in members])
+            for shards, lengths in pieces
+        ]
+        with closing(self.kept.exchange(ordered)) as arrivals:
+            del pieces, ordered
+            for received in arrivals:
+                yield [received[rank] for rank in self.ranks]
+                del received  # so that shards are freed when they have been merged
 
     def abort(self) -> None:
         self.kept.abort()
@@ -110,51 +133,66 @@ class WorkerComms:
         self.outboxes = outboxes
         self.token, self.attempt, self.rank = token, attempt, rank
         self.addresses = addresses
-        self._future: Any = None
+        self._futures: list[Future[list[Run]]] = []
         self._aborted = False
 
-    def exchange(self, shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
-        loop = self.outboxes.worker.loop.asyncio_loop
-        self._future = asyncio.run_coroutine_threadsafe(self._exchange(shards), loop)
+    def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
+        loop, key = self.outboxes.worker.loop.asyncio_loop, (self.token, self.attempt, self.rank)
+        offered = {
+            (number, rank): run
+            for number, piece in enumerate(pieces)
+            for rank, run in enumerate(piece.shards)
+            if rank != self.rank
+        }
+        loop.call_soon_threadsafe(self.outboxes.fill, key, offered)
+        fetching = (self._fetch_piece(number, piece.shards[self.rank]) for number, piece in enumerate(pieces))
+        self._futures = [asyncio.run_coroutine_threadsafe(one, loop) for one in fetching]
         if self._aborted:
-            self._future.cancel()
+            self.abort()
+        arrived = 0
         try:
-            received: list[Run] = self._future.result()
-        except CancelledError:
-            raise Aborted from None
-        for rank, (run, length) in enumerate(zip(received, lengths, strict=True)):
-            if len(run) != length:
-                raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
-        return received
+            for piece, future in zip(pieces, self._futures, strict=True):
+                received = _result(future)
+                for rank, (run, length) in enumerate(zip(received, piece.lengths, strict=True)):
+                    if len(run) != length:
+                        raise RuntimeError(f"member {rank} sent {len(run)} keys where the cuts say {length}")
+                arrived += 1
+                yield received
+        finally:
+            if arrived < len(pieces):
+                self.abort()
+                loop.call_soon_threadsafe(self.outboxes.drop, key)
 
     def abort(self) -> None:
         self._aborted = True
-        if self._future is not None:
-            self._future.cancel()
+        for future in self._futures:
+            future.cancel()
 
-    async def _exchange(self, shards: Sequence[Run]) -> list[Run]:
-        key = self.token, self.attempt, self.rank
-        self.outboxes.fill(key, {rank: run for rank, run in enumerate(shards) if rank != self.rank})
-        others = [rank for rank in range(len(shards)) if rank != self.rank]
-        try:
-            found = dict(zip(others, await asyncio.gather(*map(self._fetch, others)), strict=True))
-        except BaseException:
-            self.outboxes.drop(key)
-            raise
-        return [found.get(rank, shards[self.rank]) for rank in range(len(shards))]
+    async def _fetch_piece(self, number: int, own: Run) -> list[Run]:
+        ranks = range(len(self.addresses))
+        others = [rank for rank in ranks if rank != self.rank]
+        found = dict(zip(others, await asyncio.gather(*(self._fetch(rank, number) for rank in others)), strict=True))
+        return [found.get(rank, own) for rank in ranks]
 
-    async def _fetch(self, rank: int) -> Run:
-        key = self.token, self.attempt, rank
+    async def _fetch(self, rank: int, piece: int) -> Run:
+        key, to = (self.token, self.attempt, rank), (piece, self.rank)
         while True:
             # The worker of another member may be this one: then nothing is copied.
             if self.addresses[rank] == self.outboxes.worker.address:
-                reply = await self.outboxes.take(key, self.rank)
+                reply = await self.outboxes.take(key, to)
             else:
                 rpc = self.outboxes.worker.rpc(self.addresses[rank])
-                reply = await rpc.sort_gang_take(key=list(key), to=self.rank)
+                reply = await rpc.sort_gang_take(key=list(key), to=list(to))
             if reply["status"] == "OK":
                 run: Run = getattr(reply["shard"], "data", reply["shard"])
                 return run
+
+
+def _result(future: Future[list[Run]]) -> list[Run]:
+    try:
+        return future.result()
+    except CancelledError:
+        raise Aborted from None
 
 
 class Outboxes:
@@ -167,11 +205,11 @@ class Outboxes:
 
     def __init__(self, worker: Any):
         self.worker = worker
-        self.shards: dict[OutboxKey, dict[int, Run]] = {}
+        self.shards: dict[OutboxKey, dict[Destination, Run]] = {}
         self.filled: dict[OutboxKey, asyncio.Event] = {}
 
-    def fill(self, key: OutboxKey, shards: dict[int, Run]) -> None:
-        """Offer the shards of a member, by rank of the member that fetches them."""
+    def fill(self, key: OutboxKey, shards: dict[Destination, Run]) -> None:
+        """Offer the shards of a member, by piece and rank of the member that fetches them."""
         if shards:
             self.shards[key] = shards
         self._wake(key)
@@ -186,7 +224,7 @@ class Outboxes:
         if key in self.filled:
             self.filled[key].set()
 
-    async def take(self, key: Sequence[Any], to: int) -> dict[str, Any]:
+    async def take(self, key: Sequence[Any], to: Sequence[int]) -> dict[str, Any]:
         """Handler: the shard of a member for another one; its status is "wait" if it is not cut yet, or never will be.
 
         Whoever fetches is told by the coordinator if the attempt is aborted.
@@ -204,9 +242,10 @@ class Outboxes:
                 if self.filled.get(mine) is event:
                     del self.filled[mine]
         shards = self.shards.get(mine, {})
-        if to not in shards:
+        number, receiver = to
+        shard = shards.pop((number, receiver), None)
+        if shard is None:
             return {"status": "wait"}
-        shard = shards.pop(to)
         if not shards:
             del self.shards[mine]
         return {"status": "OK", "shard": to_serialize(shard)}

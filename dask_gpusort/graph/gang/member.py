@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import distributed
 from distributed.metrics import context_meter
 from distributed.worker import thread_state
 
 from ...chunk.run import Run
-from .communicator import Aborted, Communicator
+from .communicator import Aborted, Communicator, ExchangePiece
 from .coordinator import ABORT, CANCEL, ERROR, START
 from .worker_plugin import GangWorkerPlugin, worker_plugin
 
@@ -56,8 +56,21 @@ class Start:
     changed: list[int]
 
 
-#: Makes the shards for each rank, and how many keys arrive from each.
-Cut = Callable[[Start], tuple[Sequence[Run], Sequence[int]]]
+class Work(Protocol):
+    """What a member does between its messages."""
+
+    def cut(self, start: Start) -> list[ExchangePiece]:
+        """Begin an attempt: cut all shards. What an earlier attempt has merged is discarded."""
+
+    def merge(self, piece: int, shards: list[Run]) -> None:
+        """Merge a piece from the shards of all members, by rank."""
+
+    def release(self) -> None:
+        """All pieces have arrived: no attempt follows."""
+
+
+class Failed(Exception):
+    """The exchange of an attempt failed; the cause says how."""
 
 
 class Member:
@@ -91,53 +104,67 @@ class Member:
         if op != START and communicator is not None:
             communicator.abort()
 
-    def exchange(self, summaries: Any, cut: Cut) -> list[Run]:
-        """Wait for the other members and exchange shards with them, in as many attempts as it takes.
+    def exchange(self, summaries: Any, work: Work) -> None:
+        """Wait for the other members, exchange shards with them and merge, in as many attempts as it takes.
 
         Parameters
         ----------
         summaries : object
             What the others must know to cut their shards.
-        cut : callable
-
-        Returns
-        -------
-        list of Run
-            The shards of all members, by rank.
+        work : Work
 
         Raises
         ------
         distributed.Reschedule
             If Dask no longer wants the result.
         Exception
-            That of another member.
+            That of another member, or of `work`.
         """
         packed = pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
             with context_meter.meter("wait"):
                 start = self._wait_for_start(packed, broken)
-            broken = None
             with context_meter.meter("cut"):
-                shards, lengths = cut(Start([pickle.loads(one) for one in start["summaries"]], start["changed"]))
+                pieces = work.cut(Start([pickle.loads(one) for one in start["summaries"]], start["changed"]))
             try:
-                with context_meter.meter("exchange"):
-                    return self._try_exchange(start, shards, lengths)
+                last = len(pieces) - 1
+                with closing(self._arrivals(start, pieces)) as arrivals:
+                    del pieces
+                    for piece in range(last + 1):
+                        with context_meter.meter("exchange"):
+                            shards = next(arrivals)
+                        if piece == last:
+                            self._send(EXCHANGED, attempt=start["attempt"])
+                            work.release()
+                        with context_meter.meter("merge"):
+                            work.merge(piece, shards)
+                        del shards
+                return
             except Aborted:
-                continue
-            except Exception as error:
-                broken = repr(error)
+                broken = None
+            except Failed as failed:
+                broken = repr(failed.__cause__)
 
-    def _try_exchange(self, start: dict[str, Any], shards: Sequence[Run], lengths: Sequence[int]) -> list[Run]:
+    def _arrivals(self, start: dict[str, Any], pieces: list[ExchangePiece]) -> Generator[list[Run], None, None]:
+        """The shards of piece after piece, from each member."""
         try:
             self._communicator = self.plugin.communicator(self.spec.token, self.spec.rank, start)
             if not self._mailbox.empty():  # the message came before there was a communicator to abort
                 raise Aborted
-            received = self._communicator.exchange(shards, lengths)
+            last = len(pieces) - 1
+            with closing(self._communicator.exchange(pieces)) as received:
+                del pieces  # so that shards are freed when they have been merged
+                for number, shards in enumerate(received):
+                    if number == last:
+                        self._communicator = None  # the next gang may use it from here on
+                    yield shards
+        except Aborted:
+            raise
+        except Exception as error:
+            raise Failed from error
         finally:
             self._communicator = None
-        self._send(EXCHANGED, attempt=start["attempt"])
-        return received
 
     def _wait_for_start(self, summaries: bytes, broken: str | None) -> dict[str, Any]:
         self._send(READY, summaries=summaries, offer=self._maker and self._maker.offer(), broken=broken)

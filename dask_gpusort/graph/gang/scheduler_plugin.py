@@ -71,15 +71,18 @@ class GangSchedulerPlugin(SchedulerPlugin):
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Recognise the members in a new graph, and place them."""
         states = [scheduler.tasks[key] for key in tasks]
-        members = [state for state in states if isinstance(state.run_spec, GangTask)]
-        for token, own in groupby(lambda state: state.run_spec.spec.token, members).items():
+        for own in _members_by_token(states).values():
+            if len(own) < own[0].run_spec.spec.size:
+                self._take_from_other_gang(own)
+        for token, own in _members_by_token(states).items():
             for state in own:
                 spec = state.run_spec.spec
                 self.specs[state.key] = spec
                 self._keys.setdefault(token, {})[spec.rank] = state.key
             self.gangs.add(token, spec.size, spec.timeout)
             self._assign_workers(own)
-            self._keep_where_members_are(own)
+            if own[0].run_spec.instead is None:
+                self._keep_where_members_are(own)
             self._check_soon(token)
 
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
@@ -166,6 +169,23 @@ class GangSchedulerPlugin(SchedulerPlugin):
                 free.discard(best)
                 self.scheduler.set_restrictions({state.key: {best.address}})
                 state.loose_restrictions = True
+
+    def _take_from_other_gang(self, members: list[Any]) -> None:
+        """Give members that are output chunks the form in which the scheduler knows other chunks of the same array.
+
+        Dask keeps the task that it knows by a key, so a part of the output that was computed before leaves a gap in a
+        gang whose members are the output chunks. The gang that made that part makes these chunks too.
+        """
+        for state in members:
+            task = state.run_spec.instead
+            if task is None or state.state != "released" or not task.dependencies <= self.scheduler.tasks.keys():
+                continue
+            for chunk in state.dependencies:
+                chunk.dependents.discard(state)
+            state.dependencies.clear()
+            state.run_spec = task
+            for key in task.dependencies:
+                state.add_dependency(self.scheduler.tasks[key])
 
     def _keep_where_members_are(self, members: list[Any]) -> None:
         """Let Dask run the output chunks where their groups are.
@@ -264,3 +284,10 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _expire(self, token: str, attempt: int) -> None:
         self._send(self.gangs.expired(token, attempt))
+
+
+def _members_by_token(states: list[Any]) -> dict[str, list[Any]]:
+    """Those tasks that are members of gangs."""
+    members = [state for state in states if isinstance(state.run_spec, GangTask)]
+    found: dict[str, list[Any]] = groupby(lambda state: state.run_spec.spec.token, members)
+    return found

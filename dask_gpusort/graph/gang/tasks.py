@@ -1,8 +1,8 @@
-"""The graph of a gang, and what its members do. Tasks ``sort-gang`` and ``sort-joined``."""
+"""The graph of a gang, and what its members do. Tasks ``sort-gang`` and ``sort-joined``, or the output's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
@@ -17,19 +17,39 @@ from ..bounds import Bounds
 from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays
-from ..task_exchange import Bundle, Sources, finish_shards, scan, shard_ends, sort_bundle, take_shard, take_summaries
+from ..task_exchange import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
+from .communicator import ExchangePiece
 from .member import GangSpec, Start, enlist
+from .outputs import Outputs
 
 
 class GangTask(Task):
-    """The task of a member. The scheduler knows it by its class, so Dask must not fuse it with others."""
+    """The task of a member. The scheduler knows it by its class, so Dask must not fuse it with others.
+
+    Attributes
+    ----------
+    spec : GangSpec
+    instead : Task or None
+        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
+        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
+    """
 
     spec: GangSpec
+    instead: Task | None
 
     __slots__ = tuple(__annotations__)
 
-    def __init__(self, key: Any, func: Callable[..., Any], /, *args: Any, spec: GangSpec, **kwargs: Any):
-        self.spec = spec
+    def __init__(
+        self,
+        key: Any,
+        func: Callable[..., Any],
+        /,
+        *args: Any,
+        spec: GangSpec,
+        instead: Task | None = None,
+        **kwargs: Any,
+    ):
+        self.spec, self.instead = spec, instead
         super().__init__(key, func, *args, **kwargs)
 
     def __repr__(self) -> str:
@@ -41,7 +61,7 @@ class GangTask(Task):
 
 
 def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float) -> dict[Key, Task]:
-    """Graph of a gang, from the input chunks to the finished groups.
+    """Graph of a gang, from the input chunks to the outputs of its members.
 
     Parameters
     ----------
@@ -56,48 +76,79 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, time
     Returns
     -------
     dict of key to Task
-        The outputs are what `finished_groups` gives.
+        The outputs are what `member_outputs` gives.
     """
-    serialization.register()
-    runs, local, keys = sources
     tasks: list[Task] = []
-    for rank, numbers in enumerate(plan.sources):
-        own = tuple(runs[number] for number in numbers)
-        arrays = List(*(chunk_arrays(source, keys) for source in own))
+    for rank in range(len(plan.sources)):
         spec = GangSpec(token, rank, len(plan.sources), timeout)
-        arguments = (arrays, numbers, own, local, spec, plan, finish)
+        arguments = _arguments(spec, plan, sources, finish)
         member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
-        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref(), plan)]
+        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
     return {task.key: task for task in tasks}
 
 
-def finished_groups(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
-    """The finished groups, and the bounds of the cuts, as arguments of tasks.
+def member_chunks(
+    chunks: Mapping[Key, Task], plan: Plan, sources: Sources, finish: Finish, timeout: float
+) -> dict[Key, Task]:
+    """Graph of a gang of which each member is a chunk of the only output array: one step less than behind members.
+
+    Parameters
+    ----------
+    chunks : mapping of key to Task
+        The same chunks as tasks behind members of another gang.
+    plan, sources, finish, timeout
+        As for `gang_exchange`.
+
+    Returns
+    -------
+    dict of key to Task
+    """
+    found: dict[Key, Task] = {}
+    for rank, (key, task) in enumerate(chunks.items()):
+        spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout)  # type: ignore[index]
+        arguments = _arguments(spec, plan, sources, finish)
+        found[key] = GangTask(key, sort_as_chunk, *arguments, spec=spec, instead=task)
+    return found
+
+
+def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> tuple[Any, ...]:
+    """Arguments of `sort_in_gang`."""
+    serialization.register()
+    runs, local, keys = sources
+    numbers = plan.sources[spec.rank]
+    own = tuple(runs[number] for number in numbers)
+    return List(*(chunk_arrays(source, keys) for source in own)), numbers, own, local, spec, plan, finish
+
+
+def member_outputs(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
+    """The outputs of each member, and the bounds of the cuts, as arguments of tasks.
 
     Parameters
     ----------
     token : str
     plan : Plan
     all_wanted : bool
-        Whether the groups of all members are computed. Otherwise every output chunk must need every member, because
-        members cannot run without each other.
+        Whether all output chunks are computed. Otherwise, or if some members make none, each of them must need every
+        member, because members cannot run without each other.
     """
-    joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in range(len(plan.sources))]
-    groups: list[GroupRef] = []
-    for rank, own in enumerate(plan.member_groups):
-        member, behind = TaskRef((f"sort-gang-{token}", rank)), List(*(() if all_wanted else joined))
-        groups += [Task(None, take_group, member, number, behind) for number in range(len(own))]
-    return groups, joined[0]
+    ranks = range(len(plan.sources))
+    joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in ranks]
+    alone = all_wanted and all(plan.member_chunks)
+    behind = List(*(() if alone else joined))
+    outputs: list[GroupRef] = [
+        Task(None, take_outputs, TaskRef((f"sort-gang-{token}", rank)), behind) for rank in ranks
+    ]
+    return outputs, joined[0]
 
 
-def take_group(finished: tuple[Any, ...], number: int, joined: Sequence[Any]) -> Any:
-    """One group of a member. `joined` makes the task need all members, and is not used."""
-    return finished[number]
+def take_outputs(made: tuple[tuple[Any, ...], Bounds | None], joined: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs of a member. `joined` makes the task need all members, and is not used."""
+    return made[0]
 
 
-def note_joined(finished: tuple[Any, ...], plan: Plan) -> Bounds | None:
+def note_joined(made: tuple[tuple[Any, ...], Bounds | None]) -> Bounds | None:
     """Task: a member has finished. If chunk sizes are unknown, the result is the bounds of the cuts."""
-    return None if plan.known else finished[-1]
+    return made[1]
 
 
 def sort_in_gang(
@@ -108,7 +159,7 @@ def sort_in_gang(
     spec: GangSpec,
     plan: Plan,
     finish: Finish,
-) -> tuple[Any, ...]:
+) -> tuple[tuple[Any, ...], Bounds | None]:
     """Task: one member of a gang.
 
     Parameters
@@ -121,49 +172,76 @@ def sort_in_gang(
 
     Returns
     -------
-    tuple
-        The finished groups, each a tuple of arrays as from `task_exchange.finish_group`; then the `Bounds`, if chunk
-        sizes are unknown.
+    tuple of arrays, Bounds or None
+        The member's part of each output, and the bounds of the cuts if chunk sizes are unknown.
     """
     with context_meter.meter("sort"):
         bundle = sort_bundle(arrays, numbers, sources, local, plan.samples)
-    work = Work(bundle, spec.rank, plan)
+    work = SortWork(bundle, spec.rank, plan, finish)
     del bundle
     on_devices = library_of(work.bundle.runs[0].keys) == "cupy"
     with enlist(spec, on_devices) as member:
-        shards = member.exchange(take_summaries(work.bundle), work.cut)
-        work.release()
+        member.exchange(take_summaries(work.bundle), work)
+    if work.outputs.arrays:
         with context_meter.meter("merge"):
-            groups = finish_shards(shards, work.bounds, plan.member_groups[spec.rank], plan, finish)
-    return groups if plan.known else (*groups, work.bounds)
+            complete(work.outputs.arrays[0])
+    return work.outputs.arrays, None if plan.known else work.bounds
 
 
-class Work:
-    """The sorted bundle of a member, and its bounds, which are the same in all members.
+def sort_as_chunk(*arguments: Any) -> Any:
+    """Task: one member of a gang, which makes one chunk of the only output array."""
+    (chunk,), _ = sort_in_gang(*arguments)
+    return chunk
+
+
+class SortWork:
+    """What a member does with its sorted bundle (see `member.Work`).
 
     Attributes
     ----------
     bundle : Bundle
         Kept until all shards have arrived, because an exchange may be repeated.
     bounds : Bounds
-        Known after `cut`.
+        Known after `cut`, and the same in all members.
+    outputs : Outputs
+        New for each attempt.
     """
 
     bounds: Bounds
+    outputs: Outputs
 
-    def __init__(self, bundle: Bundle, rank: int, plan: Plan):
-        self.bundle, self.rank, self.plan = bundle, rank, plan
+    def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
+        self.bundle, self.plan, self.finish = bundle, plan, finish
+        self.groups = plan.member_groups
+        self.own = self.groups[rank]
 
-    def cut(self, start: Start) -> tuple[list[Run], list[int]]:
-        """The shards for all members, and how many keys each sends."""
-        plan = self.plan
+    def cut(self, start: Start) -> list[ExchangePiece]:
+        """The shards for one group of each member after the other, and how many keys each sends."""
         for rank in start.changed:
-            raise changed_run(plan.runs[plan.sources[rank][0]], plan.order)
-        self.bounds = scan(start.summaries, plan)
-        shards = [take_shard(self.bundle, self.bounds, groups, copy=False) for groups in plan.member_groups]
-        complete(shards[0].keys)
-        own = plan.member_groups[self.rank]
-        return shards, [shard_ends(self.bounds, numbers, own)[-1] for numbers in plan.sources]
+            raise changed_run(self.plan.runs[self.plan.sources[rank][0]], self.plan.order)
+        self.bounds = scan(start.summaries, self.plan)
+        self.outputs = Outputs(self.plan, self.finish, self.bounds, self.own)
+        pieces = [self._cut_piece(piece) for piece in range(max(map(len, self.groups)))]
+        complete(pieces[0].shards[0].keys)
+        return pieces
+
+    def _cut_piece(self, piece: int) -> ExchangePiece:
+        """For members with fewer groups than others, some shards are empty."""
+        shards = [
+            take_shard(self.bundle, self.bounds, groups[piece], copy=False)
+            if piece < len(groups)
+            else self.bundle.runs[0][:0]
+            for groups in self.groups
+        ]
+        if piece >= len(self.own):
+            return ExchangePiece(shards, [0] * len(shards))
+        lengths = self.bounds.lengths(self.own[piece])
+        return ExchangePiece(shards, [int(lengths[list(numbers)].sum()) for numbers in self.plan.sources])
+
+    def merge(self, piece: int, shards: list[Run]) -> None:
+        """Merge a group, if there is one."""
+        if piece < len(self.own):
+            self.outputs.add(self.own[piece], shards)
 
     def release(self) -> None:
         """Free the bundle, except what others still fetch."""

@@ -30,7 +30,7 @@ SORTS_AT_ONCE = 12
 STAGES = {
     "sort": ("dask_gpusort.graph.gang.tasks", "sort_bundle"),
     "cut": ("dask_gpusort.graph.gang.tasks", "scan"),
-    "merge": ("dask_gpusort.graph.gang.tasks", "finish_shards"),
+    "merge": ("dask_gpusort.graph.gang.outputs", "pieces_in_order"),
 }
 
 
@@ -210,6 +210,49 @@ def test_distributions(client: Any, keys: str) -> None:
     ordered, positions = fetched(dask_gpusort.sort(device), dask_gpusort.argsort(device))
     np.testing.assert_array_equal(ordered, np.sort(host))
     np.testing.assert_array_equal(positions, np.argsort(host, kind="stable"))
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 8])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_pieces(client: Any, function: str, pieces: int) -> None:
+    hosts = sample("f4", SIZE), np.arange(SIZE)
+    devices = [held(host, SIZE // 5 + 1) for host in hosts]
+    gpus = len(client.scheduler_info(n_workers=-1)["workers"])
+    with dask.config.set({"gpusort.groups": pieces * gpus}):
+        got = fetched(*FUNCTIONS[function](*devices))
+    with dask.config.set(scheduler="threads"):
+        wanted = dask.compute(*FUNCTIONS[function](*(da.from_array(host, chunks=-1) for host in hosts)))
+    for one, other in zip(got, wanted, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
+def kill_behind_a_piece() -> None:
+    """On a worker: be killed when the second piece has arrived."""
+    owner = import_module("dask_gpusort.chunk.cupy_nccl").NcclCommunicator
+    original = owner.exchange
+
+    def exchange(self: Any, pieces: Any) -> Iterator[Any]:
+        for number, received in enumerate(original(self, pieces)):
+            if number == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield received
+
+    owner.exchange = exchange
+
+
+def test_a_worker_killed_between_two_pieces() -> None:
+    host = sample("u4", 8_000_003)
+    with (
+        start(2, "ucx") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set({"scheduler": "distributed", "gpusort.groups": 8}),
+    ):
+        client.wait_for_workers(2, timeout=TIMEOUT)
+        ordered = dask_gpusort.sort(on_gpus(host, len(host) // 2 + 1), exchange="gang")
+        client.run(kill_behind_a_piece, workers=[min(client.scheduler_info()["workers"])])
+        (got,) = fetched(ordered)
+        np.testing.assert_array_equal(got, np.sort(host))
 
 
 def test_a_part_of_the_output_and_unknown_sizes(client: Any) -> None:
