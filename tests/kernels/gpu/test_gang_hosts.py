@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,9 +79,10 @@ def test_workers_on_hosts_of_their_own(tmp_path: Path) -> None:
         assert all("via NET/Socket" in log for log in logs)
         # A worker that is lost: the other one leaves the exchange over sockets, and a third "host" joins.
         victim = min(client.scheduler_info()["workers"])
-        os.kill(client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
+        gangs.kill(client, victim)
+        gangs.until(lambda: victim not in client.scheduler_info()["workers"], "the lost worker to be removed")
         client.wait_for_workers(2, timeout=TIMEOUT)
-        (again,) = fetched(dask_gpusort.sort(on_gpus(host, SIZE // 4 + 1), exchange="gang"))
+        (again,) = fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)))
         np.testing.assert_array_equal(again, np.sort(host))
         assert len(list(tmp_path.iterdir())) == 3
 
