@@ -80,6 +80,7 @@ class NcclCommunicator:
         self._connecting: threading.Thread | None = None
         self._wake = threading.Event()
         self._connected: Any = None
+        self._stream: Any = None
         self._error: BaseException | None = None
         self._aborted = False
 
@@ -109,7 +110,7 @@ class NcclCommunicator:
         # The arrays are made on the caller's stream, which may use their memory again once they are freed.
         enqueued = deque(self._allocate(shards, lengths) for shards, lengths in pieces)
         del pieces
-        stream = cupy.cuda.Stream(non_blocking=True)
+        stream = self._stream = self._stream or cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         try:
             arrivals = deque(self._enqueue(connected, *one, stream) for one in enqueued)

@@ -10,6 +10,8 @@ A step from task to task costs milliseconds, whatever it does, and the exchange 
           |          |              all R of them, so that no member is culled
     output chunks of r
 
+If all output chunks are computed, of one array, and each member makes one of them, then sort-gang r is that chunk.
+
 A gang needs all its members at the same time. Two gangs of which each has started half would wait for ever, so a
 coordinator on the scheduler starts them::
 
@@ -18,11 +20,12 @@ coordinator on the scheduler starts them::
     sort, summarize
     secede: no thread of the worker waits
     "ready", with the summaries           ----->    waits for all members, and for earlier gangs of their workers
-    cut, exchange                         <-----    "start", with all summaries and addresses: the all-gather
+    cut, exchange, merge                  <-----    "start", with all summaries and addresses: the all-gather
     "exchanged"                           ----->    waits for all members: then the next gang may start
-    merge, return
+    merge the last group, return
 
-Only one gang at a time exchanges on a worker, in one order for the whole cluster.
+A member exchanges one group after the other, and merges one while the next arrives, into outputs that it allocates
+once. Only one gang at a time exchanges on a worker, in one order for the whole cluster.
 
 If a worker is lost, or an exchange fails, the coordinator aborts the attempt. The members still have their sorted
 chunks and are ready again at once; Dask runs lost members elsewhere, and the coordinator makes it run members again
@@ -33,6 +36,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 
 ===================  ================================================================================
 `tasks`              the graph, and what a member does
+`outputs`            what a member makes, filled group by group
 `member`             a member's side of the conversation, on a worker's thread
 `worker_plugin`      passes messages to the members of a worker, and keeps what the communicators share
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms

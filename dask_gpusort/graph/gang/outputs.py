@@ -16,7 +16,7 @@ class Outputs:
     """The part of each output array that a member makes, allocated once.
 
     A group is merged with the unresolved keys at its ends, which belong to its neighbours. So a merge writes over both
-    ends of its group: the end of the group before it is put back, and the next group overwrites the other end::
+    ends of its group: the end of the group before it is restored, and the next group overwrites the other end::
 
         group g     ------------------|xx
         group g + 1                 xx|-----------------|xx

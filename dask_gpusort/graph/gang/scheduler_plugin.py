@@ -108,6 +108,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         self.gangs = Gangs(self._watch_attempt)
         self.specs.clear()
         self._keys.clear()
+        self._gathering.clear()
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
         """Keep the workers that run a gang."""
@@ -270,6 +271,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         del self._keys[spec.token][spec.rank]
         if not self._keys[spec.token]:
             del self._keys[spec.token]
+            self._gathering.discard(spec.token)
             self._send(self.gangs.forget(spec.token))
         else:
             self._check_soon(spec.token)

@@ -83,7 +83,12 @@ def test_local_sort_and_merge(device, kind):
             ours.append(cupy_ops.local_sort(device.array(chunk), on_device, order, positions=positions))
             theirs.append(numpy_ops.local_sort(chunk, values, python_order(order), positions=positions))
             assert_runs(ours[-1], theirs[-1])
-        assert_runs(cupy_ops.merge(ours, order), numpy_ops.merge(theirs, python_order(order)))
+        wanted = numpy_ops.merge(theirs, python_order(order))
+        assert_runs(cupy_ops.merge(ours, order), wanted)
+        memory = [device.array(np.zeros_like(array)) for array in wanted.arrays]
+        assert_runs(cupy_ops.merge(ours, order, memory), wanted)
+        if kind == "codes" and num_values + positions < 2:
+            assert_runs(Run(memory[0], tuple(memory[1:])), wanted)
 
 
 @pytest.mark.parametrize("kind", ORDERS)
