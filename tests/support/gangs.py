@@ -79,6 +79,7 @@ def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, err
 
     def block(part: np.ndarray[Any, Any], block_id: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
         if block_id == (number,):
+            distributed.secede()  # Dask may run it on the worker of any member
             gate.arrive("chunk")
             if error is not None:
                 raise error
