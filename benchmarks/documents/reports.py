@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+from ..harness.phases import AFTER_PAUSE, PHASES
 from ..harness.records import Record, Row, read
 from .markdown import facts, number, ratio, short_commit, table
-
-STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
-PHASES = ("sort-gang", *STAGES, "sort", "argsort")
 
 
 def mark(row: Row) -> str:
@@ -66,13 +65,15 @@ def on_gpus(record: Record) -> list[str]:
         details, commit = row.details, short_commit(row.details["commit"])
         first = [row.work, str(details["gpus"])]
         if row.ours is None:
-            rows.append([*first, *[""] * 6, details["error"], commit])
+            rows.append([*first, *[""] * 7, details["error"], commit])
             continue
         theirs = [f"{1e3 * value:.1f}" for value in row.baselines.values()] or [""]
+        paused = row.samples.get(AFTER_PAUSE)
         peak = f"{details['peak_bytes'] * details['gpus'] / details['data_bytes']:.2f} x"
         cells = [
             f"{row.keys:,}",
             f"{1e3 * row.ours:.1f}",
+            f"{1e3 * statistics.median(paused):.1f}" if paused else "",
             f"{row.keys / row.ours / 1e9:.1f}",
             *theirs,
             ratio(row.ratio),
@@ -81,11 +82,12 @@ def on_gpus(record: Record) -> list[str]:
         found = [details["phases"].get(name) for name in (*PHASES, "scheduler")]
         texts = [f"{p['tasks']:.0f}: {1e3 * p['compute']:.1f} + {1e3 * p['transfer']:.1f}" if p else "" for p in found]
         phases += [[*first, *texts]] if details["phases"] else []
-    head = ["work", "GPUs", "keys", "ours, ms", "Gkeys/s", "PyTorch + NCCL, ms", "times", "peak", "verified", "commit"]
+    head = ["work", "GPUs", "keys", "ours, ms", AFTER_PAUSE, "Gkeys/s", "PyTorch + NCCL, ms"]
+    head += ["times", "peak", "verified", "commit"]
     return [
-        "Medians of 7 warm runs (of 5 in rows of earlier commits), wall time from the call to the last chunk. Peak: "
-        "most device memory that a GPU had allocated at a time, without the input, as a multiple of its share of the "
-        "data.",
+        "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same with "
+        "a pause of 0.1 s before each. Rows without the second figure are medians of 5 with that pause. Peak: most "
+        "device memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data.",
         table(head, rows),
         "Phases: tasks, and compute + transfer of the busiest worker, ms.",
         table(["work", "GPUs", *PHASES, "scheduler"], phases),

@@ -23,10 +23,10 @@ from .terms import InputChunks, Runs, Size, Workers, chunks_of_workers
 #: sorted chunks and finished groups, three shares would exceed the limit above which results are spilled.
 MOST_SHARE_FRACTION = 1 / 5
 
-#: Bytes of a GPU's share from which on it is exchanged in two groups: one is merged while the other arrives. On two H200
-#: that gains 3 to 7 %, since merges and NCCL's copies share the memory's bandwidth: 2^30 uint32 46.5 ms in place of 48.2,
-#: 2^29 uint64 36.9 and 39.5, 2^29 uint32 with a companion 46.0 and 47.6. Of 2^28 uint32 it loses 0.6 of 22.5 ms. Four
-#: groups are no faster (46.9, 37.3, 47.1 ms), eight are slower (48.3, 39.9, 49.0).
+#: Bytes of a GPU's share from which on it is exchanged in two groups: one is merged while the other arrives. On two
+#: H200 that gains 3 to 7 %, since merges and NCCL's copies share the memory's bandwidth: 2^30 uint32 46.5 ms in place
+#: of 48.2, 2^29 uint64 36.9 and 39.5, 2^29 uint32 with a companion 46.0 and 47.6. Of 2^28 uint32 it loses 0.6 of 22.5
+#: ms. Four groups are no faster (46.9, 37.3, 47.1 ms), eight are slower (48.3, 39.9, 49.0).
 TWO_PIECES_BYTES = 2 << 30
 
 

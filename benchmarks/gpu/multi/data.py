@@ -60,7 +60,8 @@ WORKS = {
     "argsort-28": Work("u4", 28, want="positions"),
     "f64-29": Work("f8", 29),
     **{
-        name: Work("u8", log2, chunks=64, repeats=1, kept=False, patience=LARGE_PATIENCE) for name, log2 in LARGE.items()
+        name: Work("u8", log2, chunks=64, repeats=1, kept=False, patience=LARGE_PATIENCE)
+        for name, log2 in LARGE.items()
     },
 }
 DEFAULT = [name for name in WORKS if name not in (*LARGE, "zipf-30", "equal-30", "sorted-30", "f64-29")]

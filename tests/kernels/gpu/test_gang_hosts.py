@@ -82,8 +82,9 @@ def test_workers_on_hosts_of_their_own(tmp_path: Path) -> None:
         gangs.kill(client, victim)
         gangs.until(lambda: victim not in client.scheduler_info()["workers"], "the lost worker to be removed")
         client.wait_for_workers(2, timeout=TIMEOUT)
-        (again,) = fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)))
+        (again,) = fetched(dask_gpusort.sort(on_gpus(host, SIZE // 4 + 1), exchange="gang"))
         np.testing.assert_array_equal(again, np.sort(host))
+        assert all(kinds == ["NcclCommunicator"] for kinds in client.run(kinds_of_communicators).values())
         assert len(list(tmp_path.iterdir())) == 3
 
 
