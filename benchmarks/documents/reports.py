@@ -85,9 +85,9 @@ def on_gpus(record: Record) -> list[str]:
     head = ["work", "GPUs", "keys", "ours, ms", AFTER_PAUSE, "Gkeys/s", "PyTorch + NCCL, ms"]
     head += ["times", "peak", "verified", "commit"]
     return [
-        "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same with "
-        "a pause of 0.1 s before each. Rows without the second figure are medians of 5 with that pause. Peak: most "
-        "device memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data.",
+        "Medians of 7 warm runs, one right after another, wall time from the call to the last chunk; then the same "
+        "after a pause of 0.1 s. Rows without the second figure are medians of 5 after a pause. Peak: most device "
+        "memory that a GPU had allocated at a time, without the input, as a multiple of its share of the data.",
         table(head, rows),
         "Phases: tasks, and compute + transfer of the busiest worker, ms.",
         table(["work", "GPUs", *PHASES, "scheduler"], phases),
