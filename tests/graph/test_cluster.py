@@ -125,6 +125,7 @@ def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
     monkeypatch.setattr(clusters, "MESSAGE_BYTES", 8000)
     monkeypatch.setattr(clusters, "_library", lambda: "numpy")
     assert dask_gpusort.warm_up(cluster_client, dtypes=["u4", "?", np.float64]) > 0
+    assert cluster_client.scheduler_comm.interval == 0
     # The client releases them on another thread.
     deadline = time.monotonic() + 10
     while cluster_client.futures and time.monotonic() < deadline:

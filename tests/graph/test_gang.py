@@ -69,7 +69,8 @@ def test_the_setting_asks_for_a_gang(client):
         assert "gang" in dask_gpusort.explain(da.zeros(100, chunks=10))
 
 
-def test_the_client_sends_its_messages_at_once(client):
+def test_the_client_of_a_gang_sends_its_messages_at_once(client):
+    gang_sort(da.from_array(ARRAY, chunks=10_000))
     assert client.scheduler_comm.interval == 0
 
 

@@ -236,6 +236,8 @@ def test_worker_comms_serve_where_no_communicator_can_be_made(gangs):
     assert communicator(gangs.ready("g", 1, member("b", 4))) is None
     gangs.ready("g", 1, member("b", 4, offer=b"id"), "a reason")
     assert communicator(gangs.ready("g", 0, member("a", 3, offer=b"id"))) is None
+    gangs.add("alone", 1, 60)
+    assert communicator(gangs.ready("alone", 0, member("c", 5, offer=b"id"))) is None
 
 
 def test_few_communicators_are_kept_those_used_last(gangs):

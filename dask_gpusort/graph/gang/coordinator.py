@@ -265,11 +265,11 @@ class Gangs:
     def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[tuple[int, bytes] | None, list[Message]]:
         """Epoch and offer of a communicator of these workers, None for the workers' own comms; and messages.
 
-        The workers' own comms also serve two members on one worker, and whatever made an attempt fail.
+        The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
         """
         addresses = rank_order(_addresses(members))
         offers = {member.worker: member.offer for member in members.values()}
-        if gang.failures or len(offers) < len(addresses) or None in offers.values():
+        if gang.size == 1 or gang.failures or len(offers) < len(addresses) or None in offers.values():
             return None, []
         messages = []
         made = self.communicators.pop(addresses, None)
