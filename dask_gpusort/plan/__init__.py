@@ -9,7 +9,9 @@
 `groups`    how the output is divided into groups
 `runs`      how the input is divided into runs and bundles
 `turns`     what an exchange on GPUs takes, bundle after bundle
-`plan`      all decisions in one frozen object, and as text
+`plan`      all decisions in one frozen object
+`make`      makes the decisions
+`text`      the plan as text
 ==========  ==========================================================
 """
 
@@ -17,9 +19,11 @@ from .counting import choose_path
 from .gang import fits_gang
 from .groups import fits_workers
 from .join import fits_join, is_small, joined_bytes
-from .plan import Plan, describe, make_plan
+from .make import make_plan
+from .plan import Plan
 from .staging import divide_chunks
 from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
+from .text import describe
 
 __all__ = [
     "BY_BUNDLES",

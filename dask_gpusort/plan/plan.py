@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-from dask.utils import format_bytes
+from dataclasses import dataclass
 
 from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
-from .gang import count_pieces, gang_bundles, lay_out_members, member_chunks
-from .groups import GROUPS_PER_THREAD, count_groups, exceeds_exchange, groups_of_threads, lay_out_groups
-from .join import join_bytes
-from .runs import bundle_chunks, join_chunks, join_small_chunks
-from .staging import count_staged_groups
-from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
-from .turns import FETCHED_GROUPS, Turns, make_turns
+from .gang import member_chunks
+from .terms import BY_BUNDLES, BY_TASKS, Exchange, Path, Runs, Size
+from .turns import FETCHED_GROUPS, Turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
@@ -133,7 +127,7 @@ class Plan:
     @property
     def run_sizes(self) -> tuple[Size, ...]:
         """Keys in each run, nan where unknown."""
-        return _run_sizes(self.runs, self.sizes)
+        return sizes_of_runs(self.runs, self.sizes)
 
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
@@ -277,221 +271,6 @@ class Plan:
         return max(self.run_sizes, default=0)
 
 
-@dataclass(frozen=True)
-class _Counting:
-    """The fields of `Plan` about the counting."""
-
-    path: Path
-    radix_bits: int
-    samples: int
-    kept_samples: int
-    rounds: int
-
-
-def make_plan(
-    order: Order,
-    given: InputChunks,
-    chunks: Sequence[Size],
-    *,
-    method: str,
-    exchange: Exchange,
-    workers: Workers,
-    groups: int | None,
-) -> Plan:
-    """Decide how an array is sorted.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-    chunks : sequence of int
-        Keys in each output chunk, nan where unknown.
-    method : {"auto", "radix", "merge"}
-    exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
-    workers : Workers
-    groups : int or None
-        Number of exchange groups asked for; None chooses it.
-
-    Returns
-    -------
-    Plan
-    """
-    # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
-    workers = replace(workers, devices=workers.devices or exchange == "device")
-    path = counting.choose_path(order, method)
-    row_bytes = order.transit_dtype.itemsize + given.companion_bytes
-    total = sum(given.sizes) * row_bytes
-    by_tasks, by_bundles, joins = exchange in BY_TASKS, exchange in BY_BUNDLES, exchange == "join"
-    turns = _turns_of(order, given, exchange, workers)
-    runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
-    if exchange == "gang":
-        members = len(sources)
-        pieces = math.ceil(groups / members) if groups else count_pieces(total, members, workers)
-        laid_out = lay_out_members(chunks, members, pieces)
-    else:
-        if joins:
-            groups = 1
-        elif groups is None:
-            groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
-            if turns is not None:
-                groups = max(groups, turns.num_groups(len(sources), len(chunks)))
-        laid_out = lay_out_groups(chunks, groups)
-    if by_bundles:
-        # One round of ranks: each group resolves the remaining keys when it is finished.
-        counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)
-    elif joins:
-        counts = _Counting(path, 0, 0, 0, 0)
-    else:
-        counts = _choose_counting(order, path, _run_sizes(runs, given.sizes), len(laid_out))
-    return Plan(
-        order=order,
-        path=counts.path,
-        exchange=exchange,
-        sizes=tuple(given.sizes),
-        chunks=tuple(chunks),
-        groups=laid_out,
-        radix_bits=counts.radix_bits,
-        samples=counts.samples,
-        kept_samples=counts.kept_samples,
-        fan_in=counting.FAN_IN,
-        rounds=counts.rounds,
-        row_bytes=row_bytes,
-        runs=runs,
-        sources=sources,
-        cut_first=by_tasks and cuts_first(total, workers, turns, len(sources), len(laid_out)),
-        joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
-        turns=turns,
-        bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
-        staging_memory=workers.staging_memory,
-    )
-
-
-def _turns_of(order: Order, given: InputChunks, exchange: Exchange, workers: Workers) -> Turns | None:
-    on_devices = exchange in BY_TASKS and workers.devices and workers.staging_memory is None
-    if not on_devices or workers.memory is None or any(map(math.isnan, given.sizes)):
-        return None
-    return make_turns(order, given, workers.memory, workers.threads)
-
-
-def _bundle_workers(given: InputChunks, first_runs: Runs, turns: Turns | None) -> tuple[str | int, ...]:
-    if turns is None or turns.devices == 1:
-        return ()
-    held = bool(chunks_of_workers(given))
-    return tuple((given.workers[chunks[0]] if held else None) or number for number, chunks in enumerate(first_runs))
-
-
-def cuts_first(total_bytes: float, workers: Workers, turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
-    """`Plan.cut_first` of an exchange by tasks."""
-    if turns is None:
-        return exceeds_exchange(total_bytes, workers)
-    return turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
-
-
-def _choose_groups(
-    order: Order,
-    exchange: Exchange,
-    total_bytes: float,
-    given: InputChunks,
-    num_runs: int,
-    chunks: Sequence[Size],
-    workers: Workers,
-) -> int:
-    if math.isnan(total_bytes):
-        unequal = GROUPS_PER_THREAD * workers.threads
-        return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
-    if workers.staging_memory is not None:
-        return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
-    groups = count_groups(exchange, total_bytes, num_runs, workers)
-    if exchange == "p2p" or (exchange == "tasks" and not workers.devices):
-        return groups
-    # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
-    return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))
-
-
-def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups: int) -> _Counting:
-    dropped = len(counting.counting_tree(len(sizes), counting.FAN_IN)) - 1
-    kept = counting.choose_kept_samples(order, len(sizes), num_groups, dropped)
-    samples = counting.choose_samples(sizes, num_groups, kept)
-    rounds = 0
-    if num_groups > 1:
-        rounds = counting.choose_rounds(counting.unresolved_share(num_groups, samples, kept, dropped))
-    return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, kept, rounds)
-
-
-def _run_sizes(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
+def sizes_of_runs(runs: Runs, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """Keys in each run, nan where unknown."""
     return tuple(sum(sizes[chunk] for chunk in run) for run in runs)
-
-
-def _runs_and_sources(
-    order: Order, given: InputChunks, exchange: Exchange, row_bytes: int, workers: Workers, turns: Turns | None
-) -> tuple[Runs, Runs]:
-    """`Plan.runs` and `Plan.sources`; in an exchange by tasks each presorted or staged chunk is a run."""
-    if exchange == "join":
-        return (tuple(range(len(given.sizes))),), ()
-    if exchange not in BY_BUNDLES:
-        return join_small_chunks(given, row_bytes, exchange, workers), ()
-    gang = exchange == "gang"
-    bundles = gang_bundles(given, workers) if gang else bundle_chunks(given, row_bytes, workers, turns)
-    if given.presorted or workers.staging_memory is not None:
-        return tuple((chunk,) for chunk in range(len(given.sizes))), bundles
-    interchangeable = order.coded and not order.has_ties and not given.companion_bytes
-    return join_chunks(bundles, given.sizes, interchangeable)
-
-
-def describe(plan: Plan) -> str:
-    """The plan as text, one decision a line."""
-    order = plan.order
-    path = (
-        f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
-        if plan.path == "radix"
-        else "merge: ranks of regular samples"
-    )
-    direction = "descending" if order.descending else "ascending"
-    if order.less is not None:
-        direction = "by a comparison"
-    rows = {
-        "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
-        "path": path,
-        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a run in each",
-        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
-        "chunks": f"{len(plan.sizes):,} in{_runs_of(plan)}, {len(plan.chunks):,} out"
-        + ("" if plan.known else ", sizes unknown"),
-        "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
-        "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
-        "tasks": f"{plan.num_tasks:,}",
-        "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
-    }
-    if plan.exchange == "join":
-        del rows["rounds"], rows["table"], rows["groups"]
-        rows["path"] = "one sort of all chunks"
-        rows["exchange"] = "join: the chunks share one memory, which holds the sort"
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
-    if plan.turns is not None:
-        without = ", without the input" if plan.turns.held else ""
-        alone = plan.turns.devices == 1
-        whose = "the GPU's" if alone else "each GPU's"
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} of {whose} {_bytes(plan.turns.memory)}{without}"
-        if not plan.turns.fits:
-            # On a cluster NumPy chunks are exchanged through disk.
-            remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
-            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
-    if plan.staging_memory is not None:
-        rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
-    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
-
-
-def _runs_of(plan: Plan) -> str:
-    return f" as {len(plan.runs):,} runs" if plan.exchange != "join" and len(plan.runs) < len(plan.sizes) else ""
-
-
-def _bundles_of(plan: Plan) -> str:
-    if plan.exchange == "gang":
-        return f": {len(plan.sources):,} members sort {len(plan.runs):,} runs, exchange and merge, in one task each"
-    first = ", all cut before a group is finished" if plan.cut_first else ""
-    # On several devices there is no join.
-    instead = f": a join would take {_bytes(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
-    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}{instead}"
-
-
-def _bytes(number: float) -> str:
-    return "an unknown size" if math.isnan(number) else format_bytes(int(number))

@@ -369,7 +369,7 @@ KILLED_FIRST = [
 def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, method):
     # The exchange by tasks uses separate scans, as for many runs, and cuts first where the case needs it.
     monkeypatch.setattr("dask_gpusort.plan.plan.SELF_SCANNED_RUNS", 1)
-    monkeypatch.setattr("dask_gpusort.plan.plan.cuts_first", lambda *_: stage == "sort-freed")
+    monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: stage == "sort-freed")
     client = processes
     client.wait_for_workers(2, timeout=60)
     flag = tmp_path / "killed"

@@ -297,7 +297,7 @@ def test_large_data_are_cut_before_any_group_is_merged(monkeypatch, chunks):
     x = da.from_array(array, chunks=6_000 // chunks)
     with groups(3):
         plain = dask_gpusort.sort(x, stable=True, exchange="device")
-        monkeypatch.setattr("dask_gpusort.plan.plan.cuts_first", lambda *_: True)
+        monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: True)
         found = dask_gpusort.sort(x, stable=True, exchange="device")
         text = dask_gpusort.explain(x, exchange="device", stable=True)
     assert "all cut before a group is finished" in text

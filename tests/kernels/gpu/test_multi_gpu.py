@@ -228,7 +228,7 @@ def test_one_worker(tmp_path: Any) -> None:
 def test_more_data_than_the_device_memory_limit(
     monkeypatch: pytest.MonkeyPatch, protocol: str, cut_first: bool
 ) -> None:
-    monkeypatch.setattr("dask_gpusort.plan.plan.cuts_first", lambda *_: cut_first)
+    monkeypatch.setattr("dask_gpusort.plan.make.cuts_first", lambda *_: cut_first)
     host = np.random.default_rng(2).integers(0, 1 << 63, 1 << 25, dtype="u8")
     options = {"device_memory_limit": "64MB", "pool": "2GB"}
     with (

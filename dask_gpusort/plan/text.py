@@ -1,0 +1,70 @@
+"""The plan of a sort as text."""
+
+from __future__ import annotations
+
+import math
+
+from dask.utils import format_bytes
+
+from .plan import Plan
+
+
+def describe(plan: Plan) -> str:
+    """The plan as text, one decision a line."""
+    order = plan.order
+    path = (
+        f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
+        if plan.path == "radix"
+        else "merge: ranks of regular samples"
+    )
+    direction = "descending" if order.descending else "ascending"
+    if order.less is not None:
+        direction = "by a comparison"
+    rows = {
+        "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
+        "path": path,
+        "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a run in each",
+        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
+        "chunks": f"{len(plan.sizes):,} in{_runs_of(plan)}, {len(plan.chunks):,} out"
+        + ("" if plan.known else ", sizes unknown"),
+        "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
+        "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
+        "tasks": f"{plan.num_tasks:,}",
+        "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
+    }
+    if plan.exchange == "join":
+        del rows["rounds"], rows["table"], rows["groups"]
+        rows["path"] = "one sort of all chunks"
+        rows["exchange"] = "join: the chunks share one memory, which holds the sort"
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
+    if plan.exchange == "gang":
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} for each member, beside an input that is kept"
+    if plan.turns is not None:
+        without = ", without the input" if plan.turns.held else ""
+        alone = plan.turns.devices == 1
+        whose = "the GPU's" if alone else "each GPU's"
+        rows["peak"] = f"{_bytes(plan.projected_bytes)} of {whose} {_bytes(plan.turns.memory)}{without}"
+        if not plan.turns.fits:
+            # On a cluster NumPy chunks are exchanged through disk.
+            remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
+            rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
+    if plan.staging_memory is not None:
+        rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
+    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+
+
+def _runs_of(plan: Plan) -> str:
+    return f" as {len(plan.runs):,} runs" if plan.exchange != "join" and len(plan.runs) < len(plan.sizes) else ""
+
+
+def _bundles_of(plan: Plan) -> str:
+    if plan.exchange == "gang":
+        return f": {len(plan.sources):,} members sort {len(plan.runs):,} runs, exchange and merge, in one task each"
+    first = ", all cut before a group is finished" if plan.cut_first else ""
+    # On several devices there is no join.
+    instead = f": a join would take {_bytes(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
+    return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}{instead}"
+
+
+def _bytes(number: float) -> str:
+    return "an unknown size" if math.isnan(number) else format_bytes(int(number))
