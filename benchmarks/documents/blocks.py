@@ -101,7 +101,7 @@ MULTI_GPU = {
     "2^28 uint32 in four chunks": "u32-28-x4",
     "2^29 uint32, each with a companion": "pairs-29",
     "`argsort` of 2^28 uint32": "argsort-28",
-    "55 GB of uint64 in 8 chunks, made by the tasks that sort them": "large-u64-55",
+    "75 GB of uint64 in 64 chunks, made by tasks": "large-u64",
 }
 
 
