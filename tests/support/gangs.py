@@ -75,17 +75,26 @@ class Gate:
 
 
 def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, error: Exception | None = None) -> Any:
-    """A dask array of which one chunk waits at a gate, and then raises an error, if there is one."""
+    """A dask array of which one chunk waits at a gate, and then raises an error, if there is one.
 
-    def block(part: np.ndarray[Any, Any], block_id: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
-        if block_id == (number,):
-            distributed.secede()  # Dask may run it on the worker of any member
-            gate.arrive("chunk")
-            if error is not None:
-                raise error
+    The chunk is on the worker of the member with its number, so it is the only member that waits.
+    """
+
+    def block(part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        distributed.secede()  # Dask may run other chunks on this worker
+        gate.arrive("chunk")
+        if error is not None:
+            raise error
         return part
 
-    return da.from_array(array, chunks=chunks).map_blocks(block, dtype=array.dtype, meta=array[:0])
+    client = distributed.Client.current()
+    # Members whose chunks no worker holds are placed in the order of the addresses.
+    address = sorted(client.scheduler_info(n_workers=-1)["workers"])[number]
+    part = array[number * chunks : (number + 1) * chunks]
+    waits = client.submit(block, part, workers=[address], allow_other_workers=True, pure=False)
+    blocks = list(da.from_array(array, chunks=chunks).blocks)
+    blocks[number] = da.from_delayed(waits, part.shape, meta=array[:0])
+    return da.concatenate(blocks)
 
 
 def members(client: Any) -> dict[int, tuple[str, str | None]]:
