@@ -76,11 +76,15 @@ def test_options_of_the_scheduler_are_kept(monkeypatch, cluster_options):
     assert cluster_options[0]["scheduler_kwargs"] == {"protocol": "tcp://", "idle_timeout": 9}
 
 
+#: Workers in this process have no memory limit: the process holds what other tests left, and would pause them.
+IN_PROCESS = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
+
+
 def test_messages_are_sent_at_once():
     from dask_gpusort.scheduler_plugins import INTERVAL
 
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=False) as before:
+    started = distributed.LocalCluster(n_workers=1, **IN_PROCESS)
+    with started as cluster, distributed.Client(cluster, set_as_default=False) as before:
         clusters.install_plugins(cluster)
         # Workers that join later must get the interval too.
         cluster.scale(2)
@@ -98,11 +102,10 @@ def test_messages_are_sent_at_once():
 def test_finished_groups_are_not_transferred(workers):
     # With this many chunks of a group, distributed takes them for root tasks.
     array = np.random.default_rng(0).permutation(64_000)
-    options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     moved = []
     with (
         dask.config.set({"distributed.scheduler.work-stealing": False}),
-        distributed.LocalCluster(**options) as cluster,
+        distributed.LocalCluster(n_workers=workers, **IN_PROCESS) as cluster,
         distributed.Client(cluster) as client,
     ):
         clusters.install_plugins(cluster)
