@@ -315,6 +315,13 @@ def waits_at(gate):
     return replace
 
 
+def kill_member(client, rank):
+    """Kill the worker of a member, and wait until the scheduler knows it."""
+    worker = gangs.members(client)[rank][1]
+    gangs.kill(client, worker)
+    gangs.until(lambda: worker not in client.scheduler_info(n_workers=-1)["workers"], "the end of the worker")
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_is_killed_during_the_exchange(client, gate, rank):
     # Member 0 has not sent anything when it arrives at the gate; the others wait for its shards.
@@ -322,9 +329,7 @@ def test_a_worker_is_killed_during_the_exchange(client, gate, rank):
     try:
         future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         gangs.until(lambda: gate.arrived("exchange-0"), "an exchange")
-        worker = gangs.members(client)[rank][1]
-        gangs.kill(client, worker)
-        gangs.until(lambda: worker not in client.scheduler_info(n_workers=-1)["workers"], "the end of the worker")
+        kill_member(client, rank)
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
     finally:
@@ -617,9 +622,7 @@ def test_a_worker_is_killed_after_some_groups_were_merged(client, gate):
         with dask.config.set({"gpusort.groups": 12}):
             future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
         gangs.until(lambda: gate.arrived("exchange-0") and gate.arrived("exchange-1"), "an exchange")
-        worker = gangs.members(client)[1][1]
-        gangs.kill(client, worker)
-        gangs.until(lambda: worker not in client.scheduler_info(n_workers=-1)["workers"], "the end of the worker")
+        kill_member(client, 1)
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
     finally:
