@@ -180,8 +180,16 @@ def check_nothing_is_left(client: Any) -> None:
 
 
 def kill(client: Any, address: str) -> None:
-    """Kill the process of a worker."""
+    """Kill the process of a worker, and wait until the scheduler has removed the worker.
+
+    Until then a broadcast to all workers fails, and the worker counts as running.
+    """
+
+    def is_there(dask_scheduler: Any) -> bool:
+        return address in dask_scheduler.workers
+
     os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+    until(lambda: not client.run_on_scheduler(is_there), f"the removal of {address}")
 
 
 def result_of(future: Any) -> Any:
