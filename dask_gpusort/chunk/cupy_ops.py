@@ -21,6 +21,7 @@ from ..table import Brackets, Digits, RankSummary, Side
 from .cupy_buffers import empty
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
+from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
 from .run import Run
@@ -46,6 +47,7 @@ __all__ = [
     "merge",
     "pack",
     "paste",
+    "reduce_lanes",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",

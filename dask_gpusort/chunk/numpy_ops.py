@@ -5,6 +5,7 @@
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
+    reduce_lanes                                          order statistics of axes in one chunk
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..order import Order
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
+from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .run import Run
@@ -50,6 +52,7 @@ __all__ = [
     "pack",
     "packed_order",
     "paste",
+    "reduce_lanes",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",

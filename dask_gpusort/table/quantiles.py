@@ -14,6 +14,7 @@ Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statis
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -128,7 +129,7 @@ class Statistic:
         """
         if self.q is not None and dtype.kind == "c":
             raise TypeError("a must be an array of real numbers")
-        keys = np.zeros((int(np.prod(self.shape)), 1), dtype)
+        keys = np.zeros((math.prod(self.shape), 1), dtype)
         found: np.dtype[Any] = self._combine(keys, keys, np.ones(1, np.int64)).dtype
         return found
 
@@ -154,7 +155,7 @@ class Statistic:
         ranks = np.stack([np.where(rank < 0, rank + counts, rank) for rank in middle]).astype(np.int64)
         # Indices in float16 or float32 can exceed the last rank by rounding.
         clipped: Array = np.maximum(np.minimum(ranks, counts - 1), 0)
-        return clipped.reshape(2, -1, *counts.shape)
+        return clipped.reshape(2, math.prod(self.shape), *counts.shape)
 
     def result(self, previous: Array, following: Array, counts: Array, nans: Array) -> Array:
         """The statistics from the keys at the ranks.

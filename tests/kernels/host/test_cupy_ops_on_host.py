@@ -14,7 +14,7 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
-from dask_gpusort.table import Brackets
+from dask_gpusort.table import Brackets, Statistic
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -195,6 +195,26 @@ def test_rows(device, kind, axis):
         ordered = cupy_ops.sort_rows(device.array(block), order, axis)
         expected = numpy_ops.sort_rows(block, python_order(order), axis)
         assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
+@pytest.mark.parametrize("axes", [(0,), (1, 2), (0, 1, 2)])
+def test_order_statistics_of_lanes(device, dtype, axes):
+    block = np.random.default_rng(0).integers(-50, 50, (7, 6, 5)).astype(dtype)
+    if dtype == "f4":
+        block[block % 3 == 0] = np.nan
+    for skip_nan in (False, True):
+        for statistic in (
+            Statistic.median(skip_nan=skip_nan),
+            Statistic.quantiles(0.3, skip_nan=skip_nan),
+            Statistic.quantiles([0, 0.4, 1], "hazen", skip_nan=skip_nan),
+            Statistic.quantiles([[0.2], [0.9]], "nearest", skip_nan=skip_nan),
+        ):
+            for keepdims in (False, True):
+                found = cupy_ops.reduce_lanes(device.array(block), statistic, axes, keepdims)
+                expected = numpy_ops.reduce_lanes(block, statistic, axes, keepdims)
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(np.asarray(found), expected)
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)

@@ -1,0 +1,8 @@
+"""Graphs of order statistics: the keys at wanted ranks, without a sort of the array.
+
+==========  ==========================================================
+`samples`   few long lanes: brackets by samples, in two passes
+`lanes`     whole lanes: a row kernel on each chunk
+`top`       the first keys of each lane
+==========  ==========================================================
+"""
