@@ -2,7 +2,22 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .api import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
+from .api import (
+    argsort,
+    explain,
+    explain_quantile,
+    is_sorted,
+    lexsort,
+    median,
+    merge_sorted,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
+    percentile,
+    quantile,
+    sort,
+    sort_by_key,
+)
 from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
@@ -10,9 +25,16 @@ __all__ = [
     "argsort",
     "cluster",
     "explain",
+    "explain_quantile",
     "is_sorted",
     "lexsort",
+    "median",
     "merge_sorted",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
     "register",
     "sort",
     "sort_by_key",

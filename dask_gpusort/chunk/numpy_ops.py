@@ -6,6 +6,7 @@
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
     reduce_lanes                                          order statistics of axes in one chunk
+    draw -> extract -> keys_at                            order statistics of long lanes, from samples
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
+from .numpy_select import draw, extract, from_host, keys_at, take_numbers
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .run import Run
 from .run import concatenate as concatenate_arrays
@@ -38,14 +40,18 @@ __all__ = [
     "concatenate",
     "decode",
     "differ",
+    "draw",
     "edges",
     "empty",
     "encode",
     "exclusive",
+    "extract",
     "first_descent",
     "floor",
+    "from_host",
     "histogram",
     "key_order",
+    "keys_at",
     "local_sort",
     "merge",
     "needles",
@@ -59,6 +65,7 @@ __all__ = [
     "sort_rows",
     "sorted_keys",
     "summarize_run",
+    "take_numbers",
     "take_rows",
 ]
 
