@@ -5,9 +5,11 @@ from importlib.metadata import PackageNotFoundError, version
 from .api import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
+from .top_k import argtopk, topk
 
 __all__ = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
     "is_sorted",
@@ -16,6 +18,7 @@ __all__ = [
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

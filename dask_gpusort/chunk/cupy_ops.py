@@ -23,6 +23,7 @@ from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, so
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
+from .cupy_top import first_indices
 from .run import Run
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "encode",
     "exclusive",
     "first_descent",
+    "first_indices",
     "floor",
     "histogram",
     "key_order",

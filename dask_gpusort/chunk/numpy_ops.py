@@ -5,6 +5,7 @@
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
+    first_indices                                         the first keys of rows, to be merged with those of others
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
+from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
 
@@ -41,6 +43,7 @@ __all__ = [
     "encode",
     "exclusive",
     "first_descent",
+    "first_indices",
     "floor",
     "histogram",
     "key_order",

@@ -24,6 +24,7 @@ FOLDERS = [
     "gpu_cluster",
     "scheduler_plugins",
     "api",
+    "top_k",
     "arguments",
     "graph",
     "cost",
@@ -215,6 +216,7 @@ def test_import_loads_no_optional_package():
 
 PUBLIC = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
     "is_sorted",
@@ -223,6 +225,7 @@ PUBLIC = [
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

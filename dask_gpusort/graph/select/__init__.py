@@ -1,0 +1,1 @@
+"""Selections of a few keys of an array, which need no exchange."""
