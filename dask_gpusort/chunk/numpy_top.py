@@ -80,12 +80,13 @@ def _first_of_rows(rows: np.ndarray, order: Order, count: int) -> np.ndarray:
     """Indices of the first keys along the last axis, of which there are at least `count`."""
     if not order.coded:
         return argsort_rows(rows, order, -1)[..., :count]
-    codes = floor(encode(rows, order), order).reshape(-1, rows.shape[-1])
-    found = np.empty((len(codes), count), np.int64)
-    batch = max(1, _ROW_KEYS // rows.shape[-1])
-    for start in range(0, len(codes), batch):
-        found[start : start + batch] = _first_codes(codes[start : start + batch], count)
-    return found.reshape(*rows.shape[:-1], count)
+    found = np.empty((*rows.shape[:-1], count), np.int64)
+    batch = max(1, _ROW_KEYS // max(1, math.prod(rows.shape[1:])))
+    for start in range(0, len(rows), batch):
+        part = slice(start, start + batch)
+        codes = floor(encode(rows[part], order), order)
+        found[part] = _first_codes(codes.reshape(-1, rows.shape[-1]), count).reshape(found[part].shape)
+    return found
 
 
 def _first_codes(codes: np.ndarray, count: int) -> np.ndarray:
