@@ -55,12 +55,13 @@ def _first_of_long_row(row: np.ndarray, order: Order, count: int) -> np.ndarray:
     """Indices of the first keys of one row, selected from the keys up to a bound that samples give.
 
     Of the first keys, samples contain a number with a mean of ``count / _STEP`` and a smaller deviation than its root.
-    The bound is the sample five deviations beyond the mean, so in random order it misses keys once in 10^5 rows. It is
-    checked by counting: then, or if too many keys are up to the bound, the whole row is selected from.
+    The bound is the sample five deviations and five samples beyond the mean: in random order less than one row in 10^6
+    has too few keys up to it. They are counted. If they are too few or too many, the whole row is selected from.
     """
     sample = row[::_STEP]
-    mean = count // _STEP
-    first = sample[_first_of_rows(sample[None], order, min(len(sample), mean + 5 * math.isqrt(mean) + 5))[0]]
+    mean = count / _STEP
+    rank = math.ceil(mean + 5 * math.sqrt(mean)) + 5
+    first = sample[_first_of_rows(sample[None], order, min(rank, len(sample)))[0]]
     # Selections by codes are not sorted.
     bound = first[np.argmax(floor(encode(first, order), order)) if order.coded else -1]
     with np.errstate(invalid="ignore"):
@@ -69,7 +70,7 @@ def _first_of_long_row(row: np.ndarray, order: Order, count: int) -> np.ndarray:
         # The bound is the last key, or it is NaN or NaT, which equals nothing.
         ties = np.flatnonzero(row == bound)[: count - len(before)]
         if len(before) + len(ties) == count:
-            return np.sort(np.concatenate([before, ties]))
+            return np.concatenate([before, ties])
     if not count <= len(before) <= len(row) // 4:
         return _first_of_rows(row[None], order, count)[0]
     found: np.ndarray = before[_first_of_rows(row[before][None], order, count)[0]]
