@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from .api import (
     argsort,
+    argtopk,
     explain,
     explain_quantile,
     is_sorted,
@@ -17,12 +18,14 @@ from .api import (
     quantile,
     sort,
     sort_by_key,
+    topk,
 )
 from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
 __all__ = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
     "explain_quantile",
@@ -38,6 +41,7 @@ __all__ = [
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

@@ -3,6 +3,7 @@
 ==================  ==================================================
 `sorts`             sorts, indices that sort, merges
 `order_statistics`  medians, quantiles, percentiles
+`top_k`             the largest and the smallest keys
 ==================  ==================================================
 """
 
@@ -16,9 +17,11 @@ from .order_statistics import (
     quantile,
 )
 from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
+from .top_k import argtopk, topk
 
 __all__ = [
     "argsort",
+    "argtopk",
     "explain",
     "explain_quantile",
     "is_sorted",
@@ -32,4 +35,5 @@ __all__ = [
     "quantile",
     "sort",
     "sort_by_key",
+    "topk",
 ]

@@ -24,6 +24,7 @@ from .cupy_keys import before, decode, encode, encode_own, expression_of, first_
 from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
+from .cupy_top import first_indices
 from .run import Run
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "encode",
     "exclusive",
     "first_descent",
+    "first_indices",
     "floor",
     "histogram",
     "key_order",

@@ -7,6 +7,7 @@
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
     reduce_lanes                                          order statistics of axes in one chunk
     draw -> extract -> keys_at                            order statistics of long lanes, from samples
+    first_indices                                         the first keys of rows, to be merged with those of others
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_select import draw, extract, from_host, keys_at, take_numbers
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
+from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
 
@@ -47,6 +49,7 @@ __all__ = [
     "exclusive",
     "extract",
     "first_descent",
+    "first_indices",
     "floor",
     "from_host",
     "histogram",

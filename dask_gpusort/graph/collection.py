@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -16,47 +16,10 @@ from dask.typing import Key
 from tlz import merge
 
 from ..chunk import library_of
-from .join import Chunks
-from .recipe import output_name
+from .recipe import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
 MOST_ORDERED = 1 << 20
-
-
-class TaskRecipe(Protocol):
-    """All that the tasks of some output arrays are made from: a frozen dataclass.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the input arrays. The optimiser of query planning replaces them.
-    token : str
-    takes_held_chunks : bool
-        Whether chunks that the input's graph contains become part of the tasks.
-    is_gang : bool
-        Whether fewer tasks are needed if all output chunks are wanted.
-    first_tasks : int
-        Number of the tasks that read input chunks.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def token(self) -> str: ...
-    @property
-    def takes_held_chunks(self) -> bool: ...
-    @property
-    def is_gang(self) -> bool: ...
-    @property
-    def first_tasks(self) -> int: ...
-
-    def stages(self, held: Mapping[Key, Any] = ...) -> dict[Key, Task]:
-        """Tasks from the input chunks to the last stage before the outputs."""
-
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
-        """Tasks from the last stage to the chunks of one output array."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +140,13 @@ def held_chunks(array: Any) -> dict[Key, Any]:
     return chunks if all(library_of(chunk) in ("numpy", "cupy") for chunk in chunks.values()) else {}
 
 
-def new_arrays(recipe: TaskRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
-    """The output arrays of one sort.
+def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
+    """The output arrays of one recipe.
 
     Parameters
     ----------
-    recipe : TaskRecipe
+    recipe : ArrayRecipe
+        For example a `Recipe` or a `Join`.
     inputs : sequence of dask arrays
         The arrays that the recipe names.
     outputs : sequence of Output
@@ -199,7 +163,7 @@ def new_arrays(recipe: TaskRecipe, inputs: Sequence[Any], outputs: Sequence[Outp
     return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
 
 
-def _new_graphs(recipe: TaskRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
+def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
@@ -232,7 +196,7 @@ def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, 
     return {**stages(), **output()}
 
 
-def _new_expression(recipe: TaskRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
+def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
     from .expression import SortedExpr, new_collection
 

@@ -9,8 +9,7 @@ from typing import Any
 from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
-from .collection import TaskRecipe
-from .recipe import output_name
+from .recipe import ArrayRecipe, output_name
 
 __all__ = ["SortedExpr", "new_collection"]
 
@@ -25,9 +24,9 @@ class SortedExpr(ArrayExpr):
         return self.operands[len(self._parameters) :]
 
     @cached_property
-    def _recipe(self) -> TaskRecipe:
+    def _recipe(self) -> ArrayRecipe:
         """The recipe with the inputs' present names: the optimiser renames them."""
-        recipe: TaskRecipe = self.operand("recipe")
+        recipe: ArrayRecipe = self.operand("recipe")
         return replace(recipe, names=tuple(array._name for array in self.args))
 
     @cached_property

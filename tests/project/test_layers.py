@@ -215,6 +215,7 @@ def test_import_loads_no_optional_package():
 
 PUBLIC = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
     "explain_quantile",
@@ -230,6 +231,7 @@ PUBLIC = [
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

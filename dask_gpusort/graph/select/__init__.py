@@ -3,6 +3,7 @@
 ==========  ==========================================================
 `samples`   few long lanes: brackets by samples, in two passes
 `lanes`     whole lanes: a row kernel on each chunk
+`build`     the choice between them
 `top`       the first keys of each lane
 ==========  ==========================================================
 """

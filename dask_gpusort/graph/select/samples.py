@@ -34,8 +34,8 @@ from ...plan.select import SelectPlan
 from ...table import selection
 from ...table.quantiles import Statistic
 from ..input_checks import changed_source, checked_chunk, wrong_size
-from ..join import Chunks
 from ..local_sort import NOTHING
+from ..recipe import Chunks
 
 
 class Extracted(NamedTuple):

@@ -191,6 +191,9 @@ def test_rows(device, kind, axis):
     block = keys.reshape(7, 40, *keys.shape[1:])
     found = cupy_ops.argsort_rows(device.array(block), order, axis)
     np.testing.assert_array_equal(found, numpy_ops.argsort_rows(block, python_order(order), axis))
+    np.testing.assert_array_equal(
+        cupy_ops.first_indices(device.array(block), order, 3, axis), found.take(range(3), axis)
+    )
     if not order.words:
         ordered = cupy_ops.sort_rows(device.array(block), order, axis)
         expected = numpy_ops.sort_rows(block, python_order(order), axis)
