@@ -43,6 +43,7 @@ REST = [
     "test_lexsort.py::test_one_dimension",
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_less.py::test_along_an_axis",
+    "../graph/test_lanes.py",
 ]
 
 
