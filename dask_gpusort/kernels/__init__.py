@@ -4,6 +4,7 @@ Importing the package needs neither CuPy nor a GPU; the first call of a function
 folders, from the outside inwards, are:
 
 - ``wide``: keys of several words
+- ``select``: keys at wanted ranks, and keys between bounds
 - ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
 - ``merge``: merge sort, by any comparison
 - ``papers``: the sorts of the papers, to read and to compare with
@@ -19,6 +20,7 @@ from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
+from .selecting import extract, select_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
 from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
@@ -33,6 +35,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_words",
+    "extract",
     "floor_codes",
     "gather",
     "lexsort",
@@ -43,6 +46,7 @@ __all__ = [
     "search_sorted",
     "search_wide",
     "search_words",
+    "select_rows",
     "sort_by_comparison",
     "sort_keys",
     "sort_pairs",
