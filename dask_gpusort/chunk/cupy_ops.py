@@ -22,6 +22,7 @@ from .cupy_buffers import empty
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_rows import argsort_rows, sort_rows, take_rows
+from .cupy_select import count_nans, extract, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
 from .run import Run
 
@@ -33,11 +34,13 @@ __all__ = [
     "before",
     "check_lengths",
     "concatenate",
+    "count_nans",
     "decode",
     "edges",
     "empty",
     "encode",
     "exclusive",
+    "extract",
     "first_descent",
     "floor",
     "histogram",
@@ -46,6 +49,7 @@ __all__ = [
     "merge",
     "pack",
     "paste",
+    "sample",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",

@@ -14,12 +14,12 @@
 namespace gpusort {
 
 constexpr int kExtractThreads = 256;
-constexpr int kExtractBlocks = 5;                         // a multiprocessor: up to 48 registers a thread
-constexpr u32 kRoundBytes = kWarpThreads * kVectorBytes;  // that a warp can append before it looks again
-constexpr u32 kWarpBufferBytes = 3 * kRoundBytes;         // written when two thirds are full
+constexpr int kExtractBlocks = 5;  // a multiprocessor: up to 48 registers a thread
+constexpr u32 kFullBytes = 1024;   // of a warp's buffer, which is then written
+constexpr u32 kWarpBufferBytes = kFullBytes + kMostRoundBytes;
 constexpr u32 kBufferBytes = kExtractThreads / kWarpThreads * kWarpBufferBytes;
 constexpr u32 kCounters = 4096;   // copies of all slots together
-constexpr u32 kMostSlots = 4096;  // thresholds of 8 bytes take 32 KiB
+constexpr u32 kMostSlots = 2048;  // thresholds of 8 bytes take 16 KiB
 
 // Output of the taken keys of a row.
 template <class Raw>
@@ -32,7 +32,7 @@ struct TakenKeys {
 // Keys of one warp on their way to the output, which they reach with one atomic for many.
 template <class Raw>
 struct WarpBuffer {
-    static constexpr u32 kFull = 2 * kRoundBytes / sizeof(Raw);
+    static constexpr u32 kFull = kFullBytes / sizeof(Raw);
 
     Raw* keys;  // shared
     u32 held;   // the same in all lanes

@@ -6,7 +6,11 @@
 
 namespace gpusort {
 
-constexpr int kVectorsInFlight = 2;  // a thread: one does not cover the latency of memory
+// Vectors of a round: one in flight a thread does not cover the latency of memory. Two of narrow keys take too many
+// registers, and the work on their many keys covers it.
+template <class Raw>
+constexpr int kRoundVectors = sizeof(Raw) < sizeof(u32) ? 1 : 2;
+constexpr u32 kMostRoundBytes = kWarpThreads * 2 * kVectorBytes;  // of a warp
 
 // Calls take(keys, are_there) for all keys of a range. Every lane of a warp calls it as often as the others, so that
 // `take` may contain warp collectives; keys of a lane whose `are_there` is false are undefined.
@@ -16,19 +20,29 @@ struct KeyStream {
     static constexpr int kKeys = kVectorBytes / sizeof(Raw);
     static_assert(kKeys <= kWarpThreads, "one warp takes the keys outside whole vectors");
 
+    // The vectors of a thread are kThreads apart, so that a warp reads neighbours.
+    template <int kVectors, class Take>
+    static __device__ __forceinline__ void take_round(const Vector* vectors, bool are_there, Take& take) {
+        Vector loaded[kVectors];
+        Raw keys[kVectors * kKeys];
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+            if (are_there) loaded[v] = vectors[v * kThreads];
+        }
+#pragma unroll
+        for (int k = 0; k < kVectors * kKeys; ++k) keys[k] = loaded[k / kKeys].keys[k % kKeys];
+        take(keys, are_there);
+    }
+
     template <class Take>
     static __device__ __forceinline__ void take_vectors(const Vector* vectors, u32 num_vectors, Take& take) {
+        constexpr u32 kVectors = kRoundVectors<Raw>, kBehind = (kVectors - 1) * kThreads + kWarpThreads;
         const u32 lane = threadIdx.x % kWarpThreads;
-        for (u32 first = threadIdx.x - lane; first < num_vectors; first += kVectorsInFlight * kThreads) {
-            Vector loaded[kVectorsInFlight];
-#pragma unroll
-            for (int v = 0; v < kVectorsInFlight; ++v) {
-                const u32 i = first + lane + v * kThreads;
-                if (i < num_vectors) loaded[v] = vectors[i];
-            }
-#pragma unroll
-            for (int v = 0; v < kVectorsInFlight; ++v) take(loaded[v].keys, first + lane + v * kThreads < num_vectors);
-        }
+        u32 first = threadIdx.x - lane;  // of the warp
+        for (; first + kBehind <= num_vectors; first += kVectors * kThreads)
+            take_round<kVectors>(vectors + first + lane, true, take);
+        for (; first < num_vectors; first += kThreads)
+            take_round<1>(vectors + first + lane, first + lane < num_vectors, take);
     }
 
     // Fewer keys than a vector has.

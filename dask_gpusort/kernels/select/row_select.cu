@@ -10,12 +10,13 @@
 
 namespace gpusort {
 
-constexpr int kSelectThreads = 256;   // of the kernels with a warp a row
-constexpr u32 kTileColumns = 32;      // of keys up to 32 bits: a warp reads 128 bytes of a row, fewer of narrow keys
-constexpr u32 kWideTileColumns = 16;  // of keys of 64 bits
+constexpr int kResidentThreads = 768;  // of a multiprocessor, at least: up to 80 registers a thread
+constexpr int kSelectThreads = 256;    // of the kernels with a warp a row
+constexpr u32 kTileColumns = 32;       // of keys up to 32 bits: a warp reads 128 bytes of a row, fewer of narrow keys
+constexpr u32 kWideTileColumns = 16;   // of keys of 64 bits
 
 template <class Source, int kItems>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kSelectThreads, kResidentThreads / kSelectThreads)
     select_in_warps(const typename Source::Raw* keys, Offset num_rows, u32 length, const long long* ranks,
                     u32 num_ranks, typename Source::Code first_nan, typename Source::Raw* keys_out, long long* nans) {
     const Offset row = thread_of_grid() / kWarpThreads;
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(kSelectThreads)
 // Columns of a matrix (length, num_columns). Tiles have one column more than they hold, so that the keys of a column
 // are in different banks.
 template <class Source, int kItems>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kSelectThreads, kResidentThreads / kSelectThreads)
     select_columns(const typename Source::Raw* keys, Offset num_columns, u32 length, const long long* ranks,
                    u32 num_ranks, typename Source::Code first_nan, typename Source::Raw* keys_out, long long* nans) {
     using Raw = typename Source::Raw;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kSelectThreads)
 }
 
 template <class Source, int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResidentThreads / kThreads)
     select_in_blocks(const typename Source::Raw* keys, Offset, u32 length, const long long* ranks, u32 num_ranks,
                      typename Source::Code first_nan, typename Source::Raw* keys_out, long long* nans) {
     using Scope = BlockScope<kThreads>;

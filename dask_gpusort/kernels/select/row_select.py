@@ -31,12 +31,12 @@ WIDE_TILE_COLUMNS = cxx_constant(SOURCE, "kWideTileColumns")
 LONG_ROW_THREADS = cxx_constant(SOURCE, "kLongRowThreads")
 LONG_ROW_BYTES = cxx_constant(SOURCE, "kLongRowBytes")
 MOST_RANKS = cxx_constant(SOURCE, "kMostRanks")
-#: Bytes of codes that a thread holds in registers: 64 leave half of the registers of 1,024 threads for other values.
+#: Most bytes of codes that a thread holds: 32 of its 80 registers.
 HELD_BYTES = 128
 #: Codes of a thread are compiled for multiples of so many: finer steps would compile more kernels.
 ITEM_STEP = 4
 #: Threads of a block that holds a row; the smaller block has fewer threads without a code.
-BLOCK_THREADS = (128, 512)
+BLOCK_THREADS = (128, 384)
 #: Keys of a row are counted in 32 bits.
 LENGTH_LIMIT = 1 << 32
 
