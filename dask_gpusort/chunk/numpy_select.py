@@ -14,47 +14,20 @@ _COMPARED_KEYS = 1 << 16
 _COMPARED_BRACKETS = 16
 
 
-def draw(keys: np.ndarray, positions: NDArray[np.int64]) -> tuple[int, np.ndarray, np.ndarray]:
-    """A sample of a chunk.
-
-    Parameters
-    ----------
-    keys : array, shape (n,)
-    positions : int64 array
-
-    Returns
-    -------
-    int
-        Number of NaN, or NaT, in the chunk.
-    array
-        The keys at the positions, ascending and without NaN.
-    array, shape (2,) or (0,)
-        First and last key without NaN; empty if there is none.
-    """
-    nans, ends = _survey(keys)
-    return nans, take_numbers(keys, positions), ends
+def count_nans(keys: np.ndarray) -> int:
+    """Number of keys that are NaN or NaT."""
+    if keys.dtype.kind not in "fcmM" or not keys.size:
+        return 0
+    # The least of some keys is NaN if any is: one read, and no array of bools.
+    least = keys.min()
+    if least == least:
+        return 0
+    return int(np.count_nonzero(keys != keys))
 
 
-def take_numbers(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
-    """The keys at some positions, ascending and without NaN."""
-    found = _numbers(keys.take(positions))
-    found.sort()
-    return found
-
-
-def _survey(keys: np.ndarray) -> tuple[int, np.ndarray]:
-    if not keys.size:
-        return 0, keys
-    ends = np.array([keys.min(), keys.max()], keys.dtype)
-    # Both are NaN if any key is: two reads, and no array of bools as long as there is none.
-    numbers = keys if len(_numbers(ends)) else _numbers(keys)
-    nans = keys.size - numbers.size
-    return (nans, _survey(numbers)[1]) if nans else (0, ends)
-
-
-def _numbers(keys: np.ndarray) -> np.ndarray:
-    """The keys that are not NaN."""
-    return keys[keys == keys] if keys.dtype.kind in "fcmM" else keys
+def sample(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
+    """The keys at some positions."""
+    return keys.take(positions)
 
 
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
@@ -110,7 +83,7 @@ def _extract_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> t
 
 
 def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray:
-    """Keys at some ranks of a few keys without NaN."""
+    """Keys at some ranks of a few keys, on the host; NaN are last."""
     keys = np.concatenate(parts)
     if len(ranks):
         keys.sort()
