@@ -12,6 +12,7 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets, Statistic
@@ -253,6 +254,27 @@ def test_nan_counts_samples_and_few_keys(device, dtype):
         parts = [device.array(keys[:300]), device.array(keys[300:])]
         np.testing.assert_array_equal(cupy_ops.keys_at(parts, positions), np.sort(keys)[positions])
     assert cupy_ops.count_nans(device.array(keys[:0])) == 0
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
+def test_a_selection_by_samples(device, monkeypatch, dtype):
+    """All stages of a selection, over two rounds."""
+    monkeypatch.setattr(by_samples, "ops_for", lambda array: cupy_ops)
+    keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
+    statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
+    chunks = [device.array(part) for part in np.split(keys, [300, 900])]
+    drawn = [by_samples.draw(chunk, number, (0,), 3.0) for number, chunk in enumerate(chunks)]
+    searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
+    parts = [
+        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0)
+        for number, (chunk, one) in enumerate(zip(chunks, drawn, strict=True))
+    ]
+    again = [by_samples.draw(part, number, (0,), 2.0) for number, part in enumerate(parts)]
+    narrower = by_samples.scan_again(again, 2.0, searches)
+    parts = [by_samples.extract(part, narrower, (0,)) for part in parts]
+    with np.errstate(invalid="ignore"):
+        found = by_samples.finish(parts, narrower, statistic, ())
+        np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)
