@@ -2,20 +2,46 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .api import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
+from .api import (
+    argsort,
+    argtopk,
+    explain,
+    explain_quantile,
+    is_sorted,
+    lexsort,
+    median,
+    merge_sorted,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
+    percentile,
+    quantile,
+    sort,
+    sort_by_key,
+    topk,
+)
 from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
 __all__ = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
+    "explain_quantile",
     "is_sorted",
     "lexsort",
+    "median",
     "merge_sorted",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

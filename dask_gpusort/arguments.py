@@ -12,10 +12,12 @@ import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 from numpy.exceptions import AxisError
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from .chunk import library_of
 from .config import DEVICES, EXCHANGES, setting
 from .graph.options import Options
+from .plan.select import STRATEGIES
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}
 _METHODS = ("auto", "radix", "merge")
@@ -122,6 +124,47 @@ def checked_axis(axis: Any, ndim: int) -> int:
     if not -ndim <= number < ndim:
         raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}")
     return number % ndim
+
+
+def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The reduced axes, ascending, counted from the first dimension; all of them for None.
+
+    Raises
+    ------
+    AxisError
+        If an axis is out of bounds.
+    ValueError
+        If an axis occurs twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
+
+
+def checked_strategy(strategy: str) -> str:
+    """The strategy of an order statistic.
+
+    Raises
+    ------
+    ValueError
+        If it is unknown.
+    """
+    _check_choice("strategy", strategy, ("auto", *STRATEGIES))
+    return strategy
+
+
+def refuse_in_place(name: str, out: Any, overwrite_input: Any) -> None:
+    """Refuse the arguments of NumPy's reductions that name memory.
+
+    Raises
+    ------
+    TypeError
+        If one of them is given.
+    """
+    if out is not None:
+        raise TypeError(f"{name} of a Dask array is lazy and cannot fill out=: assign its result")
+    if overwrite_input:
+        raise TypeError(f"{name} never overwrites the chunks of a Dask array: leave overwrite_input=False")
 
 
 def axis_or_none(axis: Any, ndim: int) -> int | None:

@@ -10,8 +10,16 @@ import dask
 #: `DEVICES`; None sorts NumPy chunks on the host. ``merged_runs``: most sorted runs that are merged rather than sorted
 #: afresh, or None to measure which is faster; it is read where the chunks are, and has no effect on results.
 #: ``gang_timeout``: seconds after which a gang repeats an exchange that does not end, and moves a member that a paused
-#: worker keeps.
-DEFAULTS: dict[str, Any] = {"exchange": "auto", "groups": None, "device": None, "merged_runs": None, "gang_timeout": 60}
+#: worker keeps. ``held_share``: share of the memory up to which a selection holds its source between two passes, and
+#: above which it reads the source again; workers spill to disk from a share of 0.6 on.
+DEFAULTS: dict[str, Any] = {
+    "exchange": "auto",
+    "groups": None,
+    "device": None,
+    "merged_runs": None,
+    "gang_timeout": 60,
+    "held_share": 0.3,
+}
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
@@ -37,6 +45,8 @@ def setting(name: str) -> Any:
         raise ValueError(f"gpusort.merged_runs must be an integer of at least 0, or None to measure it (got {value!r})")
     if name == "gang_timeout" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
         raise ValueError(f"gpusort.gang_timeout must be a positive number of seconds (got {value!r})")
+    if name == "held_share" and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
+        raise ValueError(f"gpusort.held_share must be a number from 0 to 1 (got {value!r})")
     if name == "device" and value not in DEVICES:
         raise ValueError(f"gpusort.device must be None or 'cuda' (got {value!r})")
     return value

@@ -1,8 +1,9 @@
-"""Opt-in: make the sorts of NumPy and `dask.array` use this package."""
+"""Opt-in: make the sorts and the order statistics of NumPy and `dask.array` use this package."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dask.array as da
@@ -43,14 +44,31 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
     return api.lexsort(keys, axis)
 
 
-_OURS = {"sort": _sort, "argsort": _argsort, "lexsort": _lexsort}
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One of NumPy's reductions for Dask arrays; arguments that only Dask's own function has are dropped.
+
+    `dask.array.percentile` takes `internal_method`, the name of an approximation; exact quantiles need none.
+    """
+
+    @functools.wraps(function)
+    def reduction(*args: Any, internal_method: str | None = None, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return reduction
+
+
+_SORTS = {"sort": _sort, "argsort": _argsort, "lexsort": _lexsort}
+_REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
+_OURS = {**_SORTS, **{function.__name__: _reduction(function) for function in _REDUCTIONS}}
 
 
 def register() -> None:
-    """Make `sort`, `argsort` and `lexsort` of NumPy lazy for Dask arrays, and add them to `dask.array`.
+    """Make functions of NumPy lazy and exact for Dask arrays, and put them into `dask.array`.
 
-    Without it NumPy's functions compute the whole array, with a warning. A repeated call has no effect. For `lexsort`,
-    NumPy recognises Dask arrays in a tuple of keys, but not in a list.
+    These are `sort`, `argsort`, `lexsort`, `median`, `quantile`, `percentile` and their twins that skip NaN. What calls
+    NumPy's functions then uses this package too, such as xarray's `median` and `quantile` of Dask arrays. Without it
+    NumPy's sorts compute the whole array, with a warning, and Dask's quantiles are approximate or need whole lanes. A
+    repeated call has no effect. For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a list.
 
     See Also
     --------

@@ -1,8 +1,9 @@
 """Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names.
 
 They export the steps of files with one subject each: `numpy_keys` and `cupy_keys` encode and compare keys,
-`numpy_sorts` and `cupy_sorts` sort and merge them, `numpy_rows` and `cupy_rows` sort rows, `cupy_select` takes keys
-between bounds, and `cupy_joins` sorts all chunks of one memory.
+`numpy_sorts` and `cupy_sorts` sort and merge them, `numpy_rows` and `cupy_rows` sort rows, `numpy_lanes` and
+`cupy_lanes` give their order statistics, `numpy_select` and `cupy_select` search long lanes, `numpy_top` and `cupy_top`
+select the first keys, and `cupy_joins` sorts all chunks of one memory.
 
 `cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU. `cupy_nccl` moves shards between GPUs.
 """

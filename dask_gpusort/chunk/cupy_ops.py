@@ -21,9 +21,11 @@ from ..table import Brackets, Digits, RankSummary, Side
 from .cupy_buffers import empty
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
+from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
-from .cupy_select import count_nans, extract, sample
+from .cupy_select import count_nans, extract, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
+from .cupy_top import first_indices
 from .run import Run
 
 __all__ = [
@@ -42,13 +44,17 @@ __all__ = [
     "exclusive",
     "extract",
     "first_descent",
+    "first_indices",
     "floor",
+    "from_host",
     "histogram",
     "key_order",
+    "keys_at",
     "local_sort",
     "merge",
     "pack",
     "paste",
+    "reduce_lanes",
     "sample",
     "sort_chunks",
     "sort_chunks_by_key",

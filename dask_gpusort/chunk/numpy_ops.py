@@ -5,6 +5,9 @@
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
+    reduce_lanes                                          order statistics of axes in one chunk
+    sample, count_nans -> extract -> keys_at              order statistics of long lanes
+    first_indices                                         the first keys of rows, to be merged with those of others
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ from ..order import Order
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
+from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
+from .numpy_select import count_nans, extract, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
+from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
 
@@ -34,22 +40,29 @@ __all__ = [
     "ceiling",
     "check_lengths",
     "concatenate",
+    "count_nans",
     "decode",
     "differ",
     "edges",
     "empty",
     "encode",
     "exclusive",
+    "extract",
     "first_descent",
+    "first_indices",
     "floor",
+    "from_host",
     "histogram",
     "key_order",
+    "keys_at",
     "local_sort",
     "merge",
     "needles",
     "pack",
     "packed_order",
     "paste",
+    "reduce_lanes",
+    "sample",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",

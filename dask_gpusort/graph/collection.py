@@ -16,8 +16,7 @@ from dask.typing import Key
 from tlz import merge
 
 from ..chunk import library_of
-from .join import Chunks, Join
-from .recipe import Recipe, output_name
+from .recipe import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
 MOST_ORDERED = 1 << 20
@@ -141,12 +140,13 @@ def held_chunks(array: Any) -> dict[Key, Any]:
     return chunks if all(library_of(chunk) in ("numpy", "cupy") for chunk in chunks.values()) else {}
 
 
-def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
-    """The output arrays of one sort.
+def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
+    """The output arrays of one recipe.
 
     Parameters
     ----------
-    recipe : Recipe or Join
+    recipe : ArrayRecipe
+        For example a `Recipe` or a `Join`.
     inputs : sequence of dask arrays
         The arrays that the recipe names.
     outputs : sequence of Output
@@ -163,9 +163,7 @@ def new_arrays(recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[O
     return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))
 
 
-def _new_graphs(
-    recipe: Recipe | Join, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str
-) -> tuple[Any, ...]:
+def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
@@ -198,7 +196,7 @@ def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, 
     return {**stages(), **output()}
 
 
-def _new_expression(recipe: Recipe | Join, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
+def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
     from .expression import SortedExpr, new_collection
 

@@ -9,8 +9,7 @@ from typing import Any
 from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
-from .join import Join
-from .recipe import Recipe, output_name
+from .recipe import ArrayRecipe, output_name
 
 __all__ = ["SortedExpr", "new_collection"]
 
@@ -25,9 +24,9 @@ class SortedExpr(ArrayExpr):
         return self.operands[len(self._parameters) :]
 
     @cached_property
-    def _recipe(self) -> Recipe | Join:
+    def _recipe(self) -> ArrayRecipe:
         """The recipe with the inputs' present names: the optimiser renames them."""
-        recipe: Recipe | Join = self.operand("recipe")
+        recipe: ArrayRecipe = self.operand("recipe")
         return replace(recipe, names=tuple(array._name for array in self.args))
 
     @cached_property

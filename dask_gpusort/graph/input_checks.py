@@ -69,9 +69,9 @@ def wrong_size(what: str, expected: float) -> ValueError:
     )
 
 
-def changed_source(what: str, order: Order) -> RuntimeError:
+def changed_source(what: str, order: Order | None = None) -> RuntimeError:
     """The error for an input that differs each time it is computed."""
-    less = "" if order.less is None else ". If it does not change, less= is no strict weak order"
+    less = "" if order is None or order.less is None else ". If it does not change, less= is no strict weak order"
     return RuntimeError(f"{what}: the input changes when it is computed again; {REMEDY}{less}")
 
 

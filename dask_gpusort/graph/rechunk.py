@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import dask
 import numpy as np
+from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
 from .input_checks import checked_chunk
@@ -20,6 +22,27 @@ def chunk_limit(keys: Any) -> float:
     target = parse_bytes(dask.config.get("array.chunk-size"))
     largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
     return target if math.isnan(largest) else max(target, largest)
+
+
+def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -> dict[int, Any]:
+    """Chunks, for `rechunk`, with whole axes and the others divided to keep chunks within the limit.
+
+    Parameters
+    ----------
+    array : dask array
+    axes : collection of int
+        Axes that get one chunk.
+    itemsize : int
+        Bytes of an element: Dask does not know those of objects.
+    limit : float
+        Most bytes of a chunk, unless a lane along the axes takes more.
+    """
+    if array.size == 0 or any(map(math.isnan, array.shape)):
+        return dict.fromkeys(axes, -1)
+    spec = tuple(-1 if dim in axes else "auto" for dim in range(array.ndim))
+    dtype = np.dtype((np.void, max(1, itemsize)))
+    chosen = normalize_chunks(spec, array.shape, limit=int(limit), dtype=dtype, previous_chunks=array.chunks)
+    return dict(enumerate(chosen))
 
 
 def rechunk(array: Any, chunks: Any) -> Any:

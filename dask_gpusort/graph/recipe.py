@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from dask._task_spec import Task, TaskRef
@@ -21,6 +21,25 @@ from .local_sort import NOTHING, LocalSort, local_sorts, run_sources
 from .task_exchange import Sources, direct_outputs, exchange_by_tasks
 
 Chunks = tuple[tuple[float, ...], ...]
+
+
+class ArrayRecipe(Protocol):
+    """What Dask arrays are made from: a frozen dataclass that makes tasks. `Recipe` documents the members."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def takes_held_chunks(self) -> bool: ...
+    @property
+    def is_gang(self) -> bool: ...
+    @property
+    def first_tasks(self) -> int: ...
+    def stages(self, held: Mapping[Key, Any] = ...) -> dict[Key, Task]: ...
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = ...) -> dict[Key, Task]: ...
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.array.core import normalize_chunks
 
 from ..chunk import complete, ops_for
 from ..order import Order
 from .composite_keys import Keys
 from .global_sort import Request, global_sort, join, joins_rows
 from .input_checks import checked_chunk, wrong_size
-from .rechunk import chunk_limit, rechunk, rechunk_checked
+from .rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
@@ -112,18 +111,10 @@ def _same(chunks: Any, others: Any) -> bool:
 
 
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
-    """Chunks, for `rechunk`, with a whole axis and others divided to keep chunks within the limit."""
-    array = keys.template
-    if array.size == 0 or any(map(math.isnan, array.shape)):
-        return {axis: -1}
+    """Chunks, for `rechunk`, with a whole axis."""
     # Dask cannot choose chunks of objects, whose size it does not know: the size of their references is used.
-    item = max(1, keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values))
-    spec = tuple(-1 if dim == axis else "auto" for dim in range(array.ndim))
-    limit = int(chunk_limit(keys.array))
-    chosen = normalize_chunks(
-        spec, array.shape, limit=limit, dtype=np.dtype((np.void, item)), previous_chunks=array.chunks
-    )
-    return dict(enumerate(chosen))
+    item = max(keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values), 1)
+    return whole_axes(keys.template, (axis,), item, chunk_limit(keys.array))
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:

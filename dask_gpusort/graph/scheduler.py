@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
+import os
 from importlib import import_module
 from typing import Any, Literal
 
@@ -75,6 +77,16 @@ def own_device_memory() -> int | None:
     if memory is None:
         return None
     return min(memory, import_module("cupy").get_default_memory_pool().get_limit() or memory)
+
+
+@functools.cache
+def host_memory() -> int | None:
+    """Bytes of memory that this process may take; None if unknown."""
+    if importlib.util.find_spec("distributed") is not None:
+        # This heeds the limits of containers.
+        return int(import_module("distributed.system").MEMORY_LIMIT)
+    names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
+    return math.prod(map(os.sysconf, names)) if {*names} <= {*getattr(os, "sysconf_names", ())} else None
 
 
 @functools.cache  # a call to the driver takes milliseconds

@@ -20,11 +20,13 @@ from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
+from .select.extract import MOST_BRACKETS
 from .selecting import extract, select_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
 from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
 __all__ = [
+    "MOST_BRACKETS",
     "KernelsUnavailable",
     "argsort",
     "argsort_by_comparison",

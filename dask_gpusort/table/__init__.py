@@ -7,6 +7,7 @@
 `brackets`      key intervals that hold the keys at the boundaries
 `cuts`          the cuts of each chunk
 `key_order`     how the table compares keys
+`quantiles`     order statistics from the keys at a few ranks
 ==============  ====================================================================
 """
 
@@ -14,10 +15,12 @@ from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
 from .digits import Digits, digit_brackets
 from .key_order import KeyOrder, Side
+from .quantiles import METHODS, Statistic
 from .rank_summary import RankSummary, combine_summaries
 from .scan import IntArray, exclusive_scan
 
 __all__ = [
+    "METHODS",
     "Boundaries",
     "Brackets",
     "Counts",
@@ -27,6 +30,7 @@ __all__ = [
     "KeyOrder",
     "RankSummary",
     "Side",
+    "Statistic",
     "add_counts",
     "combine_summaries",
     "cut",

@@ -78,7 +78,7 @@ def test_numpy_sorts_its_own_arrays(registered):
 
 
 def test_register_twice_and_unregister_once():
-    names = ("sort", "argsort", "lexsort")
+    names = ("sort", "argsort", "lexsort", "median", "nanquantile", "percentile")
     before = {name: getattr(da, name, None) for name in names}
     dask_gpusort.unregister()  # without effect, and no error
     dask_gpusort.register()
@@ -103,3 +103,28 @@ def test_unregister_restores_an_earlier_function(monkeypatch):
 def test_nothing_changes_without_register():
     assert getattr(da.Array, "__array_function__", None) is not None
     assert not hasattr(da, "sort") or da.sort.__module__.startswith("dask.")
+
+
+def test_order_statistics_through_numpy(registered, raise_if_computes):
+    array = np.random.default_rng(0).random((6, 10))
+    array[2, 3] = np.nan
+    x = da.from_array(array, chunks=(4, 3))
+    calls = [
+        lambda a: np.median(a, 1),
+        lambda a: np.median(a),
+        lambda a: np.nanmedian(a, axis=0, keepdims=True),
+        lambda a: np.quantile(a, [0.2, 0.5], axis=(0, 1)),
+        lambda a: np.nanquantile(a, 0.3, 1, method="lower"),
+        lambda a: np.percentile(a, 30, 0),
+        lambda a: np.nanpercentile(a, [30, 50]),
+    ]
+    with raise_if_computes():
+        found = [call(x) for call in calls]
+    for call, lazy in zip(calls, found, strict=True):
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), call(array))
+
+
+def test_percentiles_of_dask_become_exact(registered):
+    x = da.arange(12, chunks=2)
+    assert float(da.percentile(x, 50, method="linear", internal_method="tdigest")) == 5.5

@@ -216,14 +216,23 @@ def test_import_loads_no_optional_package():
 
 PUBLIC = [
     "argsort",
+    "argtopk",
     "cluster",
     "explain",
+    "explain_quantile",
     "is_sorted",
     "lexsort",
+    "median",
     "merge_sorted",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
     "register",
     "sort",
     "sort_by_key",
+    "topk",
     "unregister",
     "warm_up",
 ]

@@ -12,9 +12,10 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
-from dask_gpusort.table import Brackets
+from dask_gpusort.table import Brackets, Statistic
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
@@ -191,10 +192,33 @@ def test_rows(device, kind, axis):
     block = keys.reshape(7, 40, *keys.shape[1:])
     found = cupy_ops.argsort_rows(device.array(block), order, axis)
     np.testing.assert_array_equal(found, numpy_ops.argsort_rows(block, python_order(order), axis))
+    np.testing.assert_array_equal(
+        cupy_ops.first_indices(device.array(block), order, 3, axis), found.take(range(3), axis)
+    )
     if not order.words:
         ordered = cupy_ops.sort_rows(device.array(block), order, axis)
         expected = numpy_ops.sort_rows(block, python_order(order), axis)
         assert np.ascontiguousarray(ordered).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
+@pytest.mark.parametrize("axes", [(0,), (1, 2), (0, 1, 2)])
+def test_order_statistics_of_lanes(device, dtype, axes):
+    block = np.random.default_rng(0).integers(-50, 50, (7, 6, 5)).astype(dtype)
+    if dtype == "f4":
+        block[block % 3 == 0] = np.nan
+    for skip_nan in (False, True):
+        for statistic in (
+            Statistic.median(skip_nan=skip_nan),
+            Statistic.quantiles(0.3, skip_nan=skip_nan),
+            Statistic.quantiles([0, 0.4, 1], "hazen", skip_nan=skip_nan),
+            Statistic.quantiles([[0.2], [0.9]], "nearest", skip_nan=skip_nan),
+        ):
+            for keepdims in (False, True):
+                found = cupy_ops.reduce_lanes(device.array(block), statistic, axes, keepdims)
+                expected = numpy_ops.reduce_lanes(block, statistic, axes, keepdims)
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(np.asarray(found), expected)
 
 
 @pytest.mark.parametrize("first", [1 << 16, 1])
@@ -220,14 +244,37 @@ def test_keys_inside_brackets(device, monkeypatch, dtype, first):
 
 
 @pytest.mark.parametrize("dtype", CODED)
-def test_nan_counts_and_samples(device, dtype):
+def test_nan_counts_samples_and_few_keys(device, dtype):
     for kind in ("random", "few"):
         keys = drawn_keys(dtype, 700, kind)
         nans = np.isnat(keys) if keys.dtype.kind in "mM" else np.isnan(keys)
         assert cupy_ops.count_nans(device.array(keys)) == nans.sum()
         positions = np.array([3, 699, 0, 3])
-        assert cupy_ops.sample(device.array(keys), positions).tobytes() == keys[positions].tobytes()
+        assert np.asarray(cupy_ops.sample(device.array(keys), positions)).tobytes() == keys[positions].tobytes()
+        parts = [device.array(keys[:300]), device.array(keys[300:])]
+        np.testing.assert_array_equal(cupy_ops.keys_at(parts, positions), np.sort(keys)[positions])
     assert cupy_ops.count_nans(device.array(keys[:0])) == 0
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
+def test_a_selection_by_samples(device, monkeypatch, dtype):
+    """All stages of a selection, over two rounds."""
+    monkeypatch.setattr(by_samples, "ops_for", lambda array: cupy_ops)
+    keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
+    statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
+    chunks = [device.array(part) for part in np.split(keys, [300, 900])]
+    drawn = [by_samples.draw(chunk, number, (0,), 3.0) for number, chunk in enumerate(chunks)]
+    searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
+    parts = [
+        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0)
+        for number, (chunk, one) in enumerate(zip(chunks, drawn, strict=True))
+    ]
+    again = [by_samples.draw(part, number, (0,), 2.0) for number, part in enumerate(parts)]
+    narrower = by_samples.scan_again(again, 2.0, searches)
+    parts = [by_samples.extract(part, narrower, (0,)) for part in parts]
+    with np.errstate(invalid="ignore"):
+        found = by_samples.finish(parts, narrower, statistic, ())
+        np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import (
+from ..arguments import (
     axis_or_none,
     checked_array,
     checked_axis,
@@ -17,7 +17,7 @@ from .arguments import (
     on_device,
     resolved_chunks,
 )
-from .graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, explain_sort
+from ..graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, explain_sort
 
 
 def sort(

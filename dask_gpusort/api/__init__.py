@@ -1,0 +1,39 @@
+"""The public functions: checks of their arguments, then the graph.
+
+==================  ==================================================
+`sorts`             sorts, indices that sort, merges
+`order_statistics`  medians, quantiles, percentiles
+`top_k`             the largest and the smallest keys
+==================  ==================================================
+"""
+
+from .order_statistics import (
+    explain_quantile,
+    median,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
+    percentile,
+    quantile,
+)
+from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
+from .top_k import argtopk, topk
+
+__all__ = [
+    "argsort",
+    "argtopk",
+    "explain",
+    "explain_quantile",
+    "is_sorted",
+    "lexsort",
+    "median",
+    "merge_sorted",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
+    "sort",
+    "sort_by_key",
+    "topk",
+]

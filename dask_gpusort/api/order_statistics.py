@@ -1,0 +1,275 @@
+"""Medians, quantiles and percentiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..arguments import checked_array, checked_axes, checked_strategy, refuse_in_place
+from ..graph.select.build import build_statistic, explain_statistic
+from ..table.quantiles import Statistic
+
+Axes = int | Sequence[int] | None
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """Quantiles of a Dask array, exact and lazy: `numpy.quantile` without a sort of the array.
+
+    Parameters
+    ----------
+    a : dask array
+        NumPy or CuPy chunks of real numbers, dates or time differences. Other arrays are converted by
+        `dask.array.asanyarray`.
+    q : float or array of floats
+        Quantiles, from 0 to 1. A list of them costs little more than one.
+    axis : int, tuple of int or None, default None
+        Axes to reduce, chunked or not; None reduces all of them. Along all axes, chunk sizes may be unknown.
+    out, overwrite_input
+        For NumPy's signature; a lazy result has no place in memory, and its input is never overwritten.
+    method : str
+        NumPy's methods: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf",
+        "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased".
+    keepdims : bool, default False
+        Whether reduced axes stay, with size 1.
+    strategy : {"auto", "blocks", "rechunk", "samples"}
+        How the quantiles are found; see `explain_quantile`. "samples" searches a few long lanes in two passes over the
+        chunks, "rechunk" makes lanes whole in bounded memory, "blocks" takes lanes that are whole in their chunks.
+
+    Returns
+    -------
+    dask array
+        The shape of `q`, then that of the remaining axes. Values, dtype, and NaN are NumPy's.
+
+    Raises
+    ------
+    ValueError
+        If `q` is out of range, the method or the strategy is unknown, or the strategy does not fit the chunks.
+    TypeError
+        If the keys are complex, objects or strings; if `out` or `overwrite_input` is given.
+    numpy.exceptions.AxisError
+        If an axis is out of bounds.
+
+    See Also
+    --------
+    nanquantile : without NaN
+    explain_quantile : how it is computed, before anything runs
+
+    Notes
+    -----
+    With "samples", counts of all keys check the brackets that the samples give. If a source changes between the two
+    passes over it, or with a probability of 1e-15 if a sample misleads, RuntimeError is raised during the computation.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.quantile(da.arange(12, chunks=2), [0.25, 0.5]).compute()
+    array([2.75, 5.5 ])
+    """
+    refuse_in_place("quantile", out, overwrite_input)
+    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """Quantiles of a Dask array without its NaN, exact and lazy: `numpy.nanquantile`.
+
+    Parameters
+    ----------
+    a, q, axis, out, overwrite_input, method, keepdims, strategy
+        As for `quantile`.
+
+    Returns
+    -------
+    dask array
+        As `quantile`; NaN, with a warning during the computation, where there are NaN alone.
+
+    Raises
+    ------
+    ValueError, TypeError, AxisError
+        As `quantile`.
+    """
+    refuse_in_place("nanquantile", out, overwrite_input)
+    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """Percentiles of a Dask array, exact and lazy: `numpy.percentile`.
+
+    Parameters
+    ----------
+    a, axis, out, overwrite_input, method, keepdims, strategy
+        As for `quantile`.
+    q : float or array of floats
+        Percentiles, from 0 to 100.
+
+    Returns
+    -------
+    dask array
+        As `quantile`.
+
+    Raises
+    ------
+    ValueError, TypeError, AxisError
+        As `quantile`.
+
+    Notes
+    -----
+    `dask.array.percentile` is approximate, and takes one-dimensional arrays alone.
+    """
+    refuse_in_place("percentile", out, overwrite_input)
+    return _reduce(a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """Percentiles of a Dask array without its NaN, exact and lazy: `numpy.nanpercentile`.
+
+    Parameters
+    ----------
+    a, axis, out, overwrite_input, method, keepdims, strategy
+        As for `quantile`.
+    q : float or array of floats
+        Percentiles, from 0 to 100.
+
+    Returns
+    -------
+    dask array
+        As `nanquantile`.
+
+    Raises
+    ------
+    ValueError, TypeError, AxisError
+        As `quantile`.
+    """
+    refuse_in_place("nanpercentile", out, overwrite_input)
+    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True, percent=True), axis, keepdims, strategy)
+
+
+def median(
+    a: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """The median of a Dask array, exact and lazy: `numpy.median` without a sort of the array.
+
+    Parameters
+    ----------
+    a, axis, out, overwrite_input, keepdims, strategy
+        As for `quantile`. The keys may be complex too.
+
+    Returns
+    -------
+    dask array
+        The shape of the remaining axes.
+
+    Raises
+    ------
+    ValueError, TypeError, AxisError
+        As `quantile`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> float(dask_gpusort.median(da.arange(12, chunks=2)))
+    5.5
+    """
+    refuse_in_place("median", out, overwrite_input)
+    return _reduce(a, Statistic.median(), axis, keepdims, strategy)
+
+
+def nanmedian(
+    a: Any,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+    *,
+    strategy: str = "auto",
+) -> Any:
+    """The median of a Dask array without its NaN, exact and lazy: `numpy.nanmedian`.
+
+    Parameters
+    ----------
+    a, axis, out, overwrite_input, keepdims, strategy
+        As for `quantile`. The keys may be complex too.
+
+    Returns
+    -------
+    dask array
+        As `median`; NaN, with a warning during the computation, where there are NaN alone.
+
+    Raises
+    ------
+    ValueError, TypeError, AxisError
+        As `quantile`.
+    """
+    refuse_in_place("nanmedian", out, overwrite_input)
+    return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy)
+
+
+def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str = "auto") -> str:
+    """The plan of `quantile` and the like with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    a, q, axis, strategy
+        As for `quantile`.
+
+    Returns
+    -------
+    str
+        Lanes, strategy, passes over the source, rounds and projected peak bytes, a line each.
+    """
+    array = checked_array(a)
+    statistic = Statistic.quantiles(q)
+    return explain_statistic(array, statistic, checked_axes(axis, array.ndim), checked_strategy(strategy))
+
+
+def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str) -> Any:
+    array = checked_array(a)
+    axes = checked_axes(axis, array.ndim)
+    return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))

@@ -1,0 +1,112 @@
+"""The public functions for the largest or smallest keys; they check their arguments, then make the graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from ..arguments import checked_array, checked_axis
+from ..graph.select.top import select_top
+
+
+def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_every: int | None = None) -> Any:
+    """The `k` largest or smallest keys along an axis of a Dask array, sorted, lazily.
+
+    The result is the beginning of a stable sort, which is not carried out: ``sort(a, axis, descending=k > 0)``.
+
+    Parameters
+    ----------
+    a : dask array
+        NumPy or CuPy chunks, any number of them, of known or unknown sizes, and of any dtype that `sort` takes.
+    k : int
+        How many. If positive, the largest keys, largest first; if negative, the ``-k`` smallest keys, smallest first.
+        If there are fewer, the result has all of them.
+    axis : int, default -1
+        Axis along which to select.
+    values : sequence of dask arrays, optional
+        Companions of the shape of `a`, moved with the keys. If `a` is one-dimensional, they may have more dimensions:
+        then whole rows move.
+    split_every : int, optional
+        Most chunks whose keys one task merges, at least 2, as for `dask.array.topk`. By default few enough that their
+        first `k` keys are no more than the keys of a chunk, but at least Dask's ``split_every`` and at most 32.
+
+    Returns
+    -------
+    dask array, or tuple of dask arrays
+        The keys; with `values` the keys, then each companion. One chunk along the axis.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If the axis is out of bounds, or the array has no dimension.
+    ValueError
+        If the shapes of `values` do not match, or `split_every` is less than 2.
+    TypeError
+        If the chunks cannot be sorted.
+
+    See Also
+    --------
+    argtopk : the positions of the same keys; if both are computed together without `values`, the tasks are the same
+    dask.array.topk
+
+    Notes
+    -----
+    Other than in `dask.array.topk`, NaN and NaT are last in both directions, as in `sort`: they are returned only if
+    there are fewer than `k` other keys. `dask.array.topk` and ``torch.topk`` count NaN as the largest.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5.0, 1.0, float("nan"), 6.0], chunks=2)
+    >>> dask_gpusort.topk(x, 2).compute()
+    array([6., 5.])
+    >>> dask_gpusort.topk(x, -2).compute()
+    array([1., 5.])
+    """
+    keys, _, *moved = _select(a, k, axis, values, split_every)
+    return (keys, *moved) if moved else keys
+
+
+def argtopk(a: Any, k: int, axis: int = -1, *, split_every: int | None = None) -> Any:
+    """The positions of the `k` largest or smallest keys along an axis of a Dask array, lazily.
+
+    Parameters
+    ----------
+    a, k, axis, split_every
+        As for `topk`.
+
+    Returns
+    -------
+    dask array of int64
+        Positions along the axis in the whole array, in the order of `topk`. Of equal keys the ones at the smallest
+        positions are selected, in ascending order of these.
+
+    Raises
+    ------
+    AxisError, ValueError, TypeError
+        As `topk`.
+
+    See Also
+    --------
+    topk
+    dask.array.argtopk : leaves the order of equal keys open, and counts NaN as the largest
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5, 1, 5, 6], chunks=2)
+    >>> dask_gpusort.argtopk(x, 2).compute()
+    array([3, 0])
+    """
+    return _select(a, k, axis, (), split_every)[1]
+
+
+def _select(a: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
+    array = checked_array(a)
+    if split_every is not None and operator.index(split_every) < 2:
+        raise ValueError(f"split_every must be at least 2 (got {split_every})")
+    companions = [checked_array(value) for value in values]
+    return select_top(array, companions, operator.index(k), checked_axis(axis, array.ndim), split_every)

@@ -1,0 +1,49 @@
+"""Lanes of one chunk as rows of a matrix, and their statistics from sorted rows, for NumPy and CuPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..table import Statistic
+
+
+def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
+    """A view of a chunk with the reduced axes last, the shape of the other axes, and the length of a lane."""
+    kept = [axis for axis in range(block.ndim) if axis not in axes]
+    shape = tuple(block.shape[axis] for axis in kept)
+    return block.transpose(*kept, *axes), shape, math.prod(block.shape[axis] for axis in axes)
+
+
+def result_shape(statistic: Statistic, shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """Shape of the statistics of an array: the dimensions of `q`, then those that are kept."""
+    kept = [1 if axis in axes else size for axis, size in enumerate(shape) if keepdims or axis not in axes]
+    return (*statistic.shape, *kept)
+
+
+def has_nan(dtype: np.dtype[Any]) -> bool:
+    """Whether keys can be NaN or NaT, which are sorted last."""
+    return dtype.kind in "fcmM"
+
+
+def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> Any:
+    """The statistic of each row, shape (quantiles, rows).
+
+    Parameters
+    ----------
+    rows : array, shape (rows, length)
+        Sorted, with NaN last; of one column if lanes have no keys.
+    statistic : Statistic
+    nans : int64 array, shape (rows,)
+        Number of NaN in each row.
+    length : int
+        Keys of a lane.
+    """
+    counts = length - nans * statistic.skip_nan
+    ranks = statistic.ranks(counts)
+    columns = ranks.reshape(ranks.shape[0] * ranks.shape[1], len(rows)).T
+    keys = np.take_along_axis(rows, columns, axis=1).T.reshape(ranks.shape)
+    return statistic.result(keys[0], keys[1], counts, nans)

@@ -1,0 +1,9 @@
+"""Graphs of order statistics: the keys at wanted ranks, without a sort of the array.
+
+==========  ==========================================================
+`samples`   few long lanes: brackets by samples, in two passes
+`lanes`     whole lanes: a row kernel on each chunk
+`build`     the choice between them
+`top`       the first keys of each lane
+==========  ==========================================================
+"""

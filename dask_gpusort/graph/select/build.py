@@ -1,0 +1,104 @@
+"""From checked arguments to the array of an order statistic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.graph_manipulation import clone
+
+from ...config import setting
+from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
+from ...table.quantiles import Statistic
+from ..collection import Output, chunk_library, held_chunks, new_arrays
+from ..rechunk import chunk_limit
+from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from .lanes import reduce_blocks
+from .samples import Selection
+
+#: Kinds of dtypes whose keys NumPy compares by value: booleans, numbers, dates and time differences.
+_SEARCHABLE = "biufcmM"
+
+
+def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
+    """An order statistic of an array.
+
+    Parameters
+    ----------
+    array : dask array
+    statistic : Statistic
+    axes : tuple of int
+        The reduced axes, ascending.
+    keepdims : bool
+    strategy : {"auto", "blocks", "rechunk", "samples"}
+
+    Returns
+    -------
+    dask array
+
+    Raises
+    ------
+    ValueError
+        If the strategy does not fit the chunks, or the sizes of kept chunks are unknown and lanes are in several.
+    TypeError
+        If NumPy refuses the dtype.
+    """
+    dtype = statistic.dtype_of(array.dtype)
+    plan = plan_statistic(array, statistic, axes, strategy)
+    if plan.strategy != "samples":
+        return reduce_blocks(array, statistic, axes, keepdims)
+    # The seed gives the same array the same clone, so several selections of it share the second pass too.
+    again = array if plan.held else clone(array, seed="select")
+    inputs = [array] if plan.held else [array, again]
+    names = tuple(one.name for one in inputs)
+    selection = Selection(plan, statistic, names, axes, array.chunks, array.dtype, keepdims)
+    kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
+    chunks = (*((size,) for size in statistic.shape), *kept)
+    meta = np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=dtype)
+    return new_arrays(selection, inputs, [Output(meta, chunks)], "quantile")[0]
+
+
+def plan_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> SelectPlan:
+    """The plan of an order statistic of an array."""
+    lanes = _lanes_of(array, axes)
+    library = chunk_library(array)
+    kind, client = scheduler_in_use(array)
+    workers = workers_in_use(kind, client, library)
+    asked = None if strategy == "auto" else strategy
+    if asked == "samples" and not lanes.searchable:
+        raise ValueError(f"strategy='samples' needs numbers or dates, not {array.dtype}: use strategy='auto'")
+    if asked == "blocks" and lanes.chunks > 1:
+        raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
+    held = (
+        da.array_expr_enabled()  # which cannot clone
+        or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))
+        or (kind in ONE_PROCESS and bool(held_chunks(array)))
+        or None not in (workers_of_chunks(client, array) or [None])
+    )
+    quantiles = math.prod(statistic.shape)
+    plan = make_select_plan(lanes, quantiles, workers, held, asked)  # type: ignore[arg-type]
+    if plan.strategy != "blocks" and math.isnan(lanes.in_chunk):
+        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+    return plan
+
+
+def _lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
+    kept = [dim for dim in range(array.ndim) if dim not in axes]
+    library = chunk_library(array)
+    return Lanes(
+        count=math.prod(array.shape[dim] for dim in kept),
+        keys=math.prod(array.shape[dim] for dim in axes),
+        in_chunk=math.prod(max(array.chunks[dim]) for dim in kept),
+        chunks=math.prod(array.numblocks[dim] for dim in axes),
+        blocks=math.prod(array.numblocks[dim] for dim in kept),
+        itemsize=max(array.dtype.itemsize, 1),
+        limit=chunk_limit(array),
+        searchable=array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
+    )
+
+
+def explain_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> str:
+    """The plan of an order statistic as text."""
+    return describe_selection(plan_statistic(array, statistic, axes, strategy))

@@ -1,0 +1,93 @@
+"""Order statistics of lanes that are in one chunk, or fit one.
+
+The strategies::
+
+"blocks"     the reduced axes are in one chunk each     reduce the lanes of each chunk
+"rechunk"    they are in several                        rechunk in bounded memory, then the same
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import complete, ops_for
+from ...table import Statistic
+from ..input_checks import checked_chunk
+from ..rechunk import chunk_limit, rechunk, whole_axes
+from ..rows import check_length
+
+
+def reduce_block(
+    block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
+) -> Any:
+    """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
+    while isinstance(block, list):  # one list for each axis that Dask drops
+        (block,) = block
+    checked_chunk(block, expected)
+    for axis, length in lengths.items():
+        check_length(block, axis, length)
+    return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
+
+
+def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool) -> Any:
+    """The statistic of each lane of an array, by chunks that hold whole lanes.
+
+    Parameters
+    ----------
+    array : dask array
+    statistic : Statistic
+    axes : sequence of int
+        The reduced axes, not negative.
+    keepdims : bool
+        Whether the reduced axes are kept, with size one.
+
+    Returns
+    -------
+    dask array, shape (*statistic.shape, *kept axes)
+        Of the same library as the input. The dimensions of `q` are one chunk.
+
+    Raises
+    ------
+    TypeError
+        If NumPy refuses keys of the dtype.
+    ValueError
+        If lanes are in several chunks of unknown sizes.
+    """
+    dtype = statistic.dtype_of(array.dtype)
+    lanes = _whole_lanes(array, axes)
+    first = len(statistic.shape)
+    kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
+    indices = (*range(first), *kept)
+    meta = np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype)
+    return da.blockwise(
+        reduce_block,
+        indices,
+        lanes,
+        tuple(range(first, first + array.ndim)),
+        statistic=statistic,
+        expected=lanes.dtype,
+        lengths={axis: lanes.shape[axis] for axis in sorted(axes)},
+        keepdims=keepdims,
+        new_axes=dict(enumerate(statistic.shape)),
+        adjust_chunks={first + axis: 1 for axis in axes} if keepdims else None,
+        concatenate=False,
+        align_arrays=False,
+        token="reduce-lanes",
+        dtype=dtype,
+        meta=meta,
+    )
+
+
+def _whole_lanes(array: Any, axes: Sequence[int]) -> Any:
+    """The array with the reduced axes in one chunk each."""
+    divided = [axis for axis in axes if array.numblocks[axis] > 1]
+    if not divided:
+        return array
+    if any(math.isnan(array.shape[axis]) for axis in divided):
+        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, chunk_limit(array)))

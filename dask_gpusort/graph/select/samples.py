@@ -1,0 +1,323 @@
+"""Selection by samples. Tasks ``select-draw``, ``select-scan``, ``select-extract`` and ``select-finish``.
+
+::
+
+    chunk c --- select-draw ----> sample --------> select-scan ----- brackets --.     the first pass
+             (every chunk)     (random keys)          (one)                     |
+                                                                                |
+    chunk c --- select-extract -> keys inside <---------------------------------'     the second pass
+             (every chunk)        and counts --.
+                                               '--> select-finish --> the statistic   (one)
+
+For each group of lanes that are in the same chunks. Chunks are not sorted, and only samples and keys inside brackets
+move. If the keys inside are too many for one task they are drawn from, bracketed and extracted again, without another
+pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass: the chunks
+of both passes have different keys, so no chunk waits for the other pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import ops_for
+from ...plan.select import SelectPlan
+from ...table import selection
+from ...table.quantiles import Statistic
+from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+
+
+class Extracted(NamedTuple):
+    """What a chunk gives of one lane: its counts up to the ends of the brackets, and its keys inside them."""
+
+    ends: np.ndarray
+    keys: Any
+
+
+class Drawn(NamedTuple):
+    """A sample of a chunk, or of what is left of it, in one lane.
+
+    Attributes
+    ----------
+    size, nans : int
+        All keys, and those that are NaN or NaT.
+    strata : int
+        Strata that keys were drawn from.
+    keys : array
+    ends : int64 array or None
+        In later rounds, the counts of the round before.
+    """
+
+    size: int
+    nans: int
+    strata: int
+    keys: Any
+    ends: np.ndarray | None = None
+
+
+def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
+    """The keys of each lane of a chunk, or what is left of them, shape (n,) each."""
+    if isinstance(part, list):
+        return [one.keys for one in part]
+    if len(axes) == part.ndim:
+        # The order of keys has no effect; that of the memory saves a copy.
+        return [(part.T if part.flags.f_contiguous else part).ravel()]
+    kept = [dim for dim in range(part.ndim) if dim not in axes]
+    lanes = part.transpose([*kept, *axes])
+    return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])]
+
+
+def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float) -> list[Drawn]:
+    """Task: a sample of each lane of a chunk, or of what is left of it."""
+    ends = [one.ends for one in part] if isinstance(part, list) else None
+    found = []
+    for lane, keys in enumerate(lanes_of(part, axes)):
+        sample = _sample(keys, number, keys_per_stratum)
+        # What is left has no NaN.
+        nans = 0 if ends else ops_for(keys).count_nans(keys)
+        strata = selection.strata(len(keys), keys_per_stratum)
+        found.append(Drawn(len(keys), nans, strata, sample, ends[lane] if ends else None))
+    return found
+
+
+def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
+    return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
+
+
+def check_chunk(chunk: Any, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
+    """The chunk, after checking it against its array's dtype and chunk sizes."""
+    checked_chunk(chunk, dtype)
+    for size, expected in zip(chunk.shape, shape, strict=True):
+        if size != expected and not math.isnan(expected):
+            raise wrong_size(f"a chunk of the input has shape {chunk.shape}, {size} elements", expected)
+    return chunk
+
+
+def draw_chunk(
+    chunk: Any, number: int, axes: Sequence[int], keys_per_stratum: float, dtype: np.dtype[Any], shape: Sequence[float]
+) -> list[Drawn]:
+    """Task: a sample of each lane of a chunk."""
+    return draw(check_chunk(chunk, dtype, shape), number, axes, keys_per_stratum)
+
+
+def scan(
+    drawn: Sequence[Sequence[Drawn]], keys_per_stratum: float, statistic: Statistic, dtype: np.dtype[Any]
+) -> list[selection.Search]:
+    """Task: brackets around the wanted ranks of each lane."""
+    searches = []
+    for lane in zip(*drawn, strict=True):
+        nans = sum(one.nans for one in lane)
+        size = sum(one.size for one in lane) - nans
+        # With NaN among the keys, the result is NaN.
+        wanted = size > 0 and (statistic.skip_nan or not nans)
+        ranks = np.unique(statistic.ranks(np.array(size))) if wanted else np.empty(0, np.int64)
+        searches.append(_enclose(selection.begin(size, nans, ranks, dtype), lane, keys_per_stratum))
+    return searches
+
+
+def scan_again(
+    drawn: Sequence[Sequence[Drawn]], keys_per_stratum: float, searches: Sequence[selection.Search]
+) -> list[selection.Search]:
+    """Task: narrower brackets, from what is left of the chunks."""
+    resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in drawn])
+    lanes = zip(*drawn, strict=True)
+    return [_enclose(search, lane, keys_per_stratum) for search, lane in zip(resolved, lanes, strict=True)]
+
+
+def _enclose(search: selection.Search, lane: Sequence[Drawn], keys_per_stratum: float) -> selection.Search:
+    """Brackets around the ranks that are still searched, from samples of the keys that are left."""
+    wanted = selection.sampled_ranks(search, sum(one.strata for one in lane), keys_per_stratum)
+    drawn = sum(len(one.keys) for one in lane)
+    known = (wanted >= 0) & (wanted < drawn)
+    ends = np.empty(wanted.shape, search.found.dtype)
+    ends[0], ends[1] = selection.least_and_most(ends.dtype)
+    found = ops_for(lane[0].keys).keys_at([one.keys for one in lane], wanted[known])
+    # NaN are the last samples.
+    known[known] = found == found
+    ends[known] = found[found == found]
+    return selection.enclose(search, *ends)
+
+
+def _resolve(searches: Sequence[selection.Search], ends: Sequence[Sequence[Any]]) -> list[selection.Search]:
+    try:
+        return [
+            selection.resolve(search, np.sum(lane, axis=0))
+            for search, lane in zip(searches, zip(*ends, strict=True), strict=True)
+        ]
+    except LookupError as error:
+        raise changed_source("the counts of the keys do not fit their samples") from error
+
+
+def extract(part: Any, searches: Sequence[selection.Search], axes: Sequence[int]) -> list[Extracted]:
+    """Task: count the keys of a chunk, or of what is left of it, and take those inside the brackets."""
+    lanes = zip(lanes_of(part, axes), searches, strict=True)
+    return [Extracted(*ops_for(keys).extract(keys, search.low, search.high)) for keys, search in lanes]
+
+
+def extract_chunk(
+    chunk: Any,
+    searches: Sequence[selection.Search],
+    drawn: Sequence[Drawn],
+    number: int,
+    axes: Sequence[int],
+    keys_per_stratum: float,
+) -> list[Extracted]:
+    """Task: the same of a chunk, which must still be the one that the samples are of."""
+    for keys, one in zip(lanes_of(chunk, axes), drawn, strict=True):
+        sample = _sample(keys, number, keys_per_stratum)
+        # Bits are compared, because NaN differ from themselves.
+        if len(keys) != one.size or not np.array_equal(sample.view(np.uint8), one.keys.view(np.uint8)):
+            raise changed_source(f"chunk {number} is not what it was when samples of it were taken")
+    return extract(chunk, searches, axes)
+
+
+def finish(
+    extracted: Sequence[Sequence[Extracted]],
+    searches: Sequence[selection.Search],
+    statistic: Statistic,
+    shape: Sequence[int],
+) -> Any:
+    """Task: the statistic of the lanes of one output chunk, shape `q.shape` and then `shape`."""
+    resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in extracted])
+    ops = ops_for(extracted[0][0].keys)
+    count, nans = (np.array([getattr(one, name) for one in resolved], np.int64) for name in ("size", "nans"))
+    ranks = statistic.ranks(count)
+    keys = np.zeros(ranks.shape, extracted[0][0].keys.dtype)
+    for lane, (search, parts) in enumerate(zip(resolved, zip(*extracted, strict=True), strict=True)):
+        found = selection.finish(search, ops.keys_at([part.keys for part in parts], search.left))
+        if len(found):
+            keys[..., lane] = found[np.searchsorted(search.ranks, ranks[..., lane])]
+    result = statistic.result(keys[0], keys[1], count, nans)
+    return ops.from_host(result.reshape((*statistic.shape, *shape)))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All that the tasks of one selection by samples are made from.
+
+    Attributes
+    ----------
+    plan : SelectPlan
+    statistic : Statistic
+    names : tuple of str
+        Names of the source, and of the source of the second pass where it is another one.
+    axes : tuple of int
+        The reduced dimensions.
+    chunks : tuple of tuples
+        Chunk sizes of the source, nan where unknown.
+    dtype : numpy.dtype
+        Of the source.
+    keepdims : bool
+        Whether the reduced dimensions are kept, with size 1.
+    """
+
+    plan: SelectPlan
+    statistic: Statistic
+    names: tuple[str, ...]
+    axes: tuple[int, ...]
+    chunks: Chunks
+    dtype: np.dtype[Any]
+    keepdims: bool
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    #: Chunks that the input's graph contains become part of the tasks, as in `Recipe`.
+    takes_held_chunks = True
+    is_gang = False
+
+    @property
+    def first_tasks(self) -> int:
+        """Number of the tasks that read input chunks."""
+        return math.prod(map(len, self.chunks))
+
+    @property
+    def _kept(self) -> list[int]:
+        return [dim for dim in range(len(self.chunks)) if dim not in self.axes]
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks from the source to the keys inside the last brackets; chunks in `held` become part of them."""
+        tasks: list[Task] = []
+        for group in np.ndindex(*(len(self.chunks[dim]) for dim in self._kept)):
+            tasks += self._search(group, held)
+        return {task.key: task for task in tasks}
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the keys inside the last brackets to the chunks of the result."""
+        tasks = []
+        for group in np.ndindex(*(len(self.chunks[dim]) for dim in self._kept)):
+            searches, extracted = self._last(group)
+            index, shape = self._output_index(group)
+            known = tuple(int(size) for size in shape)
+            key = (name, *(0,) * len(self.statistic.shape), *index)
+            tasks.append(Task(key, finish, List(*extracted), searches, self.statistic, known))
+        return {task.key: task for task in tasks}
+
+    def _output_index(self, group: Sequence[int]) -> tuple[list[int], list[float]]:
+        """Index of an output chunk without the dimensions of quantiles, and its shape."""
+        own = dict(zip(self._kept, group, strict=True))
+        dims = range(len(self.chunks)) if self.keepdims else self._kept
+        return [own.get(dim, 0) for dim in dims], [self.chunks[dim][own[dim]] if dim in own else 1 for dim in dims]
+
+    def _members(self, group: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+        """Index and shape of each source chunk that a group of lanes is in."""
+        own = dict(zip(self._kept, group, strict=True))
+        ranges = [[own[dim]] if dim in own else range(len(sizes)) for dim, sizes in enumerate(self.chunks)]
+        return [
+            (index, tuple(sizes[at] for sizes, at in zip(self.chunks, index, strict=True)))
+            for index in product(*ranges)
+        ]
+
+    def _search(self, group: tuple[int, ...], held: Mapping[Key, Any]) -> list[Task]:
+        members = self._members(group)
+        first, second = self.names[0], self.names[-1]
+        tasks: list[Task] = []
+        parts: list[TaskRef] = []
+        searches: TaskRef | None = None
+        for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum):
+            about = (self.axes, keys_per_stratum)
+            drawn = []
+            for number, (index, shape) in enumerate(members):
+                source = parts[number] if level else _held_or(held, (first, *index))
+                function, checks = (draw, ()) if level else (draw_chunk, (self.dtype, shape))
+                drawn.append(Task(self._key("draw", level, group, number), function, source, number, *about, *checks))
+            refs = [task.ref() for task in drawn]
+            key = self._key("scan", level, group)
+            found = (scan_again, searches) if level else (scan, self.statistic, self.dtype)
+            scanned = Task(key, found[0], List(*refs), keys_per_stratum, *found[1:])
+            searches = scanned.ref()
+            taken = []
+            for number, (index, _) in enumerate(members):
+                key = self._key("extract", level, group, number)
+                if level:
+                    taken.append(Task(key, extract, parts[number], searches, self.axes))
+                else:
+                    source = _held_or(held, (second, *index))
+                    taken.append(Task(key, extract_chunk, source, searches, refs[number], number, *about))
+            parts = [task.ref() for task in taken]
+            tasks += [*drawn, scanned, *taken]
+        return tasks
+
+    def _last(self, group: tuple[int, ...]) -> tuple[TaskRef, list[TaskRef]]:
+        last = len(self.plan.keys_per_stratum) - 1
+        extracted = [TaskRef(self._key("extract", last, group, number)) for number in range(len(self._members(group)))]
+        return TaskRef(self._key("scan", last, group)), extracted
+
+    def _key(self, stage: str, level: int, group: Sequence[int], *number: int) -> Key:
+        return (f"select-{stage}-{self.token}", level, *group, *number)
+
+
+def _held_or(held: Mapping[Key, Any], key: Key) -> Any:
+    return held[key] if key in held else TaskRef(key)

@@ -1,0 +1,235 @@
+r"""The first keys of every row: each chunk selects its own, and a tree of merges selects among them.
+
+::
+
+    chunk 0   chunk 1   chunk 2   chunk 3        of the keys and of each companion
+       |         |         |         |
+    top-select, one a chunk along the axis       its first keys, unsorted, with their positions and companions
+         \\     /             \\     /
+        top-merge             top-merge          concatenated, and selected again; none for few chunks
+               \\             /
+                 top-sort                        the last merge, sorted
+                /        |     \\
+           keys   positions   companions         one chunk each
+
+The first keys of all chunks are among the first keys of each. Merges keep the order of chunks, and selections that of
+equal keys, so the result is the beginning of a stable sort.
+
+Candidates are the keys, their positions, the companions, and how many keys along the axis they were selected from.
+Positions count from the first of these, so no chunk size need be known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from operator import getitem
+from typing import Any, TypeAlias
+
+import dask
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+from tlz import partition_all
+
+from ...chunk import complete, ops_for
+from ...order import Order
+from ...plan import Size
+from ..collection import Output, new_arrays
+from ..input_checks import checked_chunk, wrong_size
+from ..inputs import companion
+from ..local_sort import NOTHING
+from ..options import Options
+from ..recipe import Chunks
+
+#: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).
+Candidates: TypeAlias = tuple[Any, ...]
+
+#: Most candidates that one task merges where they have few keys. The task waits for all of them.
+MOST_MERGED = 32
+
+
+@dataclass(frozen=True)
+class Top:
+    """All that the tasks of one selection are made from.
+
+    Attributes
+    ----------
+    order : Order
+        The first keys in this order are selected.
+    count : int
+        How many of each row.
+    axis : int
+        Not negative.
+    names : tuple of str
+        Names of the input arrays, keys first, all with the same chunks.
+    chunks : tuple of tuples
+        Chunk sizes in each dimension of the keys, nan where unknown.
+    extra_dims : tuple of int
+        Further dimensions of each input, one chunk each.
+    fan_in : int
+        Most candidates of chunks that one task merges, at least 2.
+    """
+
+    order: Order
+    count: int
+    axis: int
+    names: tuple[str, ...]
+    chunks: Chunks
+    extra_dims: tuple[int, ...]
+    fan_in: int
+
+    #: A chunk is read once, by a task of its own.
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    @property
+    def length(self) -> Size:
+        """Keys of a row, nan if unknown."""
+        return sum(self.chunks[self.axis])
+
+    @property
+    def _lines(self) -> Iterator[tuple[int, ...]]:
+        """Indices of the chunks of all rows, with 0 along the axis."""
+        return iter(np.ndindex(*(1 if dim == self.axis else len(sizes) for dim, sizes in enumerate(self.chunks))))
+
+    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+        """Tasks from the input chunks to the sorted first keys of each row."""
+        tasks = [task for line in self._lines for task in self._tree(line)]
+        return {task.key: task for task in tasks}
+
+    def _tree(self, line: tuple[int, ...]) -> Iterator[Task]:
+        before, behind = line[: self.axis], line[self.axis + 1 :]
+        waiting: list[Key] = []
+        for number in range(len(self.chunks[self.axis])):
+            index = (*before, number, *behind)
+            inputs = zip(self.names, self.extra_dims, strict=True)
+            chunks = [TaskRef((name, *index) + (0,) * extra) for name, extra in inputs]
+            waiting.append((f"top-select-{self.token}", *index))
+            yield Task(waiting[-1], select_candidates, List(*chunks), self)
+        level = 0
+        while len(waiting) > self.fan_in:
+            merged: list[Key] = []
+            for number, keys in enumerate(partition_all(self.fan_in, waiting)):
+                merged.append((f"top-merge-{self.token}", level, *before, number, *behind))
+                yield Task(merged[-1], merge_candidates, List(*map(TaskRef, keys)), self)
+            waiting, level = merged, level + 1
+        yield Task((f"top-sort-{self.token}", *line), sort_candidates, List(*map(TaskRef, waiting)), self)
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the sorted first keys to the chunks of one output: the keys, the positions, or a companion."""
+        behind = (0,) * (len(chunks) - len(self.chunks))
+        tasks = (
+            Task((name, *line, *behind), getitem, TaskRef((f"top-sort-{self.token}", *line)), which)
+            for line in self._lines
+        )
+        return {task.key: task for task in tasks}
+
+
+def select_candidates(arrays: list[Any], top: Top) -> Candidates:
+    """Task: the candidates of one chunk, from its keys and its companions."""
+    keys, *values = arrays
+    checked_chunk(keys, top.order.dtype)
+    for number, value in enumerate(values):
+        checked_chunk(value, None, f"a chunk of values {number}")
+    ops = ops_for(keys)
+    ops.check_lengths(keys, values, keys.ndim)
+    indices = ops.first_indices(keys, top.order, top.count, top.axis)
+    first, *moved = _take([keys, *values], indices, top.axis)
+    return complete(first), indices, *moved, keys.shape[top.axis]
+
+
+def merge_candidates(parts: list[Candidates], top: Top) -> Candidates:
+    """Task: the candidates of neighbours along the axis, as those of one chunk."""
+    starts = list(accumulate((part[-1] for part in parts), initial=0))
+    moved = [(part[0], part[1] + start, *part[2:-1]) for part, start in zip(parts, starts, strict=False)]
+    arrays = [_concatenate(column, top.axis) for column in zip(*moved, strict=True)]
+    indices = ops_for(arrays[0]).first_indices(arrays[0], top.order, top.count, top.axis)
+    first, *rest = _take(arrays, indices, top.axis)
+    return complete(first), *rest, starts[-1]
+
+
+def sort_candidates(parts: list[Candidates], top: Top) -> tuple[Any, ...]:
+    """Task: the first keys of the rows of all parts in the order of the sort, then their positions and the companions.
+
+    Raises
+    ------
+    ValueError
+        If the chunks have more or fewer keys along the axis than the array says.
+    """
+    *arrays, length = merge_candidates(parts, top)
+    if length != top.length and not math.isnan(top.length):
+        raise wrong_size(f"the chunks of the input have {length} keys along axis {top.axis}", top.length)
+    indices = ops_for(arrays[0]).argsort_rows(arrays[0], top.order, top.axis)
+    first, *rest = _take(arrays, indices, top.axis)
+    return complete(first), *rest
+
+
+def _concatenate(arrays: Sequence[Any], axis: int) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    moved = [np.moveaxis(array, axis, 0) for array in arrays]  # CuPy's own, for CuPy arrays
+    return np.moveaxis(ops_for(arrays[0]).concatenate(moved), 0, axis)
+
+
+def _take(arrays: Sequence[Any], indices: Any, axis: int) -> list[Any]:
+    """The elements at indices along an axis; of arrays with more dimensions whole rows."""
+    ops = ops_for(indices)
+    return [
+        array.take(indices, axis=0) if array.ndim > indices.ndim else ops.take_rows(array, indices, axis)
+        for array in arrays
+    ]
+
+
+def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every: int | None) -> tuple[Any, ...]:
+    """The first keys of each row, their positions, and the companions at these positions.
+
+    Parameters
+    ----------
+    array : dask array
+    values : sequence of dask arrays
+        Companions.
+    k : int
+        How many; if positive in descending order, if negative in ascending order.
+    axis : int
+        Not negative.
+    split_every : int or None
+        Most candidates that one task merges.
+
+    Returns
+    -------
+    tuple of dask arrays
+    """
+    keys = Options(descending=k > 0).keys(array, "positions")
+    Options().request("positions", keys)
+    inputs = [array, *(companion(array, value, number) for number, value in enumerate(values))]
+    top = Top(
+        order=keys.order,
+        count=abs(k),
+        axis=axis,
+        names=tuple(one.name for one in inputs),
+        chunks=array.chunks,
+        extra_dims=tuple(one.ndim - array.ndim for one in inputs),
+        fan_in=split_every or _fan_in(array.chunks[axis], abs(k)),
+    )
+    size = top.length if math.isnan(top.length) else min(abs(k), top.length)
+    chunks = (*array.chunks[:axis], (size,), *array.chunks[axis + 1 :])
+    positions = Output(np.empty_like(array._meta, shape=(0,) * array.ndim, dtype=np.int64), chunks)
+    first, *moved = (Output(one._meta, (*chunks, *one.chunks[array.ndim :])) for one in inputs)
+    return new_arrays(top, inputs, [first, positions, *moved], "top")
+
+
+def _fan_in(sizes: Sequence[Size], count: int) -> int:
+    """Candidates that one task merges: together no more keys than a chunk has, or Dask's number of them."""
+    least = dask.config.get("split_every", 4)
+    largest = max(sizes)
+    return least if math.isnan(largest) else max(least, min(MOST_MERGED, int(largest) // max(1, count)))

@@ -1,0 +1,210 @@
+"""The plan of order statistics: how the keys at wanted ranks of each lane are found.
+
+A lane is the elements along the reduced axes for one index of the others.
+
+============  ========================================  ===================================================
+strategy      lanes                                     how
+============  ========================================  ===================================================
+`blocks`      whole in a chunk                          a row kernel on each chunk
+`rechunk`     many, in several chunks                   rechunked in bounded memory, then a row kernel
+`samples`     few and long                              brackets by samples; only keys inside them move
+============  ========================================  ===================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dask.utils import format_bytes
+
+from ..table.selection import MISSES
+from .join import SMALL_BYTES
+from .terms import Workers
+
+Strategy = Literal["blocks", "rechunk", "samples"]
+STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples")
+
+#: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
+#: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
+LEAST_LANE_KEYS = 1 << 15
+MOST_LANES = 64
+#: Most samples of all lanes of an output chunk together, which one task sorts: about 0.3 s.
+MOST_SAMPLES = 1 << 22
+#: Most bytes of the keys that one task fetches at the end. More are searched in another round.
+FETCHED_BYTES = 128 << 20
+#: Most rounds: 2^44 keys are searched in three.
+MOST_ROUNDS = 4
+#: Assumed keys of a chunk of unknown size.
+GUESSED_KEYS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes of an array.
+
+    Attributes
+    ----------
+    count : float
+        Number of lanes, nan if unknown.
+    keys : float
+        Keys of each, nan if unknown.
+    in_chunk : float
+        Lanes in the largest chunk, nan if unknown.
+    chunks : int
+        Chunks that a lane is in.
+    blocks : int
+        Groups of lanes that are in the same chunks.
+    itemsize : int
+        Bytes of a key.
+    limit : float
+        Most bytes of a chunk of whole lanes.
+    searchable : bool
+        Whether NumPy compares the keys by value, elementwise.
+    """
+
+    count: float
+    keys: float
+    in_chunk: float
+    chunks: int
+    blocks: int
+    itemsize: int
+    limit: float
+    searchable: bool
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of all keys."""
+        return self.count * self.keys * self.itemsize
+
+
+@dataclass(frozen=True)
+class SelectPlan:
+    """How order statistics are found.
+
+    Attributes
+    ----------
+    strategy : {"blocks", "rechunk", "samples"}
+    lanes : Lanes
+    keys_per_stratum : tuple of float
+        For each round, the number of neighbouring keys of a chunk that one sample is drawn from. Empty without samples.
+    samples : float
+        Samples of one group of lanes in the first round.
+    fetched_keys : float
+        Keys inside the last brackets of one group of lanes, at most, but for the distribution of the keys.
+    held : bool
+        Whether the source stays in memory between the passes over it.
+    threads : int
+        Of all workers together.
+    """
+
+    strategy: Strategy
+    lanes: Lanes
+    keys_per_stratum: tuple[float, ...] = ()
+    samples: float = 0
+    fetched_keys: float = 0
+    held: bool = True
+    threads: int = 1
+
+    @property
+    def passes(self) -> int:
+        """Times that every key of the source is read."""
+        return 2 if self.strategy == "samples" else 1
+
+    @property
+    def projected_bytes(self) -> float:
+        """Bytes in use at the peak, the source included where it is held; nan if unknown."""
+        chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
+        if self.strategy != "samples":
+            whole = max(chunk, min(self.lanes.limit, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
+            return self.threads * 2.5 * whole
+        # A sample is sorted with its weight; few keys are compared at a time.
+        extra = self.samples * (2 * self.lanes.itemsize + 24) + 2 * self.fetched_keys * self.lanes.itemsize
+        return extra + (self.lanes.bytes if self.held else self.threads * chunk)
+
+
+def choose_strategy(lanes: Lanes) -> Strategy:
+    """The strategy for some lanes."""
+    if not lanes.searchable:
+        return "blocks" if lanes.chunks == 1 else "rechunk"
+    long = math.isnan(lanes.keys) or lanes.keys / lanes.chunks >= LEAST_LANE_KEYS
+    few = lanes.in_chunk <= MOST_LANES and not lanes.bytes <= SMALL_BYTES
+    # Lanes that do not fit a chunk cannot be made whole in bounded memory.
+    if (long and few) or (lanes.chunks > 1 and not lanes.keys * lanes.itemsize <= lanes.limit):
+        return "samples"
+    return "blocks" if lanes.chunks == 1 else "rechunk"
+
+
+def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) -> bool:
+    """Whether a share of the workers' memory, or of this process's (`memory`), holds the source."""
+    limit = memory if workers.memory is None else workers.threads * workers.memory
+    return limit is None or lanes.bytes <= share * limit
+
+
+def make_select_plan(
+    lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
+) -> SelectPlan:
+    """The plan of order statistics.
+
+    Parameters
+    ----------
+    lanes : Lanes
+    quantiles : int
+        Wanted of each lane.
+    workers : Workers
+    held : bool
+        Whether the source stays in memory between the passes over it.
+    strategy : str, optional
+        By default the one that suits the lanes.
+
+    Notes
+    -----
+    Of n keys, s samples and q quantiles leave about ``2 q e n / sqrt(s)`` keys inside the brackets, where ``e`` follows
+    from the probability of a miss. The number of samples makes the keys that are fetched about as many as the samples.
+    """
+    chosen = strategy or choose_strategy(lanes)
+    if chosen != "samples":
+        return SelectPlan(chosen, lanes, threads=workers.threads)
+    keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
+    in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
+    error = math.sqrt(math.log(4 * max(quantiles, 1) / MISSES) / 2)
+    steps, first = [], 0.0
+    while True:
+        # Fewer samples than brackets would leave all keys inside them.
+        wanted = max((quantiles * error * keys) ** (2 / 3), 64.0 * quantiles)
+        samples = min(wanted, keys, MOST_SAMPLES / in_chunk)
+        first = first or samples * in_chunk
+        steps.append(max(keys / samples, 1.0))
+        keys = min(keys, 2 * max(quantiles, 1) * error * keys / math.sqrt(samples))
+        if keys * in_chunk * lanes.itemsize <= FETCHED_BYTES or len(steps) == MOST_ROUNDS:
+            return SelectPlan(chosen, lanes, tuple(steps), first, keys * in_chunk, held, workers.threads)
+
+
+def describe_selection(plan: SelectPlan) -> str:
+    """The plan as text, one decision a line."""
+    lanes, rounds = plan.lanes, len(plan.keys_per_stratum)
+    strategies = {
+        "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
+        "rechunk": "rechunk: so that lanes are whole, then a row kernel on each chunk",
+        "samples": "samples: random samples give brackets, only the keys inside them move",
+    }
+    rows = {
+        "lanes": f"{_number(lanes.count)} of {_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",
+        "strategy": strategies[plan.strategy],
+        "passes": f"{plan.passes} over {_bytes(lanes.bytes)}",
+        "peak": _bytes(plan.projected_bytes),
+    }
+    if plan.strategy == "samples":
+        held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
+        rows["passes"] += f"; the source is {held}"
+        rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
+    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+
+
+def _number(number: float) -> str:
+    return "an unknown number" if math.isnan(number) else f"{int(number):,}"
+
+
+def _bytes(number: float) -> str:
+    return "an unknown size" if math.isnan(number) else format_bytes(int(number))

@@ -1,0 +1,282 @@
+"""Order statistics of lanes from keys at a few ranks, to the bits of NumPy's functions.
+
+A lane is the keys along the reduced axes for one index of the others::
+
+    counts of keys --ranks--> two ranks a quantile --(the keys there)--> previous, following --result--> statistics
+
+NumPy computes the virtual index, a rank with a fraction, in the dtype of `q`. That dtype decides the last bits, so all
+formulas here keep the order of NumPy's operations. The results are those of NumPy 2.4 and 2.5.
+
+References
+----------
+Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50(4), 1996.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+#: A NumPy array, or a CuPy array, to which NumPy's functions dispatch.
+Array = Any
+
+#: Methods that interpolate at the virtual index n q + alpha + q (1 - alpha - beta) - 1, with (alpha, beta).
+_CONTINUOUS = {
+    "interpolated_inverted_cdf": (0, 1),
+    "hazen": (0.5, 0.5),
+    "weibull": (0, 0),
+    "median_unbiased": (1 / 3.0, 1 / 3.0),
+    "normal_unbiased": (3 / 8.0, 3 / 8.0),
+}
+
+#: NumPy's methods, in its order, and whether a method picks an element, so that the dtype is kept.
+METHODS = {
+    "inverted_cdf": True,
+    "averaged_inverted_cdf": False,
+    "closest_observation": True,
+    "interpolated_inverted_cdf": False,
+    "hazen": False,
+    "weibull": False,
+    "linear": False,
+    "median_unbiased": False,
+    "normal_unbiased": False,
+    "lower": True,
+    "higher": True,
+    "midpoint": False,
+    "nearest": True,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """What is wanted of each lane: make it by `quantiles` or `median`.
+
+    Parameters
+    ----------
+    kind : "quantile" or "median"
+    q : array or None
+        Quantiles in [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median.
+    method : str
+        One of `METHODS`.
+    skip_nan : bool
+        Whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN.
+    weak : bool
+        Whether `q` was a Python number: the result then has the dtype of the keys, if they are floats.
+    """
+
+    kind: Literal["quantile", "median"]
+    q: np.ndarray | None
+    method: str
+    skip_nan: bool
+    weak: bool = False
+
+    @classmethod
+    def quantiles(cls, q: Any, method: str = "linear", *, skip_nan: bool = False, percent: bool = False) -> Statistic:
+        """Quantiles, or percentiles, of NumPy's arguments `q` and `method`.
+
+        Raises
+        ------
+        ValueError
+            If `q` is out of range or has more than two dimensions, or if the method is unknown.
+        TypeError
+            If `q` are not real numbers.
+        """
+        weak = type(q) in (int, float)
+        wanted = np.asarray(q)
+        if wanted.dtype.kind not in "biuf":
+            raise TypeError(f"quantiles must be real numbers, got {wanted.dtype}")
+        if percent:
+            wanted = np.asarray(np.true_divide(wanted, 100))
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise ValueError(
+                "Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in the range [0, 1]"
+            )
+        if wanted.ndim > 2:
+            raise ValueError("q must be a scalar or 1d")
+        if method not in METHODS:
+            raise ValueError(f"{method!r} is not a valid method. Use one of: {METHODS.keys()}")
+        # Quantiles of integers are 0 or 1: in int64, products with counts do not overflow.
+        return cls("quantile", wanted if wanted.dtype.kind == "f" else wanted.astype(np.int64), method, skip_nan, weak)
+
+    @classmethod
+    def median(cls, *, skip_nan: bool = False) -> Statistic:
+        """The mean of the two middle keys, or the middle one."""
+        return cls("median", None, "", skip_nan)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Leading dimensions of the results: those of `q`."""
+        return () if self.q is None else self.q.shape
+
+    @property
+    def picks(self) -> bool:
+        """Whether each result is one of the keys."""
+        if self.q is None:
+            return False
+        return METHODS[self.method] or (self.method == "linear" and self.q.dtype.kind == "i")
+
+    def dtype_of(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the results for keys of a dtype.
+
+        Raises
+        ------
+        TypeError
+            If NumPy refuses the keys: complex ones for quantiles, dates for a median, booleans for interpolation.
+        """
+        if self.q is not None and dtype.kind == "c":
+            raise TypeError("a must be an array of real numbers")
+        keys = np.zeros((math.prod(self.shape), 1), dtype)
+        found: np.dtype[Any] = self._combine(keys, keys, np.ones(1, np.int64)).dtype
+        return found
+
+    def ranks(self, counts: Array) -> Array:
+        """Ranks of the keys that the statistic needs.
+
+        Parameters
+        ----------
+        counts : int64 array
+            For each lane, the keys that take part: all, or with `skip_nan` all but NaN.
+
+        Returns
+        -------
+        int64 array, shape (2, quantiles, *counts.shape)
+            Ranks of the previous and the following key of each quantile; 0 for a lane without keys.
+        """
+        if self.q is None:
+            middle = [(counts - 1) // 2, counts // 2]
+        elif self.picks:
+            middle = [self._virtual_index(counts)] * 2
+        else:
+            middle = list(self._neighbours(counts)[:2])
+        ranks = np.stack([np.where(rank < 0, rank + counts, rank) for rank in middle]).astype(np.int64)
+        # Indices in float16 or float32 can exceed the last rank by rounding.
+        clipped: Array = np.maximum(np.minimum(ranks, counts - 1), 0)
+        return clipped.reshape(2, math.prod(self.shape), *counts.shape)
+
+    def result(self, previous: Array, following: Array, counts: Array, nans: Array) -> Array:
+        """The statistics from the keys at the ranks.
+
+        Parameters
+        ----------
+        previous, following : arrays, shape (quantiles, *lanes)
+            The keys at the two `ranks`, in the dtype of the input.
+        counts, nans : int64 arrays, of a shape that broadcasts to the lanes
+            For each lane, the keys that take part, and the number of NaN.
+
+        Returns
+        -------
+        array, shape (quantiles, *lanes)
+            NaN or NaT where a lane has no keys, or has NaN that are not skipped.
+
+        Raises
+        ------
+        IndexError
+            If a lane is empty and NumPy has no quantile for that.
+        """
+        missing = counts == 0 if self.skip_nan else (counts == 0) | (nans > 0)
+        if not missing.any():
+            return self._combine(previous, following, counts)
+        # Arithmetic on NaN can warn: NumPy's sort of float16 makes all of them signalling ones.
+        zero = np.zeros_like(previous, shape=())
+        found = self._combine(np.where(missing, zero, previous), np.where(missing, zero, following), counts)
+        self._check_empty(counts, nans, found.dtype)
+        nan = np.zeros_like(found, shape=())
+        nan[...] = "NaT" if found.dtype.kind in "mM" else np.nan
+        return np.where(missing, nan, found)
+
+    def _check_empty(self, counts: Array, nans: Array, dtype: np.dtype[Any]) -> None:
+        """Raise, or warn as NumPy does, if a lane is empty or has only NaN to skip."""
+        empty = (counts == 0) & (nans == 0)
+        if empty.any():
+            if self.q is not None and not (self.skip_nan and dtype.kind in "fmM"):
+                raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+            warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
+        if self.skip_nan and ((counts == 0) & (nans > 0)).any():
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
+
+    def _combine(self, previous: Array, following: Array, counts: Array) -> Array:
+        """The statistics of lanes that are not empty."""
+        if self.q is None:
+            return _middle(previous, following, counts % 2 == 1)
+        if self.picks:
+            return previous
+        fraction = self._neighbours(counts)[2]
+        complement = 1 - fraction
+        if self.weak:
+            # A Python number takes the dtype of the keys, if they are floats, but 1 - fraction is computed before.
+            dtype = previous.dtype if previous.dtype.kind == "f" else np.float64
+            fraction_used, complement = fraction.astype(dtype), complement.astype(dtype)
+        else:
+            fraction_used = fraction
+        distance = following - previous
+        # NumPy counts from the nearer neighbour.
+        return np.where(fraction >= 0.5, following - distance * complement, previous + distance * fraction_used)
+
+    def _neighbours(self, counts: Array) -> tuple[Array, Array, Array]:
+        """Ranks below and above each virtual index, and its fraction; shape (quantiles, *lanes).
+
+        Rank -1 is the last. There, and below rank 0, both ranks are the same, and the fraction is not in [0, 1): it
+        decides the sign of a zero.
+        """
+        index = self._virtual_index(counts)
+        last = np.maximum(counts, 1) - 1
+        floor = np.maximum(np.floor(index), 0)
+        inside = index < last.astype(index.dtype)  # False for NaN
+        previous = np.where(inside, floor, -1).astype(np.int64)
+        # NumPy adds one in the dtype of `q`.
+        following = np.where(inside & (index >= 0), floor + 1, previous).astype(np.int64)
+        fraction = index - previous
+        if self.method == "averaged_inverted_cdf":
+            fraction = np.where(fraction == 0, 0.5, 1.0)
+        elif self.method == "midpoint":
+            fraction = np.where(index % 1 == 0, 0.0, 0.5)
+        return previous, following, fraction.astype(index.dtype)
+
+    def _virtual_index(self, counts: Array) -> Array:
+        """The index of each quantile among the sorted keys of a lane: integers if the method picks one."""
+        assert self.q is not None
+        q = np.asarray(self.q, like=counts).reshape(-1, *(1,) * counts.ndim)
+        counts = np.maximum(counts, 1)
+        n, last = counts.astype(q.dtype), (counts - 1).astype(q.dtype)
+        match self.method:
+            case "linear":
+                return last * q
+            case "lower":
+                index = np.floor(last * q)
+            case "higher":
+                index = np.ceil(last * q)
+            case "nearest":
+                index = np.around(last * q)
+            case "midpoint":
+                return 0.5 * (np.floor(last * q) + np.ceil(last * q))
+            case "averaged_inverted_cdf":
+                return n * q - 1
+            case "inverted_cdf":
+                index = np.ceil(n * q - 1)
+            case "closest_observation":
+                # Halfway between two keys, the one whose rank, counted from 1, is even.
+                exact = n * q - 1 - 0.5
+                floor = np.floor(exact)
+                index = np.where((exact == floor) & (floor % 2 == 1), floor, floor + 1)
+            case _:
+                alpha, beta = _CONTINUOUS[self.method]
+                return n * q + (alpha + q * (1 - alpha - beta)) - 1
+        return np.maximum(index, 0).astype(np.int64)
+
+
+def _middle(previous: Array, following: Array, odd: Array) -> Array:
+    """The mean of the two middle keys, or of one key where their number is odd, as `numpy.mean` computes it."""
+    dtype = previous.dtype
+    summed = {"b": np.dtype(np.float64), "i": np.dtype(np.float64), "u": np.dtype(np.float64)}.get(dtype.kind, dtype)
+    if dtype == np.float16:
+        summed = np.dtype(np.float32)
+    # A sum starts from zero, so that the mean of -0.0 is 0.0.
+    zero = np.zeros_like(previous, shape=(), dtype=summed)
+    total = zero + previous.astype(summed, copy=False) + np.where(odd, zero, following.astype(summed, copy=False))
+    number = np.where(odd, 1, 2)
+    mean = total / (number if dtype.kind == "m" else number.astype(summed))
+    return mean.astype(dtype) if dtype == np.float16 else mean

@@ -1,0 +1,185 @@
+"""Selection: the keys at wanted ranks of unsorted chunks, from random samples and exact counts.
+
+Brackets around the wanted ranks come from samples, and one count over all keys makes them exact::
+
+    keys of all chunks     . . . . | low  . inside .  high | . . . . . .
+    exact counts                less  low            high
+    rank                                    ^ found among the few keys inside, at rank - count(<= low)
+
+A rank that falls among the keys equal to an end of its bracket is found without them, however many keys tie. The keys
+inside all brackets are a smaller multiset, in which the open ranks are searched again or, once it is small, looked up.
+
+A sample is one random key of a stratum, some neighbouring keys of a chunk. Samples are independent of each other, so
+Hoeffding's inequality bounds the error of every estimated rank for every distribution of keys. A bracket misses its
+rank with a probability of at most `MISSES`; the counts reveal it.
+
+References
+----------
+Floyd, Rivest, Expected time bounds for selection, 1975.
+Hoeffding, Probability inequalities for sums of bounded random variables, 1963, theorem 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .scan import IntArray, exclusive_scan
+
+#: Probability that one of the brackets of a selection misses its rank. Then, as for a source that changed, an error is
+#: raised. A hash collision of Dask's keys would give a wrong result in place of an error.
+MISSES = 1e-15
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for keys at ranks in one lane.
+
+    Attributes
+    ----------
+    size, nans : int
+        Keys in the lane without NaN, and NaN.
+    ranks : int64 array, shape (ranks,)
+        Wanted ranks, ascending and distinct.
+    found : array, shape (ranks,)
+        The keys at the ranks, where they are known.
+    unknown : int64 array, shape (open,)
+        Numbers of the ranks that are still searched.
+    left : int64 array, shape (open,)
+        These ranks in the multiset that is left.
+    bracket : int64 array, shape (open,)
+        The bracket of each of them.
+    low, high : array, shape (brackets,)
+        Closed intervals of keys, ascending and disjoint.
+    """
+
+    size: int
+    nans: int
+    ranks: IntArray
+    found: np.ndarray
+    unknown: IntArray
+    left: IntArray
+    bracket: IntArray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def strata(size: int, keys_per_stratum: float) -> int:
+    """Number of strata of a chunk; the last one may end behind the chunk."""
+    return math.ceil(size / keys_per_stratum)
+
+
+def draw_positions(size: int, keys_per_stratum: float, seed: int) -> IntArray:
+    """Random positions in a chunk, ascending: one drawn from each stratum, without those behind the end.
+
+    All strata have the same size in all chunks, so that all samples have the same weight.
+    """
+    count = strata(size, keys_per_stratum)
+    drawn = (np.arange(count) + np.random.default_rng(seed).random(count)) * keys_per_stratum
+    return drawn[: np.searchsorted(drawn, size)].astype(np.int64)
+
+
+def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
+    """A search for keys at ranks (below `size`, ascending and distinct), without brackets."""
+    none = np.empty(0, dtype)
+    every = np.arange(len(ranks))
+    return Search(size, nans, ranks, np.zeros(len(ranks), dtype), every, ranks, np.zeros(0, np.int64), none, none)
+
+
+def sampled_ranks(search: Search, count: int, keys_per_stratum: float) -> IntArray:
+    """Ranks, among all samples, of the ends of a bracket around each rank that is still searched.
+
+    Parameters
+    ----------
+    search : Search
+    count : int
+        Strata of all chunks.
+    keys_per_stratum : float
+
+    Returns
+    -------
+    int64 array, shape (2, open)
+        Of low and high ends. Negative, or no rank of a sample, where no sample is an end.
+    """
+    error = _error_of_ranks(count, keys_per_stratum, len(search.left))
+    # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
+    low = np.floor((search.left - error) / keys_per_stratum)
+    high = np.ceil((search.left + 1 + error) / keys_per_stratum) - 1
+    return np.stack([low, high]).astype(np.int64)
+
+
+def enclose(search: Search, low: np.ndarray, high: np.ndarray) -> Search:
+    """The search with brackets, from the ends for each rank that is still searched, both ascending."""
+    bracket, low, high = _disjoint(low, high)
+    return replace(search, bracket=bracket, low=low, high=high)
+
+
+def least_and_most(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The first and the last key that a dtype can have, without NaN and NaT."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min, limits.max
+    if dtype.kind in "mM":
+        # The least integer is NaT.
+        return tuple(np.array([np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max]).view(dtype))
+    if dtype.kind == "c":
+        return complex(-math.inf, -math.inf), complex(math.inf, math.inf)
+    return (False, True) if dtype.kind == "b" else (-math.inf, math.inf)
+
+
+def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int) -> float:
+    """Largest assumed error of an estimated rank, in keys, for a number of samples; there is none of single keys."""
+    if keys_per_stratum <= 1:
+        return 0.0
+    return keys_per_stratum * math.sqrt(count * math.log(4 * max(brackets, 1) / MISSES) / 2)
+
+
+def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, np.ndarray]:
+    """Disjoint intervals that cover given ones, both ends of which ascend, and the interval of each."""
+    opens = np.ones(len(low), bool)
+    opens[1:] = low[1:] > high[:-1]
+    first = np.flatnonzero(opens)
+    last = np.append(first, len(low))[1:] - 1
+    return np.cumsum(opens) - 1, low[first], high[last]
+
+
+def resolve(search: Search, ends: NDArray[np.int64]) -> Search:
+    """Find the ranks that fall on ends of brackets; the other ones are ranks of the keys inside the brackets then.
+
+    Parameters
+    ----------
+    search : Search
+        With brackets.
+    ends : int64 array, shape (4, brackets)
+        Keys of the multiset less than the low end of each bracket, up to it, less than the high end (no fewer), and up
+        to the high end.
+
+    Raises
+    ------
+    LookupError
+        If a bracket does not hold its rank.
+    """
+    counts, rank = ends[:, search.bracket], search.left
+    if not ((counts[0] <= rank).all() and (rank < counts[3]).all()):
+        raise LookupError("a bracket does not hold its rank")
+    found = search.found.copy()
+    on_low, on_high = rank < counts[1], rank >= counts[2]
+    found[search.unknown[on_low]] = search.low[search.bracket[on_low]]
+    found[search.unknown[on_high]] = search.high[search.bracket[on_high]]
+    inside = ~(on_low | on_high)
+    before = exclusive_scan(ends[2] - ends[1])[:-1] - ends[1]
+    left = rank[inside] + before[search.bracket[inside]]
+    none = search.found[:0]
+    unknown = search.unknown[inside]
+    return replace(search, found=found, unknown=unknown, left=left, bracket=unknown[:0], low=none, high=none)
+
+
+def finish(search: Search, keys: np.ndarray) -> np.ndarray:
+    """The keys at all wanted ranks, from the keys at the open ranks of the multiset that is left."""
+    found = search.found.copy()
+    found[search.unknown] = keys
+    return found

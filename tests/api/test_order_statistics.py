@@ -1,0 +1,204 @@
+"""Medians, quantiles and percentiles against NumPy, for every strategy."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import strategies as ours
+from support.sorting import computed
+
+import dask_gpusort
+from dask_gpusort.table import quantiles
+
+DTYPES = ("i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]")
+FUNCTIONS = ("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")
+STRATEGIES = ("auto", "samples", "rechunk")
+
+
+def expected_of(name, array, *arguments, **options):
+    """NumPy's result, without the warnings of its arithmetic."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(np, name)(array, *arguments, **options)
+
+
+def check(name, array, darr, *arguments, **options):
+    strategy = options.pop("strategy", "auto")
+    expected = expected_of(name, array, *arguments, **options)
+    found = getattr(dask_gpusort, name)(darr, *arguments, strategy=strategy, **options)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = computed(found)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def axes_of(ndim):
+    one = st.integers(-ndim, ndim - 1)
+    several = st.lists(st.integers(0, ndim - 1), unique=True, min_size=1, max_size=ndim).map(tuple)
+    return st.one_of(st.none(), one, several)
+
+
+@given(st.data())
+def test_every_function_axis_and_chunking(data):
+    shape = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
+    dtype = data.draw(st.sampled_from(DTYPES))
+    array = ours.make(
+        dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS)), data.draw(st.integers(0, 99))
+    )
+    array = array.reshape(shape)
+    darr = da.from_array(array, chunks=tuple(data.draw(st.integers(1, size)) for size in shape))
+    name = data.draw(st.sampled_from(FUNCTIONS))
+    axis = data.draw(axes_of(array.ndim))
+    options = {"keepdims": data.draw(st.booleans()), "strategy": data.draw(st.sampled_from(STRATEGIES))}
+    if name.endswith("median"):
+        check(name, array, darr, axis, **options)
+        return
+    q = data.draw(st.one_of(st.floats(0, 1), st.lists(st.floats(0, 1), min_size=1, max_size=4)))
+    scale = 100 if "percent" in name else 1
+    q = [one * scale for one in q] if isinstance(q, list) else q * scale
+    # Of two-dimensional q, NumPy's functions that skip NaN put only the first dimension in front.
+    if isinstance(q, list) and "nan" not in name and data.draw(st.booleans()):
+        q = np.array([q, q])
+    check(name, array, darr, q, axis, method=data.draw(st.sampled_from(list(quantiles.METHODS))), **options)
+
+
+@pytest.mark.parametrize("method", quantiles.METHODS)
+@pytest.mark.parametrize("dtype", ["i8", "f4", "f8"])
+def test_every_method_on_unsorted_chunks(method, dtype):
+    array = ours.make(dtype, 3000, "small")
+    array[::5] = np.arange(600)
+    check(
+        "quantile",
+        array,
+        da.from_array(array, chunks=170),
+        [0, 0.1, 1 / 3, 0.5, 0.99, 1],
+        method=method,
+        strategy="samples",
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("nans", ["none", "one", "some", "most", "all"])
+def test_missing_values(name, nans):
+    # Where a lane has NaN alone, the dtype of NumPy's result depends on the values.
+    array = np.random.default_rng(0).standard_normal((6, 500)).astype("f8" if nans in ("most", "all") else "f4")
+    share = {"none": 0, "one": 0, "some": 0.2, "most": 0.999, "all": 2}[nans]
+    array[np.random.default_rng(1).random(array.shape) < share] = np.nan
+    if nans == "one":
+        array[3, 77] = np.nan
+    q = () if "median" in name else ([25, 50],) if "percent" in name else ([0.25, 0.5],)
+    for strategy in STRATEGIES:
+        for axis in (None, 0, 1):
+            check(name, array, da.from_array(array, chunks=(4, 60)), *q, axis, strategy=strategy)
+
+
+def test_all_nan_lanes_warn_as_in_numpy():
+    darr = da.from_array(np.full(100, np.nan), chunks=30)
+    for strategy in STRATEGIES:
+        with pytest.warns(RuntimeWarning, match="All-NaN slice encountered"):
+            computed(dask_gpusort.nanmedian(darr, strategy=strategy))
+
+
+def test_missing_dates():
+    array = ours.make("M8[ns]", 3000, "bits")
+    array = array[~np.isnat(array)]
+    whole = np.concatenate([array, np.array(["NaT"], "M8[ns]")])
+    for keys in (array, whole):
+        for method in ("lower", "linear"):
+            check("quantile", keys, da.from_array(keys, chunks=200), [0.2, 0.7], method=method, strategy="samples")
+
+
+def test_complex_medians():
+    array = ours.make("c16", 2000, "small")
+    array[array != array] = 0
+    check("median", array, da.from_array(array, chunks=300), strategy="samples")
+    with pytest.raises(TypeError, match="must be an array of real numbers"):
+        dask_gpusort.quantile(da.from_array(array), 0.5)
+
+
+def test_unknown_chunk_sizes():
+    array = np.random.default_rng(0).random((60, 50))
+    darr = da.from_array(array, chunks=(20, 10))
+    mask = array > 0.3
+    masked = darr[darr > 0.3]
+    assert np.isnan(masked.chunks[0]).all()
+    np.testing.assert_array_equal(
+        computed(dask_gpusort.quantile(masked, [0.1, 0.6])), np.quantile(array[mask], [0.1, 0.6])
+    )
+    rows = darr[da.from_array(mask[:, 0], chunks=20)]
+    np.testing.assert_array_equal(computed(dask_gpusort.median(rows)), np.median(array[mask[:, 0]]))
+    np.testing.assert_array_equal(computed(dask_gpusort.median(rows, 0)), np.median(array[mask[:, 0]], 0))
+    whole = rows.rechunk({1: -1})
+    np.testing.assert_array_equal(computed(dask_gpusort.median(whole, 1)), np.median(array[mask[:, 0]], 1))
+    with pytest.raises(ValueError, match="call compute_chunk_sizes"):
+        dask_gpusort.median(rows, 1)
+
+
+def test_empty_chunks():
+    array = np.random.default_rng(0).random(1000)
+    darr = da.from_array(array, chunks=((0, 300, 0, 0, 700, 0),))
+    for strategy in STRATEGIES:
+        check("quantile", array, darr, [0.1, 0.5], strategy=strategy)
+
+
+def test_an_array_without_dimensions():
+    check("quantile", np.array(3.0), da.from_array(np.array(3.0)), [0.1, 0.5])
+    check("median", np.array(3), da.from_array(np.array(3)), keepdims=True)
+
+
+def test_many_long_lanes_are_searched_side_by_side():
+    array = np.random.default_rng(0).random((5, 4000, 2))
+    array[2, 7, 1] = np.nan
+    darr = da.from_array(array, chunks=(2, 900, 1))
+    for axis in (1, (0, 1), (1, 2)):
+        for keepdims in (False, True):
+            check("quantile", array, darr, [[0.3, 0.5], [0.2, 1]], axis, keepdims=keepdims, strategy="samples")
+
+
+def test_other_arrays_are_converted():
+    assert float(dask_gpusort.median([3, 1, 2])) == 2.0
+    assert float(dask_gpusort.quantile(np.arange(5), 0.5)) == 2.0
+
+
+def test_auto_chooses_by_lanes():
+    def strategy(darr, axis):
+        return dask_gpusort.explain_quantile(darr, 0.5, axis).split("strategy")[1].split(":")[0].strip()
+
+    assert strategy(da.zeros(10**8, chunks=10**6), None) == "samples"
+    assert strategy(da.zeros((4, 10**7), chunks=(2, 10**6)), 1) == "samples"
+    assert strategy(da.zeros((730, 300, 400), chunks=(73, 100, 100)), 0) == "rechunk"
+    assert strategy(da.zeros((730, 300, 400), chunks=(-1, 100, 100)), 0) == "blocks"
+    assert strategy(da.zeros(1000, chunks=100), None) == "rechunk"
+    text = dask_gpusort.explain_quantile(da.zeros(10**8, chunks=10**6), [0.1, 0.5])
+    for word in ("lanes     1 of 100,000,000 keys", "passes    2 over", "held in memory", "rounds    1,", "peak "):
+        assert word in text
+
+
+ERRORS = [
+    (lambda x: dask_gpusort.quantile(x, 1.5), ValueError, r"in the range \[0, 1\]"),
+    (lambda x: dask_gpusort.percentile(x, -1), ValueError, r"in the range \[0, 100\]"),
+    (lambda x: dask_gpusort.quantile(x, 0.5, method="best"), ValueError, "not a valid method"),
+    (lambda x: dask_gpusort.quantile(x, 0.5, 1), np.exceptions.AxisError, "out of bounds"),
+    (lambda x: dask_gpusort.quantile(x, 0.5, (0, 0)), ValueError, "repeated axis"),
+    (lambda x: dask_gpusort.quantile(x, 0.5, out=np.empty(())), TypeError, "cannot fill out="),
+    (lambda x: dask_gpusort.median(x, overwrite_input=True), TypeError, "leave overwrite_input=False"),
+    (lambda x: dask_gpusort.median(x, strategy="sort"), ValueError, "strategy must be one of"),
+    (lambda x: dask_gpusort.median(x, strategy="blocks"), ValueError, "whole in their chunks"),
+    (lambda x: dask_gpusort.median(x.astype("U3"), strategy="samples"), (ValueError, TypeError), "."),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+def test_errors(number):
+    call, error, text = ERRORS[number]
+    with pytest.raises(error, match=text):
+        call(da.from_array(np.arange(10.0), chunks=3))

@@ -1,0 +1,146 @@
+"""Tests of `topk` and `argtopk`: the beginning of a stable sort, in one chunk along the axis."""
+
+from __future__ import annotations
+
+import math
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes
+
+import dask_gpusort
+
+split_every = st.none() | st.integers(2, 4)
+
+
+def first(array, k, axis=-1):
+    """The positions of the first keys in the order of a stable sort."""
+    positions = oracle.argsort(array, axis, descending=k > 0)
+    return positions.take(range(min(abs(k), array.shape[axis])), axis=axis)
+
+
+def compute_all(*arrays):
+    return dask.compute(*arrays, scheduler="synchronous")
+
+
+@given(st.data(), ours.arrays(), st.integers(-130, 130), split_every, st.booleans())
+def test_one_dimension(data, array, k, split, unknown):
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown)
+    keys = dask_gpusort.topk(x, k, split_every=split)
+    positions = dask_gpusort.argtopk(x, k, split_every=split)
+    wanted = first(array, k)
+    for darr in (keys, positions):
+        assert darr.numblocks == (1,)
+        assert math.isnan(darr.shape[0]) if unknown else darr.shape == wanted.shape
+    assert (keys.dtype, positions.dtype) == (array.dtype, np.int64)
+    got = compute_all(keys, positions)
+    oracle.assert_same_bits(got[0], array[wanted])
+    oracle.assert_same_bits(got[1], wanted)
+
+
+@given(st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (3, 4, 5)]), st.integers(-8, 8), split_every)
+def test_any_axis(data, shape, k, split):
+    dtype = data.draw(st.sampled_from(ours.EVERY))
+    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
+    value = np.arange(array.size).reshape(shape)
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    x, y = (ours.dask_array(one, data.draw(ours.chunkings(shape))) for one in (array, value))
+    outputs = (
+        *dask_gpusort.topk(x, k, axis, values=[y], split_every=split),
+        dask_gpusort.argtopk(x, k, axis, split_every=split),
+    )
+    wanted = first(array, k, axis)
+    for darr in outputs:
+        assert darr.numblocks[axis] == 1
+        assert darr.shape == wanted.shape
+        check_sizes(darr)
+    keys, values, positions = compute_all(*outputs)
+    oracle.assert_same_bits(keys, np.take_along_axis(array, wanted, axis))
+    oracle.assert_same_bits(values, np.take_along_axis(value, wanted, axis))
+    oracle.assert_same_bits(positions, wanted)
+
+
+def test_rows_of_values_stay_whole():
+    keys = ours.make("i2", 90, "small")
+    value = np.arange(270).reshape(90, 3)
+    x, y = da.from_array(keys, chunks=20), da.from_array(value, chunks=(7, 2))
+    got = compute_all(*dask_gpusort.topk(x, -11, values=(y,)))
+    wanted = first(keys, -11)
+    oracle.assert_same_bits(got[0], keys[wanted])
+    oracle.assert_same_bits(got[1], value[wanted])
+
+
+@pytest.mark.parametrize("k", [3, -3])
+def test_nan_comes_last_in_both_directions(k):
+    x = da.from_array([np.nan, 2.0, -0.0, np.nan, 0.0], chunks=2)
+    wanted = [2.0, -0.0, 0.0] if k > 0 else [-0.0, 0.0, 2.0]
+    (got,) = compute_all(dask_gpusort.topk(x, k))
+    oracle.assert_same_bits(got, np.array(wanted))
+    assert dask_gpusort.argtopk(x, 5).compute().tolist() == [1, 2, 4, 0, 3]
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="Dask has no topk with query planning")
+@pytest.mark.parametrize("k", [4, -4])
+def test_distinct_keys_give_the_results_of_dask(k):
+    array = np.random.default_rng(0).permutation(600).reshape(20, 30)
+    x = da.from_array(array, chunks=(8, 7))
+    for axis in (0, 1):
+        for ours_, theirs in ((dask_gpusort.topk, da.topk), (dask_gpusort.argtopk, da.argtopk)):
+            da.utils.assert_eq(ours_(x, k, axis), theirs(x, k, axis))
+
+
+def test_keys_and_positions_computed_together_read_each_chunk_once():
+    read = []
+
+    def source(block):
+        read.append(len(block))
+        return block
+
+    x = da.from_array(np.arange(40.0), chunks=4).map_blocks(source, meta=np.empty(0))
+    read.clear()
+    keys, positions = compute_all(dask_gpusort.topk(x, 3), dask_gpusort.argtopk(x, 3))
+    assert keys.tolist() == [39, 38, 37]
+    assert positions.tolist() == [39, 38, 37]
+    assert read == [4] * 10
+
+
+def test_the_graph_is_built_without_computing(raise_if_computes):
+    with raise_if_computes():
+        x = da.from_array(np.arange(40.0), chunks=4)
+        dask_gpusort.topk(x, 3, values=[x])
+        dask_gpusort.argtopk(x, 3)
+
+
+def test_on_a_cluster(on_cluster):
+    array = ours.make("f8", 5000, "small")
+    x = da.from_array(array, chunks=300)
+    keys, positions = dask.compute(dask_gpusort.topk(x, 700), dask_gpusort.argtopk(x, 700))
+    oracle.assert_same_bits(positions, first(array, 700))
+    oracle.assert_same_bits(keys, array[positions])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "text"),
+    [
+        ((2, 1), {}, np.exceptions.AxisError, "axis 1 is out of bounds"),
+        ((2.5,), {}, TypeError, "float"),
+        ((2,), {"split_every": 1}, ValueError, "split_every must be at least 2"),
+        ((2,), {"values": [np.arange(3)]}, ValueError, "do not fit keys of shape"),
+    ],
+)
+def test_wrong_arguments(arguments, options, error, text):
+    with pytest.raises(error, match=text):
+        dask_gpusort.topk(da.arange(10, chunks=4), *arguments, **options)
+
+
+def test_masked_and_0d_arrays_are_refused():
+    with pytest.raises(TypeError, match="masked arrays are not sorted"):
+        dask_gpusort.topk(da.from_array(np.ma.masked_array([1, 2], [True, False])), 1)
+    with pytest.raises(np.exceptions.AxisError):
+        dask_gpusort.argtopk(da.from_array(np.array(1.0)), 1)

@@ -1,0 +1,113 @@
+"""Order statistics by chunks that hold whole lanes: NumPy's results over axes, chunkings and chunks that are wrong."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import tokenize
+from hypothesis import given
+from hypothesis import strategies as st
+from support import strategies as ours
+from support.sorting import check_sizes, computed
+from support.statistics import statistics_of, without_extremes
+
+from dask_gpusort.graph.rechunk import chunk_limit, whole_axes
+from dask_gpusort.graph.select.lanes import reduce_blocks
+from dask_gpusort.table import Statistic
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+@given(st.data(), statistics_of(), st.booleans())
+def test_statistics_over_axes_and_chunks(data, of, keepdims):
+    statistic, oracle = of
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    dtype = data.draw(st.sampled_from([np.dtype(name) for name in ("f4", "f8", "i2", "m8[s]")]))
+    array = without_extremes(ours.make(dtype, math.prod(shape), "special", data.draw(st.integers(0, 99)))).reshape(
+        shape
+    )
+    x = da.from_array(array, chunks=data.draw(ours.chunkings(shape)))
+    axes = tuple(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1)))
+    with dask.config.set({"array.chunk-size": data.draw(st.sampled_from(["128MiB", "64B"]))}):
+        found = reduce_blocks(x, statistic, axes, keepdims)
+        result = computed(found)
+    expected = oracle(array, axis=axes, keepdims=keepdims)
+    assert found.shape == result.shape == expected.shape
+    assert found.dtype == result.dtype == statistic.dtype_of(dtype)
+    np.testing.assert_array_equal(result, expected.astype(result.dtype) if statistic.skip_nan else expected)
+
+
+def test_whole_lanes_are_not_rechunked_and_one_task_a_chunk():
+    x = da.zeros((100, 10, 6), chunks=(10, -1, 3))
+    for statistic in (Statistic.median(), Statistic.quantiles([0.1, 0.5])):
+        for keepdims in (False, True):
+            found = reduce_blocks(x, statistic, (1,), keepdims)
+            check_sizes(found)
+            assert len(dict(found.__dask_graph__())) == 2 * math.prod(x.numblocks)
+
+
+def test_the_same_statistic_has_the_same_name():
+    x = da.zeros((10, 10), chunks=(5, -1))
+    names = {reduce_blocks(x, Statistic.quantiles([0.1, 0.5]), (1,), False).name for _ in range(2)}
+    assert len(names) == 1
+    assert names != {reduce_blocks(x, Statistic.quantiles([0.1, 0.6]), (1,), False).name}
+    assert tokenize(Statistic.quantiles(0.5)) != tokenize(Statistic.quantiles(np.float64(0.5)))
+
+
+@given(st.data(), st.tuples(*[st.integers(1, 20)] * 3), st.sets(st.integers(0, 2), min_size=1))
+def test_chunks_of_whole_lanes_respect_the_limit(data, shape, axes):
+    x = da.zeros(shape, chunks=data.draw(ours.chunkings(shape)), dtype="i8")
+    with dask.config.set({"array.chunk-size": "512B"}):
+        limit = chunk_limit(x)
+    chosen = whole_axes(x, axes, 8, limit)
+    assert all(chosen[axis] == (shape[axis],) for axis in axes)
+    largest = math.prod(max(sizes) for sizes in chosen.values()) * 8
+    lane = math.prod(shape[axis] for axis in axes) * 8
+    # Dask's automatic chunks exceed the limit slightly when no divisor fits.
+    assert largest <= max(1.25 * limit, lane)
+
+
+def test_unknown_sizes():
+    array = np.arange(60.0).reshape(10, 6)
+    x = ours.forget_sizes(da.from_array(array, chunks=(3, -1)))
+    if not da.array_expr_enabled():  # with query planning, Dask computes no array of unknown size
+        found = computed(reduce_blocks(x, Statistic.median(), (1,), False))
+        np.testing.assert_array_equal(found, np.median(array, axis=1))
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        reduce_blocks(x, Statistic.median(), (0,), False)
+
+
+def test_dtypes_that_numpy_refuses_are_refused_at_once():
+    with pytest.raises(TypeError, match="real numbers"):
+        reduce_blocks(da.zeros(4, dtype="c8"), Statistic.quantiles(0.5), (0,), False)
+    with pytest.raises(TypeError, match="boolean subtract"):
+        reduce_blocks(da.zeros(4, dtype="?"), Statistic.quantiles(0.5), (0,), False)
+
+
+def test_chunks_that_are_not_as_declared_are_refused():
+    x = da.zeros((4, 6), chunks=(2, -1))
+    longer = x.map_blocks(lambda block: np.zeros((2, 7)), dtype=x.dtype, meta=x._meta)
+    with pytest.raises(ValueError, match="rows of 7 keys"):
+        computed(reduce_blocks(longer, Statistic.median(), (1,), False))
+    narrow = x.map_blocks(lambda block: block.astype("f4"), dtype=x.dtype, meta=x._meta)
+    with pytest.raises(TypeError, match="float32"):
+        computed(reduce_blocks(narrow, Statistic.median(), (1,), False))
+    masked = x.map_blocks(lambda block: np.ma.masked_array(block), dtype=x.dtype, meta=x._meta)
+    with pytest.raises(TypeError, match="masked"):
+        computed(reduce_blocks(masked, Statistic.median(), (1,), False))
+
+
+def test_objects_are_rechunked_by_the_size_of_their_references():
+    array = np.array([[3, 1, 2], [6, 4, 5]], object)
+    found = reduce_blocks(da.from_array(array, chunks=(1, 2)), Statistic.quantiles(0.5, "lower"), (1,), False)
+    np.testing.assert_array_equal(computed(found), [2, 5])

@@ -1,0 +1,32 @@
+"""Hypothesis strategies for order statistics, each with NumPy's function."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dask_gpusort.table import METHODS, Statistic
+
+
+@st.composite
+def statistics_of(draw: Any) -> tuple[Statistic, Any]:
+    """A statistic, and NumPy's function of an array, an axis and keepdims."""
+    skip_nan = draw(st.booleans())
+    if draw(st.booleans()):
+        return Statistic.median(skip_nan=skip_nan), np.nanmedian if skip_nan else np.median
+    q = draw(st.sampled_from([0.5, 0, [0.1, 0.9, 0.5], np.float32(0.7), np.array([[0.2], [1]]), [0.25]]))
+    method = draw(st.sampled_from(list(METHODS)))
+    function = np.nanquantile if skip_nan else np.quantile
+    return Statistic.quantiles(q, method, skip_nan=skip_nan), partial(function, q=q, method=method)
+
+
+def without_extremes(array: np.ndarray) -> np.ndarray:
+    """The same keys in the middle of their range: `numpy.nanmedian` adds keys to themselves, which can overflow."""
+    if array.dtype.kind == "f":
+        array = np.clip(array, -30_000, 30_000)
+    elif array.dtype.kind == "m":
+        array = np.where(np.isnat(array), array, np.clip(array.astype("i8"), -(1 << 40), 1 << 40).astype(array.dtype))
+    return array
