@@ -50,7 +50,7 @@ class Extracted:
     Attributes
     ----------
     ends : int64 array, shape (rows, 4, brackets)
-        Keys less than the low end, up to the low end, less than the high end, and up to the high end.
+        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
     nans : int64 array, shape (rows,)
         Keys that are NaN or NaT.
     found : int64 array, shape (rows,)
@@ -178,7 +178,9 @@ def extract_rows(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any], capac
         # No code follows the greatest one, which no key exceeds.
         return np.where(codes < np.uint64(most), less(code_after(codes, most)), length)
 
-    counts = less(ends.low), up_to(ends.last_low), less(ends.high), up_to(ends.last_high)
+    up_to_low = up_to(ends.last_low)
+    # A bracket of one key has no keys between its ends.
+    counts = less(ends.low), up_to_low, np.maximum(less(ends.high), up_to_low), up_to(ends.last_high)
     nans = np.zeros(num_rows, np.int64)
     if first_nan is not None:
         nans = length - less(np.full((num_rows, 1), first_nan, np.uint64))[:, 0]
