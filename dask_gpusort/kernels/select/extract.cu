@@ -8,22 +8,22 @@ namespace gpusort {
 
 // A persistent grid: every block takes parts of rows, a grid apart; `num_items` is the number of parts of all rows.
 // The table is zero.
-template <class Source>
+template <class Source, int kLevels>
 __global__ void __launch_bounds__(kExtractThreads, kExtractBlocks)
     extract_keys(const typename Source::Raw* keys, Offset length, u32 parts, u32 num_items,
-                 const typename Source::Code* thresholds, const u32* is_taken, u32 num_slots, u64* table,
+                 const typename Source::Code* thresholds, const typename Source::Code* is_taken, u64* table,
                  typename Source::Raw* taken, Offset capacity) {
-    extern __shared__ __align__(16) u32 shared_words[];
-    Extractor<Source> extractor(shared_words, num_slots);
+    constexpr u32 kSlots = 1 << kLevels;
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    Extractor<Source, kLevels> extractor(shared_bytes);
     const Offset part_keys = (length + parts - 1) / parts;
-    const u32 bit_words = (num_slots + kWarpThreads - 1) / kWarpThreads;
     for (u32 item = blockIdx.x; item < num_items; item += gridDim.x) {
-        const u32 row = item / parts;
+        const Offset row = item / parts;
         const Offset begin = min(Offset(item % parts) * part_keys, length), end = min(begin + part_keys, length);
-        u64* counts = table + Offset(row) * (num_slots + 1);
-        extractor.start(thresholds + Offset(row) * (num_slots - 1), is_taken + Offset(row) * bit_words);
+        u64* counts = table + row * (kSlots + 1);
+        extractor.start(thresholds + row * (kSlots - 1), is_taken + row * kSlots);
         __syncthreads();  // thresholds are copied and counters are zero before keys are counted
-        const TakenKeys<typename Source::Raw> out{taken + row * capacity, capacity, counts + num_slots};
+        const TakenKeys<typename Source::Raw> out{taken + row * capacity, capacity, counts + kSlots};
         extractor.run(keys + row * length + begin, u32(end - begin), out);
         __syncthreads();  // the part is counted before its counts are added to the table
         extractor.add_counts(counts);

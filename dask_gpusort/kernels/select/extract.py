@@ -33,6 +33,8 @@ BLOCKS = cxx_constant(SOURCE, "kExtractBlocks")
 BUFFER_BYTES = cxx_constant(SOURCE, "kBufferBytes")
 MOST_COUNTERS = cxx_constant(SOURCE, "kCounters")
 MOST_SLOTS = cxx_constant(SOURCE, "kMostSlots")
+#: Comparisons of a search that kernels are compiled for.
+LEVELS = (1, 3, 4, 5, 6, 8, MOST_SLOTS.bit_length() - 1)
 #: Most brackets of a row.
 MOST_BRACKETS = (MOST_SLOTS - 2) // 4
 #: Least keys of a part of a row: copying the thresholds and adding up the counters takes as long as some 1,000 keys.
@@ -48,7 +50,7 @@ class Extracted:
     Attributes
     ----------
     ends : int64 array, shape (rows, 4, brackets)
-        Keys less than the low end, up to the low end, less than the high end, and up to the high end.
+        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
     nans : int64 array, shape (rows,)
         Keys that are NaN or NaT.
     found : int64 array, shape (rows,)
@@ -82,13 +84,6 @@ class Thresholds:
         """Slots of a row."""
         return self.codes.shape[1] + 1
 
-    def packed(self) -> npt.NDArray[np.uint32]:
-        """The slots that are taken as bits: uint32, shape (rows, words)."""
-        num_words = blocks_for(self.num_slots, tuning.WARP_THREADS)
-        padded = np.zeros((len(self.codes), num_words * tuning.WARP_THREADS), bool)
-        padded[:, : self.num_slots] = self.is_taken
-        return np.packbits(padded, axis=1, bitorder="little").view("<u4")
-
 
 @dataclass(frozen=True)
 class Ends:
@@ -120,7 +115,7 @@ def make_thresholds(ends: Ends, first_nan: int | None, most: int) -> Thresholds:
     nan = np.full((len(ends.low), 1), most if first_nan is None else first_nan, np.uint64)
     bounds = [ends.low, code_after(ends.last_low, most), ends.high, code_after(ends.last_high, most), nan]
     codes = np.sort(np.concatenate(bounds, axis=1), axis=1)
-    num_slots = 1 << codes.shape[1].bit_length()
+    num_slots = 1 << next(levels for levels in LEVELS if codes.shape[1] < 1 << levels)
     codes = np.pad(codes, ((0, 0), (0, num_slots - 1 - codes.shape[1])), "edge")
     # The first code of a slot is inside a bracket if the others are.
     is_inside = (ends.last_low[:, None] < codes[..., None]) & (codes[..., None] < ends.high[:, None])
@@ -148,25 +143,24 @@ def launch_extract(keys: Any, thresholds: Thresholds, capacity: int) -> tuple[In
     most_blocks = BLOCKS * multiprocessors()
     parts = min(max(blocks_for(most_blocks, max(num_rows, 1)), 1), blocks_for(length, LEAST_PART))
     parts = max(parts, blocks_for(length, MOST_PART))
-    codes = cupy.asarray(thresholds.codes.astype(f"u{elements.code_bytes}"))
+    code_type = f"u{elements.code_bytes}"
+    tables = [cupy.asarray(part.astype(code_type)) for part in (thresholds.codes, thresholds.is_taken)]
     sizes = np.uint64(length), np.uint32(parts), np.uint32(num_rows * parts)
-    arguments = codes, cupy.asarray(thresholds.packed()), np.uint32(thresholds.num_slots), table, taken
     Launch(
         SOURCE,
-        instance("extract_keys", elements.source),
+        instance("extract_keys", elements.source, thresholds.num_slots.bit_length() - 1),
         min(num_rows * parts, most_blocks),
         THREADS,
-        (keys, *sizes, *arguments, np.uint64(capacity)),
+        (keys, *sizes, *tables, table, taken, np.uint64(capacity)),
         shared_bytes(thresholds.num_slots, elements.code_bytes),
     ).run()
     return table.get().astype(np.int64), taken
 
 
 def shared_bytes(num_slots: int, code_bytes: int) -> int:
-    """Bytes of shared memory of a block: buffers, thresholds, bits, and copies of the counters."""
+    """Bytes of shared memory of a block: buffers, thresholds, which slots are taken, and copies of the counters."""
     copies = min(tuning.WARP_THREADS, MOST_COUNTERS // num_slots)
-    words = blocks_for(num_slots, tuning.WARP_THREADS) + num_slots * copies
-    return BUFFER_BYTES + num_slots * code_bytes + 4 * words
+    return BUFFER_BYTES + num_slots * (2 * code_bytes + 4 * copies)
 
 
 def extract_rows(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int, ties: bool) -> Extracted:
@@ -184,7 +178,9 @@ def extract_rows(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any], capac
         # No code follows the greatest one, which no key exceeds.
         return np.where(codes < np.uint64(most), less(code_after(codes, most)), length)
 
-    counts = less(ends.low), up_to(ends.last_low), less(ends.high), up_to(ends.last_high)
+    up_to_low = up_to(ends.last_low)
+    # A bracket of one key has no keys between its ends.
+    counts = less(ends.low), up_to_low, np.maximum(less(ends.high), up_to_low), up_to(ends.last_high)
     nans = np.zeros(num_rows, np.int64)
     if first_nan is not None:
         nans = length - less(np.full((num_rows, 1), first_nan, np.uint64))[:, 0]

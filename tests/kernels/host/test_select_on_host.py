@@ -69,7 +69,9 @@ def expected_extract(keys, low, high, ties):
     masks = codes < first_low, codes <= last_low, codes < first_high, codes <= last_high
     inside = ((last_low < codes) & (codes < first_high)).any(axis=1)
     found = [np.sort(row[mask]) for row, mask in zip(codes[:, 0], inside, strict=True)]
-    return np.stack([mask.sum(axis=2) for mask in masks], axis=1), found
+    counts = np.stack([mask.sum(axis=2) for mask in masks], axis=1)
+    counts[:, 2] = np.maximum(counts[:, 1], counts[:, 2])
+    return counts, found
 
 
 def check_extract(device, keys, low, high, capacity=None, ties=True):
