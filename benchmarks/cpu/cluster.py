@@ -25,10 +25,12 @@ PROCESSES = True
 
 
 @contextmanager
-def two_workers(processes: bool = True) -> Iterator[Client]:
-    """A cluster of two workers with one thread each."""
+def two_workers(processes: bool = True, memory: str | int = "auto") -> Iterator[Client]:
+    """A cluster of two workers with one thread each, of processes with a limit of their memory."""
     logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each exchange as a warning
     options: dict[str, Any] = {"processes": processes and PROCESSES, "dashboard_address": ":0"}
+    # Workers in this process would count the memory of all of it.
+    options["memory_limit"] = memory if options["processes"] else 0
     with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
         client.wait_for_workers(2)
         yield client

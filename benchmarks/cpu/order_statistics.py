@@ -18,13 +18,13 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
-from distributed import Client, LocalCluster
 
 import dask_gpusort
 
 from ..harness.command import run_rows
 from ..harness.jobs import Effort, Sample, compare, in_turns, seconds_of, warmed
 from ..harness.records import Row
+from .cluster import two_workers
 
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
 #: Keys of the arrays in chunks, as in Dask's own issues about percentiles.
@@ -134,14 +134,6 @@ def of_made_keys(sort: bool, n: int, chunks: int) -> Iterator[Any]:
         yield middle, check
 
 
-@contextmanager
-def two_workers(memory: str | int) -> Iterator[Client]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        client.wait_for_workers(2)
-        yield client
-
-
 def peak_of_worker() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -149,7 +141,7 @@ def peak_of_worker() -> int:
 @contextmanager
 def on_small_workers(n: int, chunks: int) -> Iterator[Any]:
     """Five quantiles of float64 that tasks make, larger than two workers, and the peak of a worker in MiB."""
-    with two_workers(WORKER_MEMORY) as client:
+    with two_workers(memory=WORKER_MEMORY) as client:
         x = da.random.default_rng(0).standard_normal(n, chunks=-(-n // chunks))
 
         def check(found: np.ndarray) -> float:
@@ -165,7 +157,7 @@ def on_small_workers(n: int, chunks: int) -> Iterator[Any]:
 @contextmanager
 def of_many_chunks(n: int, chunks: int) -> Iterator[Any]:
     """Five quantiles of held float64 in many chunks, on two workers."""
-    with two_workers("auto") as client:
+    with two_workers() as client:
         x = client.persist(da.random.default_rng(0).standard_normal(n, chunks=-(-n // chunks)))
         keys = x.compute()
 

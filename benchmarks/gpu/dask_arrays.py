@@ -1,6 +1,6 @@
 """Measures the public functions on Dask arrays of CuPy chunks, on one GPU.
 
-    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs large memory rows small host] [--keys-log2 28]
+    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs large memory rows small host statistics] [--keys-log2 28]
                                          [--library cupy] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/gpu_dask_arrays.json. A time is the wall time from the call, so with the construction of the graph, to
@@ -8,7 +8,7 @@ the end of a synchronization of the device after ``persist(scheduler="threads")`
 warm-ups. The chunks are in device memory, each an allocation of its own unless the row says otherwise. Baselines by the
 same clock, in the same run:
 
-    CuPy      `cupy.sort`, `argsort` or `lexsort` of the keys in one array, the median of 3 runs after one warm-up
+    CuPy      CuPy's function of the keys in one array, such as `cupy.sort`, the median of 3 runs after one warm-up
     kernel    our kernel on the keys in one array
     no-op     Dask on the same chunks, with tasks that return their chunk
 
@@ -339,6 +339,53 @@ def host_rows(library: Library, n: int) -> Iterator[Row]:
     yield row.aiming(most=120)
 
 
+QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
+#: Least ratio to `cupy.percentile` by number of chunks.
+LEAST_QUANTILES = {1: 6, 16: 3}
+
+
+def statistic_rows(library: Library, n: int) -> Iterator[Row]:
+    """Quantiles of all keys, and medians along an axis; the results are compared with NumPy's."""
+    keys = library.keys("float64", n // 2)
+
+    def quantiles(x: Any) -> Any:
+        return dask_gpusort.quantile(x, QUANTILES)
+
+    theirs = partial(library.module.percentile, keys, 100 * library.module.asarray(QUANTILES))
+    wanted = np.quantile(on_host(keys), QUANTILES)
+    for count, least in LEAST_QUANTILES.items():
+        work = f"five quantiles of float64, {count} chunk{'s' * (count > 1)}"
+        yield statistic_row(library, work, quantiles, in_chunks(count, keys), theirs, wanted).aiming(least)
+    del keys, theirs
+    log = n.bit_length() - 1
+    for shape, axis, least in (
+        ((1 << max(log - 16, 1), 1 << min(16, log)), 1, 40),
+        ((365, 1 << max(log - 9, 1)), 0, 20),
+    ):
+        rows = library.keys("float32", *shape)
+        work = f"median of float32 {shape[0]} x {shape[1]} along axis {axis}, 1 chunk"
+        ours, theirs = (partial(module.median, axis=axis) for module in (dask_gpusort, library.module))
+        wanted = np.median(on_host(rows), axis)
+        yield statistic_row(library, work, ours, (resident(rows, -1),), partial(theirs, rows), wanted).aiming(least)
+
+
+def on_host(array: Any) -> np.ndarray:
+    """The array as a NumPy array."""
+    return array.get() if hasattr(array, "get") else array  # type: ignore[no-any-return]
+
+
+def statistic_row(
+    library: Library, work: str, ours: Callable[[Any], Any], chunks: tuple[Any, ...], theirs: Any, wanted: np.ndarray
+) -> Row:
+    taken = library.milliseconds(lambda: held(ours(*chunks)))
+    idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
+    baselines = {"CuPy": statistics.median(library.milliseconds(theirs, SLOW_REPEATS, 1)), "no-op": idle}
+    right = bits_equal(on_host(ours(*chunks).compute(scheduler="threads")), wanted)
+    size, samples = chunks[0].size, {"ours": taken}
+    library.pool.free_all_blocks()
+    return Row(work, statistics.median(taken), "ms", "statistics", size, baselines, verified=right, samples=samples)
+
+
 SECTIONS = {
     "chunks": chunk_rows,
     "sizes": size_rows,
@@ -348,6 +395,7 @@ SECTIONS = {
     "rows": row_rows,
     "small": small_rows,
     "host": host_rows,
+    "statistics": statistic_rows,
 }
 
 

@@ -64,12 +64,12 @@ def run(name: str, *options: str, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of all CPU benchmarks, at small sizes."""
-    for module in ("pandas", "zarr"):
+    for module in ("pandas", "zarr", "xarray"):
         pytest.importorskip(module)
     directory = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load("cpu.cluster"), "PROCESSES", False)
-        for name in ("cpu.core", "cpu.comparison", "baselines", "cpu.scaling", "model.cost"):
+        for name in ("cpu.core", "cpu.comparison", "cpu.order_statistics", "baselines", "cpu.scaling", "model.cost"):
             run(name, "--quick", "--output", str(directory))
     return directory
 
@@ -92,6 +92,13 @@ def test_comparison(measured: Path) -> None:
     rows = record(measured / "comparison_cpu.json").rows
     assert {row.section for row in rows} == {"one chunk", "chunks", "threads"}
     assert all(row.baselines and row.ratio for row in rows)
+
+
+def test_order_statistics(measured: Path) -> None:
+    rows = record(measured / "order_statistics_cpu.json").rows
+    assert {name for row in rows for name in row.baselines} >= {"da.percentile", "da.quantile", "our sort", "xarray"}
+    assert len({row.work for row in rows}) >= 12
+    assert all(row.wanted or row.baselines or "workers" in row.work for row in rows)
 
 
 def test_baselines_sort_the_same_keys(measured: Path) -> None:
@@ -388,7 +395,7 @@ def test_a_wrong_result_of_several_gpus_is_detected() -> None:
     assert not data.summarize_chunk(floats[::-1].copy()).in_order
 
 
-GPU_SECTIONS = ["chunks", "sizes", "pairs", "large", "memory", "rows", "small", "host"]
+GPU_SECTIONS = ["chunks", "sizes", "pairs", "large", "memory", "rows", "small", "host", "statistics"]
 
 
 def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
@@ -399,7 +406,7 @@ def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
     assert list(dict.fromkeys(row.section for row in found.rows)) == GPU_SECTIONS
     assert all(row.verified for row in found.rows)
     wanted = {name: {"kernel", "no-op"} for name in GPU_SECTIONS}
-    wanted |= {"memory": {"kernel"}, "host": {"NumPy", "no-op"}}
+    wanted |= {"memory": {"kernel"}, "host": {"NumPy", "no-op"}, "statistics": {"no-op"}}
     assert all(wanted[row.section] <= row.baselines.keys() for row in found.rows)
     # The ratio of 256 chunks and of few keys is that to Dask's no-op, and others have a goal in milliseconds.
     first = {row.work: next(iter(row.baselines)) for row in found.rows}
