@@ -30,10 +30,11 @@ STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples")
 #: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
 LEAST_LANE_KEYS = 1 << 15
 MOST_LANES = 64
-#: Most samples of all lanes of an output chunk together, which one task sorts: about 0.3 s.
-MOST_SAMPLES = 1 << 22
-#: Most bytes of the keys that one task fetches at the end. More are searched in another round.
-FETCHED_BYTES = 128 << 20
+#: Most bytes of the keys, and of the samples, that one task fetches, and the share of a thread's memory that they may
+#: take. More keys are searched in another round, which does not read the source.
+FETCHED_BYTES, FETCHED_SHARE = 32 << 20, 1 / 16
+#: Fewest samples of a lane, if it has as many keys, however little memory there is.
+LEAST_SAMPLES = 1 << 10
 #: Most rounds: 2^44 keys are searched in three.
 MOST_ROUNDS = 4
 #: Assumed keys of a chunk of unknown size.
@@ -168,16 +169,17 @@ def make_select_plan(
         return SelectPlan(chosen, lanes, threads=workers.threads)
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
+    fetched = min(FETCHED_BYTES, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
     error = math.sqrt(math.log(4 * max(quantiles, 1) / MISSES) / 2)
     steps, first = [], 0.0
     while True:
         # Fewer samples than brackets would leave all keys inside them.
         wanted = max((quantiles * error * keys) ** (2 / 3), 64.0 * quantiles)
-        samples = min(wanted, keys, MOST_SAMPLES / in_chunk)
+        samples = min(wanted, keys, max(fetched, LEAST_SAMPLES))
         first = first or samples * in_chunk
         steps.append(max(keys / samples, 1.0))
         keys = min(keys, 2 * max(quantiles, 1) * error * keys / math.sqrt(samples))
-        if keys * in_chunk * lanes.itemsize <= FETCHED_BYTES or len(steps) == MOST_ROUNDS:
+        if keys <= fetched or len(steps) == MOST_ROUNDS:
             return SelectPlan(chosen, lanes, tuple(steps), first, keys * in_chunk, held, workers.threads)
 
 

@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.core import get_dependencies
 from support import strategies as ours
 from support.sorting import computed
 
@@ -71,9 +72,15 @@ def test_no_chunk_of_a_source_that_is_read_again_waits_for_the_other_pass():
         found = dask_gpusort.median(Source(array, 1000).darr(), strategy="samples")
     graph = dict(found.__dask_graph__())
     readers = Counter(key for task in graph.values() for key in getattr(task, "dependencies", ()))
-    made = [key for key in graph if not key[0].startswith(("select-", "quantile-"))]
+    made = [key for key in graph if isinstance(key, tuple) and not key[0].startswith(("select-", "quantile-"))]
     assert len(made) == 80
     assert all(readers[key] == 1 for key in made)
+    # No chunk of the second pass is made before the brackets are known.
+    waits = [key for key in made if graph[key].dependencies]
+    assert len(waits) == 40
+    (gate,) = {key for chunk in waits for key in graph[chunk].dependencies}
+    scans = [key for key in graph if isinstance(key, tuple) and key[0].startswith("select-scan-0-")]
+    assert get_dependencies(graph, gate) == set(scans)
 
 
 def test_the_chunks_of_a_persisted_source_are_never_read_again():

@@ -30,7 +30,7 @@ def cluster(workers: int, **options: Any) -> Iterator[Any]:
         "distributed.scheduler.allowed-failures": 10,
         "distributed.comm.retry.count": 0,
         "distributed.comm.timeouts.connect": "20s",
-        # Longer than all tests: at this time after a kill, Dask gives up the worker if it is just being restarted again.
+        # Longer than all tests: so long after a kill, Dask gives up the worker if it is just being restarted again.
         "distributed.deploy.lost-worker-timeout": "1h",
     }
     settings = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0", **options}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.graph_manipulation import clone
+from dask.graph_manipulation import bind
+from dask.highlevelgraph import HighLevelGraph
 
 from ...config import setting
 from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table.quantiles import Statistic
-from ..collection import Output, chunk_library, held_chunks, new_arrays
+from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 from .lanes import reduce_blocks
@@ -49,15 +51,24 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims)
-    # The seed gives the same array the same clone, so several selections of it share the second pass too.
-    again = array if plan.held else clone(array, seed="select")
-    inputs = [array] if plan.held else [array, again]
-    names = tuple(one.name for one in inputs)
-    selection = Selection(plan, statistic, names, axes, array.chunks, array.dtype, keepdims)
+    selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
+    inputs = [array]
+    if not plan.held:
+        scans = _first_scans(selection, array)
+        # The seed gives the same array the same source of the second pass, which several selections then share.
+        again = bind(array, scans, seed="select")
+        selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
     kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
     chunks = (*((size,) for size in statistic.shape), *kept)
     meta = np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=dtype)
     return new_arrays(selection, inputs, [Output(meta, chunks)], "quantile")[0]
+
+
+def _first_scans(selection: Selection, array: Any) -> Any:
+    """The first brackets of each group of lanes, as chunks of a Dask array of objects."""
+    name, chunks = selection.first_scans()
+    graph = HighLevelGraph.from_collections(name, StageLayer(selection.first_pass), [array])
+    return da.Array(graph, name, chunks, dtype=object)
 
 
 def plan_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> SelectPlan:
@@ -72,7 +83,7 @@ def plan_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], stra
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     held = (
-        da.array_expr_enabled()  # which cannot clone
+        da.array_expr_enabled()  # where nothing can be bound
         or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))
         or (kind in ONE_PROCESS and bool(held_chunks(array)))
         or None not in (workers_of_chunks(client, array) or [None])

@@ -11,14 +11,15 @@
 
 For each group of lanes that are in the same chunks. Chunks are not sorted, and only samples and keys inside brackets
 move. If the keys inside are too many for one task they are drawn from, bracketed and extracted again, without another
-pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass: the chunks
-of both passes have different keys, so no chunk waits for the other pass.
+pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass. The chunks
+of both passes have different keys, so no chunk waits in memory for the other pass; and all tasks of the second source
+depend on the first brackets, so that none runs early.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -28,6 +29,7 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.tokenize import tokenize
 from dask.typing import Key
+from tlz import concat
 
 from ...chunk import ops_for
 from ...plan.select import SelectPlan
@@ -211,7 +213,8 @@ class Selection:
     plan : SelectPlan
     statistic : Statistic
     names : tuple of str
-        Names of the source, and of the source of the second pass where it is another one.
+        Names of the source, and of the source of the second pass where it is another one. Then the tasks of the first
+        pass are not part of these tasks.
     axes : tuple of int
         The reduced dimensions.
     chunks : tuple of tuples
@@ -232,7 +235,8 @@ class Selection:
 
     @cached_property
     def token(self) -> str:
-        return tokenize(*vars(self).values())
+        fields = vars(self).copy()
+        return tokenize(fields.pop("names")[0], *fields.values())
 
     #: Chunks that the input's graph contains become part of the tasks, as in `Recipe`.
     takes_held_chunks = True
@@ -247,17 +251,44 @@ class Selection:
     def _kept(self) -> list[int]:
         return [dim for dim in range(len(self.chunks)) if dim not in self.axes]
 
+    @property
+    def _groups(self) -> Iterator[tuple[int, ...]]:
+        """Index of each group of lanes among the kept dimensions."""
+        return np.ndindex(*(len(self.chunks[dim]) for dim in self._kept))
+
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the source to the keys inside the last brackets; chunks in `held` become part of them."""
-        tasks: list[Task] = []
-        for group in np.ndindex(*(len(self.chunks[dim]) for dim in self._kept)):
-            tasks += self._search(group, held)
+        first = self.first_pass(held) if len(self.names) == 1 else {}
+        second = [self._second_pass(group, held) for group in self._groups]
+        return {**first, **{task.key: task for task in concat(second)}}
+
+    def first_pass(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks from the source to the first brackets."""
+        tasks = []
+        for group in self._groups:
+            drawn = [
+                Task(
+                    self._key("draw", 0, group, number),
+                    draw_chunk,
+                    _held_or(held, (self.names[0], *index)),
+                    number,
+                    *self._about,
+                    self.dtype,
+                    shape,
+                )
+                for number, (index, shape) in enumerate(self._members(group))
+            ]
+            tasks += [*drawn, self._scan(0, group, drawn, scan, self.statistic, self.dtype)]
         return {task.key: task for task in tasks}
+
+    def first_scans(self) -> tuple[str, Chunks]:
+        """Name and chunks of an array whose chunks are the first brackets of each group of lanes."""
+        return self._key("scan", 0, ())[0], tuple((1,) * len(self.chunks[dim]) for dim in self._kept)
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the keys inside the last brackets to the chunks of the result."""
         tasks = []
-        for group in np.ndindex(*(len(self.chunks[dim]) for dim in self._kept)):
+        for group in self._groups:
             searches, extracted = self._last(group)
             index, shape = self._output_index(group)
             known = tuple(int(size) for size in shape)
@@ -280,34 +311,41 @@ class Selection:
             for index in product(*ranges)
         ]
 
-    def _search(self, group: tuple[int, ...], held: Mapping[Key, Any]) -> list[Task]:
-        members = self._members(group)
-        first, second = self.names[0], self.names[-1]
-        tasks: list[Task] = []
-        parts: list[TaskRef] = []
-        searches: TaskRef | None = None
-        for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum):
-            about = (self.axes, keys_per_stratum)
-            drawn = []
-            for number, (index, shape) in enumerate(members):
-                source = parts[number] if level else _held_or(held, (first, *index))
-                function, checks = (draw, ()) if level else (draw_chunk, (self.dtype, shape))
-                drawn.append(Task(self._key("draw", level, group, number), function, source, number, *about, *checks))
-            refs = [task.ref() for task in drawn]
-            key = self._key("scan", level, group)
-            found = (scan_again, searches) if level else (scan, self.statistic, self.dtype)
-            scanned = Task(key, found[0], List(*refs), keys_per_stratum, *found[1:])
+    @property
+    def _about(self) -> tuple[tuple[int, ...], float]:
+        return self.axes, self.plan.keys_per_stratum[0]
+
+    def _scan(self, level: int, group: tuple[int, ...], drawn: Sequence[Task], function: Any, *arguments: Any) -> Task:
+        samples = List(*(task.ref() for task in drawn))
+        return Task(self._key("scan", level, group), function, samples, self.plan.keys_per_stratum[level], *arguments)
+
+    def _second_pass(self, group: tuple[int, ...], held: Mapping[Key, Any]) -> list[Task]:
+        """Tasks from the first brackets of a group of lanes to the keys inside the last ones."""
+        searches = TaskRef(self._key("scan", 0, group))
+        tasks = parts = [
+            Task(
+                self._key("extract", 0, group, number),
+                extract_chunk,
+                _held_or(held, (self.names[-1], *index)),
+                searches,
+                TaskRef(self._key("draw", 0, group, number)),
+                number,
+                *self._about,
+            )
+            for number, (index, _) in enumerate(self._members(group))
+        ]
+        for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum[1:], 1):
+            drawn = [
+                Task(self._key("draw", level, group, number), draw, part.ref(), number, self.axes, keys_per_stratum)
+                for number, part in enumerate(parts)
+            ]
+            scanned = self._scan(level, group, drawn, scan_again, searches)
             searches = scanned.ref()
-            taken = []
-            for number, (index, _) in enumerate(members):
-                key = self._key("extract", level, group, number)
-                if level:
-                    taken.append(Task(key, extract, parts[number], searches, self.axes))
-                else:
-                    source = _held_or(held, (second, *index))
-                    taken.append(Task(key, extract_chunk, source, searches, refs[number], number, *about))
-            parts = [task.ref() for task in taken]
-            tasks += [*drawn, scanned, *taken]
+            parts = [
+                Task(self._key("extract", level, group, number), extract, part.ref(), searches, self.axes)
+                for number, part in enumerate(parts)
+            ]
+            tasks = [*tasks, *drawn, scanned, *parts]
         return tasks
 
     def _last(self, group: tuple[int, ...]) -> tuple[TaskRef, list[TaskRef]]:
@@ -315,8 +353,8 @@ class Selection:
         extracted = [TaskRef(self._key("extract", last, group, number)) for number in range(len(self._members(group)))]
         return TaskRef(self._key("scan", last, group)), extracted
 
-    def _key(self, stage: str, level: int, group: Sequence[int], *number: int) -> Key:
-        return (f"select-{stage}-{self.token}", level, *group, *number)
+    def _key(self, stage: str, level: int, group: Sequence[int], *number: int) -> tuple[Any, ...]:
+        return (f"select-{stage}-{level}-{self.token}", *group, *number)
 
 
 def _held_or(held: Mapping[Key, Any], key: Key) -> Any:
