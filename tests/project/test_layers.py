@@ -214,6 +214,7 @@ def test_import_loads_no_optional_package():
 
 
 PUBLIC = [
+    "argpartition",
     "argsort",
     "argtopk",
     "cluster",
@@ -226,6 +227,7 @@ PUBLIC = [
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "partition",
     "percentile",
     "quantile",
     "register",
