@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from .api import (
+    argpartition,
     argsort,
     argtopk,
     explain,
@@ -14,6 +15,7 @@ from .api import (
     nanmedian,
     nanpercentile,
     nanquantile,
+    partition,
     percentile,
     quantile,
     sort,
@@ -24,6 +26,7 @@ from .gpu_cluster import cluster, warm_up
 from .register import register, unregister
 
 __all__ = [
+    "argpartition",
     "argsort",
     "argtopk",
     "cluster",
@@ -36,6 +39,7 @@ __all__ = [
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "partition",
     "percentile",
     "quantile",
     "register",

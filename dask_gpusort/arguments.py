@@ -153,6 +153,42 @@ def checked_strategy(strategy: str) -> str:
     return strategy
 
 
+def checked_kth(kth: Any) -> tuple[int, ...]:
+    """The ranks of a partition.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers.
+    ValueError
+        If they are booleans, or have several dimensions.
+    """
+    ranks = np.asarray(kth)
+    if ranks.dtype.kind == "b":
+        raise ValueError("Booleans unacceptable as partition index")
+    if ranks.dtype.kind not in "iu":
+        raise TypeError(f"Partition index must be integer (got {ranks.dtype})")
+    if ranks.ndim > 1:
+        raise ValueError(f"kth must be an integer or a sequence of them, not an array of {ranks.ndim} dimensions")
+    return tuple(ranks.reshape(-1).tolist())
+
+
+def check_select_kind(kind: Any) -> None:
+    """Refuse all but NumPy's only kind of partitions.
+
+    Raises
+    ------
+    TypeError
+        If it is no string.
+    ValueError
+        If it is another one.
+    """
+    if not isinstance(kind, str):
+        raise TypeError(f"select kind must be str, not {type(kind).__name__}")
+    if kind != "introselect":
+        raise ValueError(f"select kind must be 'introselect' (got {kind!r})")
+
+
 def refuse_in_place(name: str, out: Any, overwrite_input: Any) -> None:
     """Refuse the arguments of NumPy's reductions that name memory.
 

@@ -4,6 +4,7 @@
 `sorts`             sorts, indices that sort, merges
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
+`partitions`        partitions by the keys at some ranks
 ==================  ==================================================
 """
 
@@ -16,10 +17,12 @@ from .order_statistics import (
     percentile,
     quantile,
 )
+from .partitions import argpartition, partition
 from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .top_k import argtopk, topk
 
 __all__ = [
+    "argpartition",
     "argsort",
     "argtopk",
     "explain",
@@ -31,6 +34,7 @@ __all__ = [
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "partition",
     "percentile",
     "quantile",
     "sort",

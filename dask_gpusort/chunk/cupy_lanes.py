@@ -48,8 +48,7 @@ def _by_selection(keys: Any, axis: int, statistic: Statistic) -> Any:
     # Both neighbours of a quantile are side by side, where the second one costs little.
     ranks = statistic.ranks(counts)
     selected, found_nans = kernels.select_rows(keys, cupy.ascontiguousarray(ranks.T.reshape(count, -1)), axis)
-    previous, following = selected.reshape(count, -1, 2).T
-    return statistic.result(previous, following, counts, found_nans)
+    return statistic.result(selected.reshape(count, -1, 2).T, counts, found_nans)
 
 
 def _by_sort(rows: Any, statistic: Statistic) -> Any:

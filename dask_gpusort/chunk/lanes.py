@@ -46,4 +46,4 @@ def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> An
     ranks = statistic.ranks(counts)
     columns = ranks.reshape(ranks.shape[0] * ranks.shape[1], len(rows)).T
     keys = np.take_along_axis(rows, columns, axis=1).T.reshape(ranks.shape)
-    return statistic.result(keys[0], keys[1], counts, nans)
+    return statistic.result(keys, counts, nans)

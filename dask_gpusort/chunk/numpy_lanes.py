@@ -96,7 +96,7 @@ def _reduce_rows(rows: np.ndarray, statistic: Statistic) -> np.ndarray:
     else:
         _partition(rows, wanted)
     keys = rows.T[ranks]
-    return np.asarray(statistic.result(keys[0], keys[1], counts, nans))
+    return np.asarray(statistic.result(keys, counts, nans))
 
 
 def _count_nans(rows: np.ndarray, *, exact: bool) -> np.ndarray:

@@ -7,6 +7,7 @@
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
     reduce_lanes                                          order statistics of axes in one chunk
     sample, count_nans -> extract -> keys_at              order statistics of long lanes
+    buckets                                               partitions by keys at some ranks
     first_indices                                         the first keys of rows, to be merged with those of others
 """
 
@@ -25,7 +26,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_select import count_nans, extract, from_host, keys_at, sample
+from .numpy_select import buckets, count_nans, extract, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
 from .run import Run
@@ -37,6 +38,7 @@ __all__ = [
     "argsort_chunks",
     "argsort_rows",
     "before",
+    "buckets",
     "ceiling",
     "check_lengths",
     "concatenate",

@@ -83,6 +83,44 @@ def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     return less, keys[taken]
 
 
+def buckets(keys: np.ndarray, cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """For each key twice the number of cut keys before it, and the number of cut keys equal to it.
+
+    Parameters
+    ----------
+    keys : array, shape (n,)
+    cuts : array, shape (cuts,)
+        Ascending. NaN are equal to each other, and last.
+    dtype : dtype
+        Of the result: unsigned integers to twice the number of cuts.
+
+    Returns
+    -------
+    array, shape (n,)
+    """
+    found = np.empty(len(keys), dtype)
+    step = _bucket_by_search if len(cuts) > _COMPARED_BRACKETS else _bucket_by_comparison
+    for start in range(0, len(keys), _COMPARED_KEYS):
+        part = slice(start, start + _COMPARED_KEYS)
+        step(keys[part], cuts, found[part])
+    return found
+
+
+def _bucket_by_search(keys: np.ndarray, cuts: np.ndarray, found: np.ndarray) -> None:
+    found[...] = np.searchsorted(cuts, keys, "left") + np.searchsorted(cuts, keys, "right")
+
+
+def _bucket_by_comparison(keys: np.ndarray, cuts: np.ndarray, found: np.ndarray) -> None:
+    numbers = cuts[cuts == cuts]
+    # No number comes after a NaN, and a NaN is less than nothing.
+    found[...] = 2 * len(numbers)
+    for cut in numbers:
+        found -= (keys < cut).view(np.uint8)
+        found -= (keys <= cut).view(np.uint8)
+    if len(numbers) < len(cuts):
+        found += (keys != keys) * found.dtype.type(len(cuts) - len(numbers))
+
+
 def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray:
     """Keys at some ranks of a few keys, on the host; NaN are last."""
     keys = np.concatenate(parts)

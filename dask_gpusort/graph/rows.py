@@ -66,7 +66,7 @@ def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int)
             raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
         # An unknown number of rows cannot be sorted one by one.
         return "rechunk"
-    row_bytes = length * keys.order.transit_dtype.itemsize
+    row_bytes = length * _widest(keys, values)
     return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
 
 
@@ -112,9 +112,12 @@ def _same(chunks: Any, others: Any) -> bool:
 
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
     """Chunks, for `rechunk`, with a whole axis."""
-    # Dask cannot choose chunks of objects, whose size it does not know: the size of their references is used.
-    item = max(keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values), 1)
-    return whole_axes(keys.template, (axis,), item, chunk_limit(keys.array))
+    return whole_axes(keys.template, (axis,), _widest(keys, values), chunk_limit(keys.array))
+
+
+def _widest(keys: Keys, values: Sequence[Any]) -> int:
+    """Bytes of the widest element; of objects, whose size Dask does not know, that of their references."""
+    return max(keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values), 1)
 
 
 def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ strategy      lanes                                     how
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dask.utils import format_bytes
@@ -24,6 +24,7 @@ from .join import SMALL_BYTES
 from .terms import Workers
 
 Strategy = Literal["blocks", "rechunk", "samples"]
+Partition = Literal["blocks", "rechunk", "samples", "sort"]
 STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples")
 
 #: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
@@ -137,6 +138,21 @@ def choose_strategy(lanes: Lanes) -> Strategy:
     return "blocks" if lanes.chunks == 1 else "rechunk"
 
 
+def choose_partition(lanes: Lanes, ranks: int, held: bool) -> Partition:
+    """How lanes are partitioned, where `held` says whether the source stays in memory between passes over it.
+
+    "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
+    between them, which reads the source once more; "sort" sorts the keys.
+    """
+    if lanes.chunks == 1:
+        return "blocks"
+    fits = lanes.keys * lanes.itemsize <= lanes.limit
+    # Several rows that fit a chunk move once, and are partitioned in parallel.
+    if fits and (lanes.count > 1 or choose_strategy(replace(lanes, searchable=True)) == "rechunk"):
+        return "rechunk"
+    return "samples" if lanes.searchable and held else "sort"
+
+
 def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) -> bool:
     """Whether a share of the workers' memory, or of this process's (`memory`), holds the source."""
     limit = memory if workers.memory is None else workers.threads * workers.memory
@@ -169,8 +185,9 @@ def make_select_plan(
         return SelectPlan(chosen, lanes, threads=workers.threads)
     keys = GUESSED_KEYS * lanes.chunks if math.isnan(lanes.keys) else max(lanes.keys, 1)
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
+    quantiles = max(quantiles, 1)
     fetched = min(FETCHED_BYTES, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
-    error = math.sqrt(math.log(4 * max(quantiles, 1) / MISSES) / 2)
+    error = math.sqrt(math.log(4 * quantiles / MISSES) / 2)
     steps, first = [], 0.0
     while True:
         # Fewer samples than brackets would leave all keys inside them.
@@ -178,7 +195,7 @@ def make_select_plan(
         samples = min(wanted, keys, max(fetched, LEAST_SAMPLES))
         first = first or samples * in_chunk
         steps.append(max(keys / samples, 1.0))
-        keys = min(keys, 2 * max(quantiles, 1) * error * keys / math.sqrt(samples))
+        keys = min(keys, 2 * quantiles * error * keys / math.sqrt(samples))
         if keys <= fetched or len(steps) == MOST_ROUNDS:
             return SelectPlan(chosen, lanes, tuple(steps), first, keys * in_chunk, held, workers.threads)
 

@@ -15,7 +15,7 @@ from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
 from .digits import Digits, digit_brackets
 from .key_order import KeyOrder, Side
-from .quantiles import METHODS, Statistic
+from .quantiles import METHODS, Ranks, Statistic
 from .rank_summary import RankSummary, combine_summaries
 from .scan import IntArray, exclusive_scan
 
@@ -29,6 +29,7 @@ __all__ = [
     "IntArray",
     "KeyOrder",
     "RankSummary",
+    "Ranks",
     "Side",
     "Statistic",
     "add_counts",

@@ -157,13 +157,13 @@ class Statistic:
         clipped: Array = np.maximum(np.minimum(ranks, counts - 1), 0)
         return clipped.reshape(2, math.prod(self.shape), *counts.shape)
 
-    def result(self, previous: Array, following: Array, counts: Array, nans: Array) -> Array:
+    def result(self, keys: Array, counts: Array, nans: Array) -> Array:
         """The statistics from the keys at the ranks.
 
         Parameters
         ----------
-        previous, following : arrays, shape (quantiles, *lanes)
-            The keys at the two `ranks`, in the dtype of the input.
+        keys : array, shape (2, quantiles, *lanes)
+            The keys at the `ranks`, in the dtype of the input.
         counts, nans : int64 arrays, of a shape that broadcasts to the lanes
             For each lane, the keys that take part, and the number of NaN.
 
@@ -177,6 +177,7 @@ class Statistic:
         IndexError
             If a lane is empty and NumPy has no quantile for that.
         """
+        previous, following = keys
         missing = counts == 0 if self.skip_nan else (counts == 0) | (nans > 0)
         if not missing.any():
             return self._combine(previous, following, counts)
@@ -266,6 +267,44 @@ class Statistic:
                 alpha, beta = _CONTINUOUS[self.method]
                 return n * q + (alpha + q * (1 - alpha - beta)) - 1
         return np.maximum(index, 0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The keys at given ranks of each lane, NaN included: ranks behind the numbers give NaN.
+
+    Parameters
+    ----------
+    wanted : tuple of int
+        Not negative, and less than the number of keys.
+    """
+
+    wanted: tuple[int, ...]
+
+    #: The ranks among the numbers are those among all keys, because NaN are last.
+    skip_nan = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Leading dimensions of the results."""
+        return (len(self.wanted),)
+
+    def dtype_of(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the results for keys of a dtype: their own."""
+        return dtype
+
+    def ranks(self, counts: Array) -> Array:
+        """Ranks of the numbers that are needed, shape (1, ranks, *counts.shape); for NaN that of the last number."""
+        wanted = np.reshape(np.array(self.wanted, np.int64), (1, -1, *(1,) * counts.ndim))
+        return np.minimum(wanted, np.maximum(counts - 1, 0))
+
+    def result(self, keys: Array, counts: Array, nans: Array) -> Array:
+        """The keys at the wanted ranks, shape (ranks, *lanes), from those at `ranks`."""
+        (keys,) = keys
+        wanted = np.reshape(np.array(self.wanted, np.int64), (-1, *(1,) * counts.ndim))
+        if (wanted < counts).all():
+            return keys
+        return np.where(wanted < counts, keys, np.array("NaT" if keys.dtype.kind in "mM" else "nan", keys.dtype))
 
 
 def _middle(previous: Array, following: Array, odd: Array) -> Array:

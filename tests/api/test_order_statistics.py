@@ -150,6 +150,12 @@ def test_empty_chunks():
         check("quantile", array, darr, [0.1, 0.5], strategy=strategy)
 
 
+def test_no_quantiles():
+    array = np.random.default_rng(0).random(1000)
+    for strategy in STRATEGIES:
+        check("quantile", array, da.from_array(array, chunks=300), [], strategy=strategy)
+
+
 def test_an_array_without_dimensions():
     check("quantile", np.array(3.0), da.from_array(np.array(3.0)), [0.1, 0.5])
     check("median", np.array(3), da.from_array(np.array(3)), keepdims=True)

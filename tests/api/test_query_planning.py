@@ -32,6 +32,7 @@ SOME = [
     "test_lexsort.py::test_any_axis",
     "test_merge_sorted.py::test_is_sorted_along_an_axis",
     "test_topk.py::test_any_axis",
+    "test_partition.py::test_any_axis",
 ]
 REST = [
     "test_sort.py::test_one_dimension",

@@ -125,6 +125,23 @@ def test_order_statistics_through_numpy(registered, raise_if_computes):
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), call(array))
 
 
+def test_partitions_through_numpy(registered, raise_if_computes):
+    array = ours.make("f8", 60, "bits").reshape(6, 10)
+    x = da.from_array(array, chunks=(4, 3))
+    with raise_if_computes():
+        found = [
+            (np.partition(x, 3), 3, 1),
+            (np.partition(x, [1, -1], axis=0), [1, -1], 0),
+            (np.partition(x, 20, None, "introselect"), 20, None),
+            (da.partition(x, 7), 7, 1),
+        ]
+        positions = np.argpartition(x, 3, axis=1)
+    for lazy, kth, axis in found:
+        assert isinstance(lazy, da.Array)
+        oracle.assert_partitions(lazy.compute(scheduler="synchronous"), array, kth, axis)
+    oracle.assert_partitions(np.take_along_axis(array, positions.compute(scheduler="synchronous"), 1), array, 3, 1)
+
+
 def test_percentiles_of_dask_become_exact(registered):
     x = da.arange(12, chunks=2)
     assert float(da.percentile(x, 50, method="linear", internal_method="tdigest")) == 5.5

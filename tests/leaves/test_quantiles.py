@@ -24,8 +24,8 @@ def result_of(statistic, array):
     ranks = statistic.ranks(np.asarray(counts))
     assert ranks.dtype == np.int64
     assert ranks.shape[2:] == array.shape[:-1]
-    keys = [np.take_along_axis(ordered, np.moveaxis(rank, 0, -1), -1) for rank in ranks]
-    found = statistic.result(*(np.moveaxis(each, -1, 0) for each in keys), np.asarray(counts), np.asarray(nans))
+    keys = [np.moveaxis(np.take_along_axis(ordered, np.moveaxis(rank, 0, -1), -1), -1, 0) for rank in ranks]
+    found = statistic.result(np.stack(keys), np.asarray(counts), np.asarray(nans))
     return found.reshape(statistic.shape + array.shape[:-1])
 
 
@@ -172,24 +172,24 @@ def test_rounding_of_the_interpolation_is_that_of_numpy(dtype):
 @pytest.mark.parametrize("dtype", ["f4", "i4", "m8[s]", "c16"])
 @pytest.mark.parametrize("skip_nan", [False, True])
 def test_medians_of_empty_lanes_warn(dtype, skip_nan):
-    zero, keys = np.zeros(2, np.int64), np.zeros((1, 2), dtype)
+    zero, keys = np.zeros(2, np.int64), np.zeros((2, 1, 2), dtype)
     with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
-        found = Statistic.median(skip_nan=skip_nan).result(keys, keys, zero, zero)
+        found = Statistic.median(skip_nan=skip_nan).result(keys, zero, zero)
     expected = quietly(np.nanmedian if skip_nan else np.median, np.zeros((0, 2), dtype), axis=0)
     check(found[0], expected)
 
 
 def test_quantiles_of_empty_lanes():
-    zero, keys = np.zeros(2, np.int64), np.zeros((1, 2), np.float32)
+    zero, keys = np.zeros(2, np.int64), np.zeros((2, 1, 2), np.float32)
     with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
-        Statistic.quantiles(0.5).result(keys, keys, zero, zero)
+        Statistic.quantiles(0.5).result(keys, zero, zero)
     with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
-        Statistic.quantiles(0.5, "lower", skip_nan=True).result(keys.astype(int), keys.astype(int), zero, zero)
+        Statistic.quantiles(0.5, "lower", skip_nan=True).result(keys.astype(int), zero, zero)
     with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
-        found = Statistic.quantiles(0.5, skip_nan=True).result(keys, keys, zero, zero)
+        found = Statistic.quantiles(0.5, skip_nan=True).result(keys, zero, zero)
     assert np.isnan(found).all()
     none = np.zeros(0, np.int64)
-    assert Statistic.quantiles(0.5).result(keys[:, :0], keys[:, :0], none, none).shape == (1, 0)
+    assert Statistic.quantiles(0.5).result(keys[..., :0], none, none).shape == (1, 0)
 
 
 @pytest.mark.parametrize("statistic", [Statistic.median(skip_nan=True), Statistic.quantiles([0.1, 0.5], skip_nan=True)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import strategies as ours
 
 from dask_gpusort.chunk import numpy_select
-from dask_gpusort.table import selection
+from dask_gpusort.table import Ranks, selection
 
 DTYPES = ("?", "i1", "u8", "i8", "f2", "f4", "f8", "c16", "M8[ns]", "m8[s]")
 
@@ -152,3 +152,24 @@ def test_a_bracket_that_misses_its_rank_is_found_out():
     ends, _ = numpy_select.extract(keys + 10, search.low, search.high)
     with pytest.raises(LookupError, match="does not hold its rank"):
         selection.resolve(search, ends)
+
+
+@given(ours.arrays(DTYPES), st.integers(0, 40), st.sampled_from(["u1", "u2"]))
+def test_buckets_are_twice_the_cut_keys_before_a_key_and_those_equal_to_it(keys, count, dtype):
+    cuts = np.sort(np.resize(keys, count if len(keys) else 0))
+    if keys.dtype.kind == "c":
+        keys, cuts = numbers(keys), numbers(cuts)
+    wanted = np.searchsorted(cuts, keys, "left") + np.searchsorted(cuts, keys, "right")
+    found = numpy_select.buckets(keys, cuts, np.dtype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_keys_at_ranks_behind_the_numbers_are_nan():
+    wanted, counts, nans = Ranks((0, 2, 4)), np.array([5, 3, 0]), np.array([0, 2, 5])
+    assert wanted.ranks(counts).tolist() == [[[0, 0, 0], [2, 2, 0], [4, 2, 0]]]
+    keys = np.arange(9.0).reshape(1, 3, 3)
+    found = wanted.result(keys, counts, nans)
+    np.testing.assert_array_equal(found, [[0, 1, np.nan], [3, 4, np.nan], [6, np.nan, np.nan]])
+    assert wanted.result(keys.astype("m8[s]"), counts, nans).dtype == wanted.dtype_of(np.dtype("m8[s]"))
+    assert wanted.result(keys.astype("i4"), np.array([5]), np.array([0])).dtype == np.int32

@@ -215,6 +215,7 @@ def test_import_loads_no_optional_package():
 
 
 PUBLIC = [
+    "argpartition",
     "argsort",
     "argtopk",
     "cluster",
@@ -227,6 +228,7 @@ PUBLIC = [
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "partition",
     "percentile",
     "quantile",
     "register",

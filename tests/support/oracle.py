@@ -12,6 +12,7 @@ rank among the other values. A descending sort negates the ranks, but not the cl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,24 @@ def assert_sorts(got: Array, a: Array, axis: int | None = -1, *, descending: boo
         else:
             for values, _ in _columns(both, order):
                 np.testing.assert_array_equal(values[:half], values[half:])
+
+
+def assert_partitions(got: Array, a: Array, kth: Any, axis: int | None = -1) -> None:
+    """Assert that each row of `got` is a partition of that row of `a`: the same elements, in the right segments."""
+    a, axis = _flattened(a, axis)
+    assert (got.dtype, got.shape) == (a.dtype, a.shape)
+    size = a.shape[axis]
+    got_rows, rows = (np.moveaxis(array, axis, -1) for array in (got, a))
+    for index in np.ndindex(rows.shape[:-1]) if a.size else ():
+        mine, theirs = got_rows[index], rows[index]
+        assert_same_elements(mine, theirs)
+        columns = [values for values, _ in _columns(np.concatenate([theirs, mine]))]
+        codes = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(2, size)
+        ordered, found = np.sort(codes[0]), codes[1]
+        # Each key at a rank is a segment by itself, and so are the keys between two ranks.
+        edges = {edge for rank in np.ravel(kth).tolist() for edge in (rank % size, rank % size + 1)}
+        for start, stop in pairwise([0, *sorted(edges - {0, size}), size]):
+            assert (np.sort(found[start:stop]) == ordered[start:stop]).all(), f"ranks {start} to {stop} of {size}"
 
 
 def checksum(blocks: Sequence[Array] | Any) -> int:

@@ -1,9 +1,10 @@
 """Graphs of order statistics: the keys at wanted ranks, without a sort of the array.
 
-==========  ==========================================================
-`samples`   few long lanes: brackets by samples, in two passes
-`lanes`     whole lanes: a row kernel on each chunk
-`build`     the choice between them
-`top`       the first keys of each lane
-==========  ==========================================================
+============  ==========================================================
+`samples`     few long lanes: brackets by samples, in two passes
+`lanes`       whole lanes: a row kernel on each chunk
+`build`       the choice between them
+`top`         the first keys of each lane
+`partitions`  the keys at some ranks in place: a sort by few buckets
+============  ==========================================================
 """

@@ -13,7 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...config import setting
 from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
-from ...table.quantiles import Statistic
+from ...table.quantiles import Ranks, Statistic
 from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
@@ -47,10 +47,17 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     TypeError
         If NumPy refuses the dtype.
     """
-    dtype = statistic.dtype_of(array.dtype)
+    statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims)
+    return select_by_samples(array, statistic, axes, keepdims, plan)
+
+
+def select_by_samples(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
+) -> Any:
+    """What is wanted of the lanes of an array, from the keys at some ranks, by a plan with samples."""
     selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
     inputs = [array]
     if not plan.held:
@@ -60,7 +67,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
         selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
     kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
     chunks = (*((size,) for size in statistic.shape), *kept)
-    meta = np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=dtype)
+    meta = np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype))
     return new_arrays(selection, inputs, [Output(meta, chunks)], "quantile")[0]
 
 
@@ -71,31 +78,36 @@ def _first_scans(selection: Selection, array: Any) -> Any:
     return da.Array(graph, name, chunks, dtype=object)
 
 
-def plan_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> SelectPlan:
+def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
     """The plan of an order statistic of an array."""
-    lanes = _lanes_of(array, axes)
-    library = chunk_library(array)
-    kind, client = scheduler_in_use(array)
-    workers = workers_in_use(kind, client, library)
+    lanes = lanes_of(array, axes)
+    workers = workers_in_use(*scheduler_in_use(array), chunk_library(array))
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
         raise ValueError(f"strategy='samples' needs numbers or dates, not {array.dtype}: use strategy='auto'")
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
-    held = (
-        da.array_expr_enabled()  # where nothing can be bound
-        or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))
-        or (kind in ONE_PROCESS and bool(held_chunks(array)))
-        or None not in (workers_of_chunks(client, array) or [None])
-    )
     quantiles = math.prod(statistic.shape)
-    plan = make_select_plan(lanes, quantiles, workers, held, asked)  # type: ignore[arg-type]
+    plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes), asked)  # type: ignore[arg-type]
     if plan.strategy != "blocks" and math.isnan(lanes.in_chunk):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
     return plan
 
 
-def _lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
+def is_held(array: Any, lanes: Lanes) -> bool:
+    """Whether the source stays in memory between passes over it: it fits, or is there already."""
+    kind, client = scheduler_in_use(array)
+    workers = workers_in_use(kind, client, chunk_library(array))
+    return (
+        da.array_expr_enabled()  # where the second pass cannot wait for the first one
+        or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))
+        or (kind in ONE_PROCESS and bool(held_chunks(array)))
+        or None not in (workers_of_chunks(client, array) or [None])
+    )
+
+
+def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
+    """The lanes of an array along some axes."""
     kept = [dim for dim in range(array.ndim) if dim not in axes]
     library = chunk_library(array)
     return Lanes(

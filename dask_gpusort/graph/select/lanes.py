@@ -64,7 +64,7 @@ def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdim
         If lanes are in several chunks of unknown sizes.
     """
     dtype = statistic.dtype_of(array.dtype)
-    lanes = _whole_lanes(array, axes)
+    lanes = whole_lanes(array, axes)
     first = len(statistic.shape)
     kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
     indices = (*range(first), *kept)
@@ -88,7 +88,7 @@ def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdim
     )
 
 
-def _whole_lanes(array: Any, axes: Sequence[int]) -> Any:
+def whole_lanes(array: Any, axes: Sequence[int]) -> Any:
     """The array with the reduced axes in one chunk each."""
     divided = [axis for axis in axes if array.numblocks[axis] > 1]
     if not divided:

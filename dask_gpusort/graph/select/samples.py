@@ -34,7 +34,7 @@ from tlz import concat
 from ...chunk import ops_for
 from ...plan.select import SelectPlan
 from ...table import selection
-from ...table.quantiles import Statistic
+from ...table.quantiles import Ranks, Statistic
 from ..input_checks import changed_source, checked_chunk, wrong_size
 from ..local_sort import NOTHING
 from ..recipe import Chunks
@@ -114,7 +114,7 @@ def draw_chunk(
 
 
 def scan(
-    drawn: Sequence[Sequence[Drawn]], keys_per_stratum: float, statistic: Statistic, dtype: np.dtype[Any]
+    drawn: Sequence[Sequence[Drawn]], keys_per_stratum: float, statistic: Statistic | Ranks, dtype: np.dtype[Any]
 ) -> list[selection.Search]:
     """Task: brackets around the wanted ranks of each lane."""
     searches = []
@@ -187,10 +187,10 @@ def extract_chunk(
 def finish(
     extracted: Sequence[Sequence[Extracted]],
     searches: Sequence[selection.Search],
-    statistic: Statistic,
+    statistic: Statistic | Ranks,
     shape: Sequence[int],
 ) -> Any:
-    """Task: the statistic of the lanes of one output chunk, shape `q.shape` and then `shape`."""
+    """Task: the statistic of the lanes of one output chunk, shape `statistic.shape` and then `shape`."""
     resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in extracted])
     ops = ops_for(extracted[0][0].keys)
     count, nans = (np.array([getattr(one, name) for one in resolved], np.int64) for name in ("size", "nans"))
@@ -200,7 +200,7 @@ def finish(
         found = selection.finish(search, ops.keys_at([part.keys for part in parts], search.left))
         if len(found):
             keys[..., lane] = found[np.searchsorted(search.ranks, ranks[..., lane])]
-    result = statistic.result(keys[0], keys[1], count, nans)
+    result = statistic.result(keys, count, nans)
     return ops.from_host(result.reshape((*statistic.shape, *shape)))
 
 
@@ -211,7 +211,7 @@ class Selection:
     Attributes
     ----------
     plan : SelectPlan
-    statistic : Statistic
+    statistic : Statistic or Ranks
     names : tuple of str
         Names of the source, and of the source of the second pass where it is another one. Then the tasks of the first
         pass are not part of these tasks.
@@ -226,7 +226,7 @@ class Selection:
     """
 
     plan: SelectPlan
-    statistic: Statistic
+    statistic: Statistic | Ranks
     names: tuple[str, ...]
     axes: tuple[int, ...]
     chunks: Chunks

@@ -1,0 +1,165 @@
+r"""Partitions: keys at some ranks in place, no larger keys before each of them, and no smaller keys behind it.
+
+::
+
+    chunks ----------- selection by samples -----------> cut keys, at the wanted ranks
+       |                                                     |
+       |---------------- partition-bucket, one a chunk <-----'
+       |                          |
+       |                  buckets of one byte: 0 before the first cut key, 1 equal to it, 2 behind it, ...
+       |                          |
+       '--- values ---> sort by bucket ---> the keys, or their positions
+
+Equal buckets keep the order of the input. Rows that are whole in a chunk, or fit one, are partitioned by NumPy. CuPy
+chunks are sorted: that takes less time than `cupy.partition`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import ops_for
+from ...plan.select import Partition, choose_partition
+from ...table import Ranks
+from ..build import build_sort
+from ..collection import chunk_library
+from ..input_checks import checked_chunk
+from ..inputs import flatten
+from ..options import Options
+from ..rechunk import rechunk_checked
+from ..rows import check_length
+from .build import is_held, lanes_of, plan_statistic, select_by_samples
+from .lanes import whole_lanes
+
+Want = Literal["keys", "positions"]
+
+#: Kinds of dtypes in which NaN are equal to each other, so that a number of them tells the key at a rank.
+_SEARCHABLE = "biufmM"
+
+
+def partition_block(
+    block: Any, expected: np.dtype[Any], want: Want, kth: Sequence[int], axis: int, length: float
+) -> Any:
+    """Task: partition the rows of one NumPy chunk."""
+    checked_chunk(block, expected)
+    check_length(block, axis, length)
+    return (np.partition if want == "keys" else np.argpartition)(block, np.array(kth, np.intp), axis=axis)
+
+
+def bucket_block(block: Any, cuts: Any, axis: int, expected: np.dtype[Any], buckets: np.dtype[Any]) -> Any:
+    """Task: the bucket of each key of a chunk, between the cut keys of its row."""
+    while isinstance(cuts, list):  # one list for each axis that Dask contracts
+        (cuts,) = cuts
+    checked_chunk(block, expected)
+    found = np.empty(block.shape, buckets)
+    rows, to_fill = np.moveaxis(block, axis, -1), np.moveaxis(found, axis, -1)
+    for index in np.ndindex(rows.shape[:-1]):
+        to_fill[index] = ops_for(block).buckets(rows[index], cuts[:, *index], buckets)
+    return found
+
+
+def build_partition(
+    array: Any, kth: Sequence[int], want: Want, axis: int | None, order: tuple[str, ...] | None = None
+) -> Any:
+    """Partition the rows of an array along an axis.
+
+    Parameters
+    ----------
+    array : dask array
+    kth : sequence of int
+        Ranks, from the end if negative.
+    want : {"keys", "positions"}
+    axis : int or None
+        Not negative; None flattens the array.
+    order : tuple of str, optional
+        Fields of a structured dtype to compare first.
+
+    Returns
+    -------
+    dask array
+        With the input's chunks, or those of the flattened array.
+
+    Raises
+    ------
+    ValueError
+        If a rank is out of bounds, or the length of the rows is unknown.
+    """
+    array, axis = flatten(array, axis)
+    ranks = _known_ranks(kth, array.shape, axis)
+    strategy = _strategy(array, ranks, axis, ordered=order is not None)
+    if strategy == "sort":
+        return build_sort(Options(order=order), want, array, (), axis)[0]
+    if strategy == "samples":
+        buckets = _bucket(array, ranks, axis)
+        if want == "positions":
+            return build_sort(Options(), "positions", buckets, (), axis)[0]
+        return build_sort(Options(), "values", buckets, (array,), axis)[0]
+    return _partition_blocks(array, ranks.wanted, want, axis)
+
+
+def _known_ranks(kth: Sequence[int], shape: Sequence[float], axis: int) -> Ranks:
+    """The ranks from the first key, ascending and distinct; as in NumPy any rank is valid if there are no keys."""
+    if 0 in shape:
+        return Ranks(())
+    length = shape[axis]
+    if math.isnan(length):
+        raise ValueError("ranks of rows of unknown length: call compute_chunk_sizes() first")
+    ranks = sorted({rank + int(length) if rank < 0 else rank for rank in kth})
+    for rank in ranks:
+        if not 0 <= rank < length:
+            raise ValueError(f"kth(={rank}) out of bounds ({int(length)})")
+    return Ranks(tuple(ranks))
+
+
+def _strategy(array: Any, ranks: Ranks, axis: int, ordered: bool) -> Partition:
+    if ordered or array.dtype.kind == "O" or chunk_library(array) == "cupy":
+        return "sort"
+    lanes = replace(lanes_of(array, (axis,)), searchable=array.dtype.kind in _SEARCHABLE)
+    return choose_partition(lanes, len(ranks.wanted), is_held(array, lanes))
+
+
+def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
+    """The bucket of each key between the keys at the ranks, an array of the same chunks."""
+    plan = plan_statistic(array, ranks, (axis,), "samples")
+    cuts = select_by_samples(array, ranks, (axis,), False, plan)
+    dtype = np.min_scalar_type(2 * len(ranks.wanted))
+    dims = tuple(range(1, array.ndim + 1))
+    return da.blockwise(
+        bucket_block,
+        dims,
+        array,
+        dims,
+        cuts,
+        (0, *dims[:axis], *dims[axis + 1 :]),
+        axis=axis,
+        expected=array.dtype,
+        buckets=dtype,
+        concatenate=False,
+        align_arrays=False,
+        token="partition-bucket",
+        dtype=dtype,
+        meta=np.empty_like(array._meta, dtype=dtype),
+    )
+
+
+def _partition_blocks(array: Any, kth: Sequence[int], want: Want, axis: int) -> Any:
+    """Partition rows that are whole in a chunk, or fit one."""
+    whole = whole_lanes(array, (axis,))
+    dtype = array.dtype if want == "keys" else np.dtype(np.int64)
+    found = whole.map_blocks(
+        partition_block,
+        array.dtype,
+        want,
+        kth,
+        axis,
+        array.shape[axis],
+        dtype=dtype,
+        meta=np.empty_like(array._meta, dtype=dtype),
+    )
+    return found if whole is array else rechunk_checked(found, array.chunks)

@@ -1,0 +1,202 @@
+"""Tests of `partition` and `argpartition`: the keys at the ranks in place, for every strategy."""
+
+from __future__ import annotations
+
+import math
+import re
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed
+
+import dask_gpusort
+from dask_gpusort.graph.select import partitions
+from dask_gpusort.plan.select import Lanes, choose_partition
+
+#: Dtypes whose keys at ranks are searched by samples.
+SEARCHED = [np.dtype(name) for name in ("?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "M8[ns]", "m8[s]")]
+if not da.array_expr_enabled():
+    SEARCHED += [np.dtype(">f8")]
+
+
+def choosing(strategy):
+    """Partition as if the sizes had chosen a strategy; None leaves it to them."""
+    chosen = choose_partition if strategy is None else lambda *_: strategy
+    return mock.patch.object(partitions, "choose_partition", chosen)
+
+
+def ranks_of(size):
+    one = st.integers(-size, size - 1) if size else st.integers(-3, 3)
+    return st.one_of(one, st.lists(one, min_size=1, max_size=4), st.lists(one, min_size=18, max_size=30))
+
+
+def check(array, x, kth, axis=-1):
+    """Check both functions; returns the computed keys."""
+    keys, positions = dask_gpusort.partition(x, kth, axis), dask_gpusort.argpartition(x, kth, axis)
+    if axis is not None:
+        assert keys.numblocks == positions.numblocks == x.numblocks
+        if not any(map(math.isnan, x.shape)):
+            assert keys.chunks == positions.chunks == x.chunks
+            check_sizes(keys)
+            check_sizes(positions)
+    assert (keys.dtype, positions.dtype) == (array.dtype, np.int64)
+    keys, positions = computed(keys), computed(positions)
+    oracle.assert_partitions(keys, array, kth, axis)
+    array, axis = (array.ravel(), 0) if axis is None else (array, axis)
+    assert (np.sort(positions, axis) == np.sort(np.argsort(np.zeros(array.shape), axis, kind="stable"), axis)).all()
+    oracle.assert_partitions(np.take_along_axis(array, positions, axis), array, kth, axis)
+    return keys
+
+
+@given(st.data(), ours.arrays())
+def test_one_dimension_of_every_dtype(data, array):
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+    check(array, x, data.draw(ranks_of(array.size)))
+
+
+@given(st.data(), ours.arrays(SEARCHED))
+def test_one_dimension_by_samples(data, array):
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+    with choosing("samples"):
+        check(array, x, data.draw(ranks_of(array.size)))
+
+
+@given(
+    st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (0, 4), (3, 4, 5)]), st.sampled_from([None, "samples", "sort"])
+)
+def test_any_axis(data, shape, strategy):
+    dtype = data.draw(st.sampled_from(SEARCHED if strategy == "samples" else ours.EVERY))
+    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
+    x = ours.dask_array(array, data.draw(ours.chunkings(shape)))
+    axis = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+    kth = data.draw(ranks_of(array.size if axis is None else shape[axis]))
+    # There are no lanes of an empty array to choose a strategy for.
+    with choosing(strategy if array.size else None):
+        check(array, x, kth, axis)
+
+
+def test_nan_are_last():
+    array = np.array([np.nan, 2.0, -0.0, np.nan, 0.0, np.nan, 1.0])
+    for strategy in (None, "samples", "sort"):
+        with choosing(strategy):
+            for kth in range(7):
+                keys = check(array, da.from_array(array, chunks=2), kth)
+                assert np.isnan(keys[kth]) == (kth > 3)
+
+
+def test_many_equal_keys_keep_their_order_between_the_ranks():
+    array = ours.make("i4", 5000, "small")
+    kth = [0, 2500, 2501, 4000]
+    with choosing("samples"):
+        positions = computed(dask_gpusort.argpartition(da.from_array(array, chunks=300), kth))
+    cuts = np.unique(np.sort(array)[kth])
+    bucket = np.searchsorted(cuts, array, "left") + np.searchsorted(cuts, array, "right")
+    oracle.assert_same_bits(positions, np.argsort(bucket, kind="stable"))
+
+
+def test_more_ranks_than_buckets_of_one_byte():
+    array = ours.make("f8", 3000, "bits")
+    with choosing("samples"):
+        check(array, da.from_array(array, chunks=170), range(0, 3000, 10))
+
+
+def test_no_ranks():
+    array = ours.make("f8", 50, "special")
+    for strategy in (None, "samples", "sort"):
+        with choosing(strategy):
+            check(array, da.from_array(array, chunks=20), np.empty(0, np.int64))
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="Dask cannot rechunk unknown sizes with query planning")
+@pytest.mark.parametrize("chunks", [20, 7])
+def test_unknown_chunk_sizes(chunks):
+    array = ours.make("f8", 60, "special").reshape(3, 20)
+    x = ours.forget_sizes(da.from_array(array, chunks=(2, chunks)), axes=(0,))
+    check(array, x, [3, 17], 1)
+    with pytest.raises(ValueError, match="call compute_chunk_sizes"):
+        dask_gpusort.partition(x, 1, 0)
+
+
+def test_the_sizes_choose_the_strategy():
+    def chosen(count=1, keys=10**8, chunks=100, *, searchable=True, held=True):
+        return choose_partition(Lanes(count, keys, count, chunks, 1, 8, 2**27, searchable), 1, held)
+
+    assert chosen() == "samples"
+    assert chosen(held=False) == chosen(searchable=False) == "sort"
+    assert chosen(chunks=1) == "blocks"
+    assert chosen(keys=10**5) == chosen(count=10**4, keys=10**5) == "rechunk"
+    assert chosen(keys=math.nan) == "samples"
+
+
+def test_the_graph_is_built_without_computing(raise_if_computes):
+    with raise_if_computes(), choosing("samples"):
+        x = da.ones(1000, chunks=100)
+        dask_gpusort.partition(x, [3, 900])
+        dask_gpusort.argpartition(x, 4)
+
+
+def test_on_a_cluster(on_cluster):
+    array = ours.make("f8", 5000, "special")
+    x, kth = da.from_array(array, chunks=300), [0, 2600, 4990]
+    with choosing("samples"):
+        keys, positions = dask.compute(dask_gpusort.partition(x, kth), dask_gpusort.argpartition(x, kth))
+    oracle.assert_partitions(keys, array, kth)
+    oracle.assert_same_bits(array[positions], keys)
+
+
+def test_fields_of_records_and_kinds():
+    array = ours.make(ours.PLAIN_RECORD, 60, "few")
+    x = da.from_array(array, chunks=9)
+    got = computed(dask_gpusort.partition(x, 30, kind="introselect", order="weight"))
+    oracle.assert_same_bits(got["weight"][30], np.sort(array, order="weight")["weight"][30])
+    oracle.assert_same_elements(got, array)
+
+
+def test_an_array_without_dimensions():
+    x = da.from_array(np.array(3.0))
+    for axis in (None, 0, -1):
+        assert computed(dask_gpusort.argpartition(x, 0, axis)).tolist() == [0]
+    assert computed(dask_gpusort.partition(x, -1, None)).tolist() == [3.0]
+    with pytest.raises(np.exceptions.AxisError):
+        dask_gpusort.partition(x, 0)
+    with pytest.raises(ValueError, match=re.escape("kth(=1) out of bounds (1)")):
+        dask_gpusort.argpartition(x, 1)
+
+
+#: Arguments that NumPy refuses.
+WRONG = [
+    (5,),
+    (-6,),
+    ([1, 7],),
+    (2.0,),
+    (True,),
+    ([],),
+    (0, 2),
+    (0, -1, "quicksort"),
+    (0, -1, None),
+    (0, -1, "introselect", "x"),
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=str)
+@pytest.mark.parametrize("name", ["partition", "argpartition"])
+def test_the_errors_are_those_of_numpy(name, arguments):
+    array = np.arange(5)
+    with pytest.raises(Exception) as wanted:  # noqa: PT011
+        getattr(np, name)(array, *arguments)
+    with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value).rstrip("."))):
+        getattr(dask_gpusort, name)(da.from_array(array, chunks=2), *arguments)
+
+
+def test_masked_arrays_and_ranks_in_a_matrix_are_refused():
+    with pytest.raises(TypeError, match="masked arrays are not sorted"):
+        dask_gpusort.partition(da.from_array(np.ma.masked_array([1, 2], [True, False])), 1)
+    with pytest.raises(ValueError, match="array of 2 dimensions"):
+        dask_gpusort.partition(da.arange(5, chunks=2), [[1, 2], [3, 4]])
