@@ -23,6 +23,7 @@ from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, so
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
+from .cupy_select import count_nans, extract, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
 from .cupy_top import first_indices
 from .run import Run
@@ -35,21 +36,26 @@ __all__ = [
     "before",
     "check_lengths",
     "concatenate",
+    "count_nans",
     "decode",
     "edges",
     "empty",
     "encode",
     "exclusive",
+    "extract",
     "first_descent",
     "first_indices",
     "floor",
+    "from_host",
     "histogram",
     "key_order",
+    "keys_at",
     "local_sort",
     "merge",
     "pack",
     "paste",
     "reduce_lanes",
+    "sample",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",

@@ -6,7 +6,7 @@
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
     sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
     reduce_lanes                                          order statistics of axes in one chunk
-    draw -> extract -> keys_at                            order statistics of long lanes, from samples
+    sample, count_nans -> extract -> keys_at              order statistics of long lanes
     first_indices                                         the first keys of rows, to be merged with those of others
 """
 
@@ -25,7 +25,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_select import draw, extract, from_host, keys_at, take_numbers
+from .numpy_select import count_nans, extract, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
 from .run import Run
@@ -40,9 +40,9 @@ __all__ = [
     "ceiling",
     "check_lengths",
     "concatenate",
+    "count_nans",
     "decode",
     "differ",
-    "draw",
     "edges",
     "empty",
     "encode",
@@ -62,13 +62,13 @@ __all__ = [
     "packed_order",
     "paste",
     "reduce_lanes",
+    "sample",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",
     "sorted_keys",
     "summarize_run",
-    "take_numbers",
     "take_rows",
 ]
 

@@ -19,9 +19,13 @@ ONE_STEP = 1 << 40
 
 def chunk_limit(keys: Any) -> float:
     """Most bytes of a chunk of whole rows: Dask's target, or the largest existing chunk if that is larger."""
-    target = parse_bytes(dask.config.get("array.chunk-size"))
-    largest = math.prod(max(sizes) for sizes in keys.chunks) * keys.dtype.itemsize
+    target, largest = parse_bytes(dask.config.get("array.chunk-size")), largest_chunk(keys)
     return target if math.isnan(largest) else max(target, largest)
+
+
+def largest_chunk(array: Any) -> float:
+    """Bytes of the largest chunk, nan if unknown."""
+    return math.prod(max(sizes) for sizes in array.chunks) * float(array.dtype.itemsize)
 
 
 def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -> dict[int, Any]:

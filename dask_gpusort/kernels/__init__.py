@@ -4,6 +4,7 @@ Importing the package needs neither CuPy nor a GPU; the first call of a function
 folders, from the outside inwards, are:
 
 - ``wide``: keys of several words
+- ``select``: keys at wanted ranks, and keys between bounds
 - ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
 - ``merge``: merge sort, by any comparison
 - ``papers``: the sorts of the papers, to read and to compare with
@@ -19,10 +20,13 @@ from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
+from .select.extract import MOST_BRACKETS
+from .selecting import extract, select_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
 from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
 __all__ = [
+    "MOST_BRACKETS",
     "KernelsUnavailable",
     "argsort",
     "argsort_by_comparison",
@@ -33,6 +37,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_words",
+    "extract",
     "floor_codes",
     "gather",
     "lexsort",
@@ -43,6 +48,7 @@ __all__ = [
     "search_sorted",
     "search_wide",
     "search_words",
+    "select_rows",
     "sort_by_comparison",
     "sort_keys",
     "sort_pairs",

@@ -14,7 +14,7 @@ import numpy as np
 
 from .block_sort.block_sort import BlockSort, Buckets, run_block_sort, run_uniform_block_sort
 from .keys.dtypes import DeviceKey, device_key
-from .keys.elements import Arrays, Elements, indexed_elements
+from .keys.elements import FEWEST_CODE_BYTES, Arrays, Elements, indexed_elements, wide_elements
 from .launch.array_checks import check_array, check_indexable, prepare_out
 from .launch.launch import side_by_side
 from .launch.loader import require_cupy
@@ -22,8 +22,6 @@ from .msd.row_partition import RowPartition, partition_rows, partition_rows_recu
 from .policy import tuning
 from .policy.limits import block_sort_shapes, needs_spare
 from .sorting import plain_elements, sort_plain
-
-FEWEST_CODE_BYTES = 4  # of a block sort
 
 
 def sort_each(
@@ -69,10 +67,7 @@ def sort_one_by_one(elements: Elements, keys: Any, arrays: Arrays) -> None:
 
 def row_elements(key: DeviceKey) -> Elements:
     """Keys without payload, by their one-to-one codes; 8- and 16-bit keys get codes of 32 bits."""
-    if key.itemsize >= FEWEST_CODE_BYTES:
-        return plain_elements(key)
-    name = f"Widened<{key.order}>"
-    return Elements(name, name, "u32", domain=key.domain("u32"))
+    return wide_elements(key) if key.itemsize < FEWEST_CODE_BYTES else plain_elements(key)
 
 
 def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:

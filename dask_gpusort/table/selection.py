@@ -22,8 +22,8 @@ Hoeffding, Probability inequalities for sums of bounded random variables, 1963, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,31 +33,6 @@ from .scan import IntArray, exclusive_scan
 #: Probability that one of the brackets of a selection misses its rank. Then, as for a source that changed, an error is
 #: raised. A hash collision of Dask's keys would give a wrong result in place of an error.
 MISSES = 1e-15
-
-
-@dataclass(frozen=True)
-class KeySample:
-    """A random sample of the keys of a chunk in one lane.
-
-    Attributes
-    ----------
-    size : int
-        Keys without NaN.
-    nans : int
-        NaN and NaT.
-    strata : int
-        Strata that a key was drawn from; the draw gave no key if it was a NaN, or behind the end of the chunk.
-    keys : array, shape (samples,)
-        Without NaN, ascending.
-    ends : array, shape (2,) or (0,)
-        First and last key; empty if there is none.
-    """
-
-    size: int
-    nans: int
-    strata: int
-    keys: np.ndarray
-    ends: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -115,28 +90,52 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
     return Search(size, nans, ranks, np.zeros(len(ranks), dtype), every, ranks, np.zeros(0, np.int64), none, none)
 
 
-def enclose(search: Search, samples: Sequence[KeySample], keys_per_stratum: float) -> Search:
-    """Brackets around the ranks that are still searched, from samples of the keys that are left."""
-    if not len(search.unknown):
-        none = search.found[:0]
-        return replace(search, bracket=search.unknown, low=none, high=none)
-    keys = np.sort(np.concatenate([sample.keys for sample in samples]))
-    count = sum(sample.strata for sample in samples)
+def sampled_ranks(search: Search, count: int, keys_per_stratum: float) -> IntArray:
+    """Ranks, among all samples, of the ends of a bracket around each rank that is still searched.
+
+    Parameters
+    ----------
+    search : Search
+    count : int
+        Strata of all chunks.
+    keys_per_stratum : float
+
+    Returns
+    -------
+    int64 array, shape (2, open)
+        Of low and high ends. Negative, or no rank of a sample, where no sample is an end.
+    """
     error = _error_of_ranks(count, keys_per_stratum, len(search.left))
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
-    below = np.floor((search.left - error) / keys_per_stratum).astype(np.int64)
-    above = np.ceil((search.left + 1 + error) / keys_per_stratum).astype(np.int64) - 1
-    ends = np.concatenate([sample.ends for sample in samples])
-    ends = np.concatenate([np.min(ends, keepdims=True), keys, np.max(ends, keepdims=True)])
-    bracket, low, high = _disjoint(ends[np.clip(below, -1, len(keys) - 1) + 1], ends[np.clip(above, 0, len(keys)) + 1])
+    low = np.floor((search.left - error) / keys_per_stratum)
+    high = np.ceil((search.left + 1 + error) / keys_per_stratum) - 1
+    return np.stack([low, high]).astype(np.int64)
+
+
+def enclose(search: Search, low: np.ndarray, high: np.ndarray) -> Search:
+    """The search with brackets, from the ends for each rank that is still searched, both ascending."""
+    bracket, low, high = _disjoint(low, high)
     return replace(search, bracket=bracket, low=low, high=high)
+
+
+def least_and_most(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The first and the last key that a dtype can have, without NaN and NaT."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min, limits.max
+    if dtype.kind in "mM":
+        # The least integer is NaT.
+        return tuple(np.array([np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max]).view(dtype))
+    if dtype.kind == "c":
+        return complex(-math.inf, -math.inf), complex(math.inf, math.inf)
+    return (False, True) if dtype.kind == "b" else (-math.inf, math.inf)
 
 
 def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int) -> float:
     """Largest assumed error of an estimated rank, in keys, for a number of samples; there is none of single keys."""
     if keys_per_stratum <= 1:
         return 0.0
-    return keys_per_stratum * math.sqrt(count * math.log(4 * brackets / MISSES) / 2)
+    return keys_per_stratum * math.sqrt(count * math.log(4 * max(brackets, 1) / MISSES) / 2)
 
 
 def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, np.ndarray]:
@@ -144,7 +143,7 @@ def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, 
     opens = np.ones(len(low), bool)
     opens[1:] = low[1:] > high[:-1]
     first = np.flatnonzero(opens)
-    last = np.append(first[1:], len(low)) - 1
+    last = np.append(first, len(low))[1:] - 1
     return np.cumsum(opens) - 1, low[first], high[last]
 
 

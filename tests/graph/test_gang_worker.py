@@ -190,3 +190,70 @@ def test_who_waits_in_vain_is_told(outboxes, monkeypatch):
 
     assert asyncio.run(abort()) == {"status": "wait"}
     assert not outboxes.filled
+
+
+def test_who_waits_longer_asks_again_when_another_one_gives_up(outboxes, monkeypatch):
+    async def take():
+        early = asyncio.ensure_future(outboxes.take(list(KEY), [0, 1]))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(comms, "WAIT_SECONDS", 60)
+        late = asyncio.ensure_future(outboxes.take(list(KEY), [0, 2]))
+        return await asyncio.wait_for(asyncio.gather(early, late), 10)
+
+    assert asyncio.run(take()) == [{"status": "wait"}] * 2
+    assert not outboxes.filled
+
+
+# The workers' own comms.
+
+
+def exchange(plugin, addresses, during):
+    """What an exchange of member 0 raises, after `during(communicator)` on the loop while it waits for member 1.
+
+    No other task may be left then.
+    """
+    wanted = ("g", 1, 1)
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses)
+        piece = comms.ExchangePiece([SHARD] * len(addresses), [len(SHARD)] * len(addresses))
+        exchanging = loop.run_in_executor(None, list, one.exchange([piece]))
+        while wanted not in plugin.outboxes.filled:
+            await asyncio.sleep(0.001)
+        during(one)
+        try:
+            await exchanging
+        except Exception as error:
+            found = error
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        pending = (await asyncio.wait(others, timeout=2))[1] if others else None
+        assert not pending
+        return found
+
+    found = asyncio.run(run())
+    assert not plugin.outboxes.shards
+    assert not plugin.outboxes.filled
+    return found
+
+
+def test_a_member_that_cannot_be_fetched_from_ends_the_wait_for_others(plugin):
+    lost = asyncio.Event()
+
+    async def sort_gang_take(**_):
+        await lost.wait()
+        raise OSError("lost")
+
+    plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
+    error = exchange(plugin, ("a", "a", "b"), lambda _: lost.set())
+    assert isinstance(error, OSError)
+
+
+def test_an_aborted_exchange_waits_for_nobody(plugin):
+    def abort(communicator):
+        # As when both members of a worker are told to abort in one batch of messages.
+        plugin.outboxes.drop(("g", 1, 1))
+        communicator.abort()
+
+    assert isinstance(exchange(plugin, ("a", "a"), abort), comms.Aborted)

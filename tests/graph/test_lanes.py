@@ -53,7 +53,7 @@ def test_whole_lanes_are_not_rechunked_and_one_task_a_chunk():
         for keepdims in (False, True):
             found = reduce_blocks(x, statistic, (1,), keepdims)
             check_sizes(found)
-            assert len(dict(found.__dask_graph__())) == 2 * x.npartitions
+            assert len(dict(found.__dask_graph__())) == 2 * math.prod(x.numblocks)
 
 
 def test_the_same_statistic_has_the_same_name():
@@ -80,8 +80,9 @@ def test_chunks_of_whole_lanes_respect_the_limit(data, shape, axes):
 def test_unknown_sizes():
     array = np.arange(60.0).reshape(10, 6)
     x = ours.forget_sizes(da.from_array(array, chunks=(3, -1)))
-    found = computed(reduce_blocks(x, Statistic.median(), (1,), False))
-    np.testing.assert_array_equal(found, np.median(array, axis=1))
+    if not da.array_expr_enabled():  # with query planning, Dask computes no array of unknown size
+        found = computed(reduce_blocks(x, Statistic.median(), (1,), False))
+        np.testing.assert_array_equal(found, np.median(array, axis=1))
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         reduce_blocks(x, Statistic.median(), (0,), False)
 

@@ -20,11 +20,18 @@ def numbers(keys):
     return keys[keys == keys]
 
 
-def sample_of(keys, keys_per_stratum, seed):
-    positions = selection.draw_positions(len(keys), keys_per_stratum, seed)
-    nans, found, ends = numpy_select.draw(keys, positions)
-    strata = selection.strata(len(keys), keys_per_stratum)
-    return selection.KeySample(len(keys) - nans, nans, strata, found, ends)
+def enclose(search, parts, keys_per_stratum):
+    """Brackets from samples of some parts."""
+    samples = [part[selection.draw_positions(len(part), keys_per_stratum, number)] for number, part in enumerate(parts)]
+    samples = numbers(np.sort(np.concatenate(samples)))
+    wanted = selection.sampled_ranks(
+        search, sum(selection.strata(len(part), keys_per_stratum) for part in parts), keys_per_stratum
+    )
+    ends = np.empty(wanted.shape, search.found.dtype)
+    ends[0], ends[1] = selection.least_and_most(ends.dtype)
+    known = (wanted >= 0) & (wanted < len(samples))
+    ends[known] = samples[wanted[known]]
+    return selection.enclose(search, *ends)
 
 
 @given(st.integers(0, 500), st.floats(1, 100), st.integers(0, 5))
@@ -48,15 +55,22 @@ def test_each_key_is_drawn_with_the_same_probability():
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(ours.DISTRIBUTIONS), st.integers(0, 300), st.integers(0, 99))
-def test_a_drawn_sample(dtype, distribution, size, seed):
+def test_nan_samples_and_few_keys(dtype, distribution, size, seed):
     keys = ours.make(dtype, size, distribution, seed)
+    assert numpy_select.count_nans(keys) == size - len(numbers(keys))
     positions = selection.draw_positions(size, 3.5, seed)
-    nans, found, ends = numpy_select.draw(keys, positions)
-    ordered = np.sort(numbers(keys))
-    assert nans == size - len(ordered)
-    np.testing.assert_array_equal(found, np.sort(numbers(keys[positions])))
-    np.testing.assert_array_equal(ends, ordered[[0, -1]] if len(ordered) else ordered)
-    np.testing.assert_array_equal(numpy_select.take_numbers(keys, positions), found)
+    np.testing.assert_array_equal(numpy_select.sample(keys, positions), keys[positions])
+    parts = np.split(keys, [size // 3])
+    np.testing.assert_array_equal(numpy_select.keys_at(parts, positions), np.sort(keys)[positions])
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "g", "c8", "i2"])
+def test_every_key_is_between_the_least_and_the_most(dtype):
+    least, most = selection.least_and_most(np.dtype(dtype))
+    for distribution in ("special", "bits") if dtype != "g" else ("special",):
+        keys = numbers(ours.make(dtype, 100, distribution))
+        assert (keys >= least).all()
+        assert (keys <= most).all()
 
 
 @given(
@@ -107,8 +121,7 @@ def test_a_search_finds_the_keys_at_its_ranks(dtype, distribution, sizes, keys_p
     ranks = data.draw(st.lists(st.integers(0, max(len(ordered) - 1, 0)), unique=True)) if len(ordered) else []
     search = selection.begin(len(ordered), len(keys) - len(ordered), np.array(sorted(ranks), np.int64), keys.dtype)
     for _ in range(rounds):
-        samples = [sample_of(part, keys_per_stratum, number) for number, part in enumerate(parts)]
-        search = selection.enclose(search, samples, keys_per_stratum)
+        search = enclose(search, parts, keys_per_stratum)
         assert (search.low <= search.high).all()
         assert (search.high[:-1] < search.low[1:]).all()
         wanted = ordered[search.ranks[search.unknown]]
@@ -126,8 +139,7 @@ def test_brackets_hold_few_keys_of_any_distribution():
     n, ranks = 200_000, np.array([100, 50_000, 199_000])
     for distribution in ("bits", "sorted", "reversed", "zipf"):
         keys = ours.make("i8", n, distribution)
-        sample = sample_of(keys, 20.0, 0)
-        search = selection.enclose(selection.begin(n, 0, ranks, keys.dtype), [sample], 20.0)
+        search = enclose(selection.begin(n, 0, ranks, keys.dtype), [keys], 20.0)
         inside = numpy_select.extract(keys, search.low, search.high)[1]
         error = math.sqrt(math.log(4 * len(ranks) / selection.MISSES) / 2)
         assert len(inside) <= 2 * 1.3 * len(ranks) * error * n / math.sqrt(n / 20)
@@ -136,7 +148,7 @@ def test_brackets_hold_few_keys_of_any_distribution():
 def test_a_bracket_that_misses_its_rank_is_found_out():
     keys = np.arange(100)
     search = selection.begin(100, 0, np.array([50]), keys.dtype)
-    search = selection.enclose(search, [sample_of(keys, 1.0, 0)], 1.0)
+    search = enclose(search, [keys], 1.0)
     ends, _ = numpy_select.extract(keys + 10, search.low, search.high)
     with pytest.raises(LookupError, match="does not hold its rank"):
         selection.resolve(search, ends)

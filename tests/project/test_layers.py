@@ -36,6 +36,7 @@ FOLDERS = [
 KERNEL_FOLDERS = [
     "",
     "wide",
+    "select",
     "msd",
     "block_sort",
     "lsd",

@@ -170,8 +170,12 @@ class WorkerComms:
 
     async def _fetch_piece(self, number: int, own: Run) -> list[Run]:
         ranks = range(len(self.addresses))
-        others = [rank for rank in ranks if rank != self.rank]
-        found = dict(zip(others, await asyncio.gather(*(self._fetch(rank, number) for rank in others)), strict=True))
+        fetching = {rank: asyncio.ensure_future(self._fetch(rank, number)) for rank in ranks if rank != self.rank}
+        try:
+            found = dict(zip(fetching, await asyncio.gather(*fetching.values()), strict=True))
+        finally:
+            for one in fetching.values():  # when one fails, `gather` leaves the others, which would ask for ever
+                one.cancel()
         return [found.get(rank, own) for rank in ranks]
 
     async def _fetch(self, rank: int, piece: int) -> Run:
@@ -220,9 +224,10 @@ class Outboxes:
         self._wake(key)
 
     def _wake(self, key: OutboxKey) -> None:
-        """Wake those who wait for a member's shards."""
-        if key in self.filled:
-            self.filled[key].set()
+        """Wake those who wait for a member's shards; without any, they ask again."""
+        event = self.filled.pop(key, None)
+        if event is not None:
+            event.set()
 
     async def take(self, key: Sequence[Any], to: Sequence[int]) -> dict[str, Any]:
         """Handler: the shard of a member for another one; its status is "wait" if it is not cut yet, or never will be.
@@ -235,12 +240,14 @@ class Outboxes:
         if mine not in self.shards:
             event = self.filled.setdefault(mine, asyncio.Event())
             try:
-                await asyncio.wait_for(event.wait(), WAIT_SECONDS)
+                # Not `asyncio.wait_for`: before Python 3.12 it ignores that it is cancelled just after `drop`.
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await event.wait()
             except TimeoutError:
                 return {"status": "wait"}
             finally:
                 if self.filled.get(mine) is event:
-                    del self.filled[mine]
+                    self._wake(mine)  # others may wait for this event, which no longer would be set
         shards = self.shards.get(mine, {})
         number, receiver = to
         shard = shards.pop((number, receiver), None)

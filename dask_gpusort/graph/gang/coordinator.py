@@ -201,13 +201,15 @@ class Gangs:
         return self._abort(token) + self._start()
 
     def _dismiss(self, token: str, op: str, **fields: Any) -> list[Message]:
-        """Tell all members that are ready or exchange; the gang has none afterwards."""
+        """Tell all members that are ready or exchange; the gang has none afterwards.
+
+        Those of an attempt are aborted first: one of them may have ended, so that only this message empties its outbox.
+        """
         gang = self.gangs[token]
         members, attempt = dict(gang.ready), gang.attempt
         messages = self._abort(token)
         if attempt is not None:
             members |= {rank: one for rank, one in attempt.members.items() if rank not in attempt.exchanged}
-            messages = [one for one in messages if one.op == CLOSE or one.fields["rank"] in attempt.exchanged]
         gang.ready.clear()
         self._no_turn(token)
         return messages + [_to(member, op, token, rank, **fields) for rank, member in members.items()]

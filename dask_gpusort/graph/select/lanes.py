@@ -18,8 +18,13 @@ import numpy as np
 from ...chunk import complete, ops_for
 from ...table import Statistic
 from ..input_checks import checked_chunk
-from ..rechunk import chunk_limit, rechunk, whole_axes
+from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
 from ..rows import check_length
+
+#: Most bytes of a chunk of whole lanes, unless the chunks are larger already. Medians over time of (730, 300, 400)
+#: float32 in chunks of (73, 100, 100) and (10, 300, 400) took 0.28 and 0.42 s of processor time with 32 MiB, 0.36 and
+#: 0.42 with 128, and 0.52 with 8 (EPYC); a quarter of the memory is enough, and more threads have work.
+LANES_BYTES = 32 << 20
 
 
 def reduce_block(
@@ -90,4 +95,5 @@ def _whole_lanes(array: Any, axes: Sequence[int]) -> Any:
         return array
     if any(math.isnan(array.shape[axis]) for axis in divided):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
-    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, chunk_limit(array)))
+    limit = min(chunk_limit(array), max(LANES_BYTES, largest_chunk(array)))
+    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, limit))

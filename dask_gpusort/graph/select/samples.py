@@ -46,10 +46,24 @@ class Extracted(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A sample of what is left of a chunk in one lane, and in later rounds the counts of the round before."""
+    """A sample of a chunk, or of what is left of it, in one lane.
 
-    sample: selection.KeySample
-    ends: np.ndarray | None
+    Attributes
+    ----------
+    size, nans : int
+        All keys, and those that are NaN or NaT.
+    strata : int
+        Strata that keys were drawn from.
+    keys : array
+    ends : int64 array or None
+        In later rounds, the counts of the round before.
+    """
+
+    size: int
+    nans: int
+    strata: int
+    keys: Any
+    ends: np.ndarray | None = None
 
 
 def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
@@ -58,7 +72,7 @@ def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
         return [one.keys for one in part]
     if len(axes) == part.ndim:
         # The order of keys has no effect; that of the memory saves a copy.
-        return [part.ravel(order="K")]
+        return [(part.T if part.flags.f_contiguous else part).ravel()]
     kept = [dim for dim in range(part.ndim) if dim not in axes]
     lanes = part.transpose([*kept, *axes])
     return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])]
@@ -69,12 +83,16 @@ def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float) -
     ends = [one.ends for one in part] if isinstance(part, list) else None
     found = []
     for lane, keys in enumerate(lanes_of(part, axes)):
-        positions = selection.draw_positions(len(keys), keys_per_stratum, number)
-        nans, sample, edges = ops_for(keys).draw(keys, positions)
+        sample = _sample(keys, number, keys_per_stratum)
+        # What is left has no NaN.
+        nans = 0 if ends else ops_for(keys).count_nans(keys)
         strata = selection.strata(len(keys), keys_per_stratum)
-        one = selection.KeySample(len(keys) - nans, nans, strata, sample, edges)
-        found.append(Drawn(one, ends[lane] if ends else None))
+        found.append(Drawn(len(keys), nans, strata, sample, ends[lane] if ends else None))
     return found
+
+
+def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
+    return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
 
 
 def check_chunk(chunk: Any, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
@@ -99,13 +117,12 @@ def scan(
     """Task: brackets around the wanted ranks of each lane."""
     searches = []
     for lane in zip(*drawn, strict=True):
-        samples = [one.sample for one in lane]
-        size, nans = sum(sample.size for sample in samples), sum(sample.nans for sample in samples)
+        nans = sum(one.nans for one in lane)
+        size = sum(one.size for one in lane) - nans
         # With NaN among the keys, the result is NaN.
         wanted = size > 0 and (statistic.skip_nan or not nans)
         ranks = np.unique(statistic.ranks(np.array(size))) if wanted else np.empty(0, np.int64)
-        search = selection.begin(size, nans, ranks, dtype)
-        searches.append(selection.enclose(search, samples, keys_per_stratum))
+        searches.append(_enclose(selection.begin(size, nans, ranks, dtype), lane, keys_per_stratum))
     return searches
 
 
@@ -115,10 +132,21 @@ def scan_again(
     """Task: narrower brackets, from what is left of the chunks."""
     resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in drawn])
     lanes = zip(*drawn, strict=True)
-    return [
-        selection.enclose(search, [one.sample for one in lane], keys_per_stratum)
-        for search, lane in zip(resolved, lanes, strict=True)
-    ]
+    return [_enclose(search, lane, keys_per_stratum) for search, lane in zip(resolved, lanes, strict=True)]
+
+
+def _enclose(search: selection.Search, lane: Sequence[Drawn], keys_per_stratum: float) -> selection.Search:
+    """Brackets around the ranks that are still searched, from samples of the keys that are left."""
+    wanted = selection.sampled_ranks(search, sum(one.strata for one in lane), keys_per_stratum)
+    drawn = sum(len(one.keys) for one in lane)
+    known = (wanted >= 0) & (wanted < drawn)
+    ends = np.empty(wanted.shape, search.found.dtype)
+    ends[0], ends[1] = selection.least_and_most(ends.dtype)
+    found = ops_for(lane[0].keys).keys_at([one.keys for one in lane], wanted[known])
+    # NaN are the last samples.
+    known[known] = found == found
+    ends[known] = found[found == found]
+    return selection.enclose(search, *ends)
 
 
 def _resolve(searches: Sequence[selection.Search], ends: Sequence[Sequence[Any]]) -> list[selection.Search]:
@@ -146,10 +174,10 @@ def extract_chunk(
     keys_per_stratum: float,
 ) -> list[Extracted]:
     """Task: the same of a chunk, which must still be the one that the samples are of."""
-    for keys, (sample, _) in zip(lanes_of(chunk, axes), drawn, strict=True):
-        positions = selection.draw_positions(len(keys), keys_per_stratum, number)
-        same = len(keys) == sample.size + sample.nans
-        if not same or not np.array_equal(ops_for(keys).take_numbers(keys, positions), sample.keys):
+    for keys, one in zip(lanes_of(chunk, axes), drawn, strict=True):
+        sample = _sample(keys, number, keys_per_stratum)
+        # Bits are compared, because NaN differ from themselves.
+        if len(keys) != one.size or not np.array_equal(sample.view(np.uint8), one.keys.view(np.uint8)):
             raise changed_source(f"chunk {number} is not what it was when samples of it were taken")
     return extract(chunk, searches, axes)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...keys import encode
 from ..launch.cxx_types import type_of_bytes
 
 FLOAT_BYTES = 4  # narrower floats have so few codes that each code can be a bucket
@@ -83,3 +84,13 @@ def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
     reverse = str(bool(descending)).lower()
     floats = f"{raw}, {reverse}" if dtype.kind == "f" and dtype.itemsize >= FLOAT_BYTES else ""
     return DeviceKey(dtype.itemsize, f"KeyOrder<{raw}, Kind::{kind}, {reverse}>", dtype.kind in "fc", floats)
+
+
+@functools.cache
+def first_nan_code(dtype: Any) -> int | None:
+    """The least code of NaN or NaT, in ascending order; None for dtypes without them."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "fcmM":
+        return None
+    greatest = {"f": np.inf, "c": complex(np.inf, np.inf)}.get(dtype.kind, np.iinfo(np.int64).max)
+    return int(encode(np.array([greatest]).astype(dtype))[0]) + 1

@@ -12,6 +12,7 @@ from .dtypes import DeviceKey
 
 WIDE_CODE = 8  # bytes: no position can be packed into a word beside such a code
 NARROW_BITS = 32
+FEWEST_CODE_BYTES = 4  # where codes of 8 and 16 bits are widened: the kernels are compiled for two widths
 POSITION_BITS = cxx_constant("keys/elements.cuh", "kPositionBits")
 
 
@@ -112,3 +113,12 @@ def tied_elements(key: DeviceKey, value_type: str, payload_type: str) -> Element
     """Keys by their canonical codes, each with a value."""
     name, code_type = f"TiedKeys<{key.order}, {value_type}>", type_of_bytes(key.itemsize)
     return Elements(name, name, code_type, payload_type, key.domain(code_type))
+
+
+def wide_elements(key: DeviceKey) -> Elements:
+    """Keys without payload, by their one-to-one codes; 8- and 16-bit keys get codes of 32 bits."""
+    if key.itemsize < FEWEST_CODE_BYTES:
+        name = f"Widened<{key.order}>"
+        return Elements(name, name, type_of_bytes(FEWEST_CODE_BYTES), domain=key.domain("u32"))
+    name, code_type = f"Keys<{key.order}>", type_of_bytes(key.itemsize)
+    return Elements(name, name, code_type, domain=key.domain(code_type))

@@ -43,6 +43,8 @@ DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8",
 BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes}))
 #: Sizes for one launch, one level of partition, and two levels.
 SIZES = (*BLOCKS, 1 << 16, 1 << 22, 1 << 28)
+#: Lengths of lanes from which a warp, a block and a block that reads a row several times select.
+LANES = (100, 400, 1000, 4000, 1 << 13, 1 << 15)
 #: With smaller limits: too many keys for two levels and for 32-bit status words.
 LARGE = 1 << 23
 #: Lengths of rows that fit each block, and that need a partition; long rows need more digits, larger buckets or more
@@ -93,6 +95,16 @@ def record_rows(recorder, dtype, order):
         for length in (*ROWS[-2:], *LONG_ROWS):
             recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
         recorder.record(rows.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
+
+
+def record_selection(recorder):
+    """Record selections in short, long and longer lanes, and the keys between bounds."""
+    for dtype in DTYPES:
+        ends = np.zeros((3, 2), f"u{np.dtype(dtype).itemsize}")
+        kernels.extract(recorder.empty((3, 1000), dtype), ends, ends, 10)
+        for length in LANES:
+            for axis, shape in enumerate(((length, 3), (3, length))):
+                kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((3, 2), np.int64), axis)
 
 
 def record_sorts(recorder, dtype, descending):
@@ -197,6 +209,7 @@ def recorded():
         record_papers_sorts(recorder)
         record_comparisons(recorder)
         record_wide_keys(recorder)
+        record_selection(recorder)
         for dtype in DTYPES:
             for descending in (False, True):
                 record_sorts(recorder, dtype, descending)

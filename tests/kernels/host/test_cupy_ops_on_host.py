@@ -12,6 +12,7 @@ from support.host_kernels import replace_cupy_of_steps, use_small_merges
 from dask_gpusort import kernels
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.select import samples as by_samples
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.order import Order, of_words
 from dask_gpusort.table import Brackets, Statistic
@@ -218,6 +219,63 @@ def test_order_statistics_of_lanes(device, dtype, axes):
                 expected = numpy_ops.reduce_lanes(block, statistic, axes, keepdims)
                 assert found.dtype == expected.dtype
                 np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize("first", [1 << 16, 1])
+@pytest.mark.parametrize("dtype", CODED)
+def test_keys_inside_brackets(device, monkeypatch, dtype, first):
+    """At first there is memory for all keys, or for few. Ends that NumPy calls equal have the same counts."""
+    monkeypatch.setattr("dask_gpusort.chunk.cupy_select._FEWEST", first)
+    order = Order(np.dtype(dtype), stable=True)
+    for kind in ("random", "few", "equal"):
+        for n in (1, 2, 700):
+            keys = drawn_keys(dtype, n, kind)
+            codes = np.sort(numpy_ops.encode(keys, order))
+            ends = codes[[0, n // 3, n // 2, n - 1]]
+            counts, inside = cupy_ops.extract(device.array(keys), *numpy_ops.decode(ends.copy(), order).reshape(2, 2))
+            floors, wanted = numpy_ops.floor(codes, order), numpy_ops.floor(ends, order).reshape(2, 2)
+            sides = [np.searchsorted(floors, end, side) for end in wanted for side in ("left", "right")]
+            sides[2] = np.maximum(sides[1], sides[2])
+            np.testing.assert_array_equal(counts, sides)
+            is_inside = ((wanted[0] < floors[:, None]) & (floors[:, None] < wanted[1])).any(axis=1)
+            np.testing.assert_array_equal(np.sort(numpy_ops.encode(np.asarray(inside), order)), codes[is_inside])
+            assert (counts.dtype, inside.dtype) == (np.int64, keys.dtype)
+    counts, inside = cupy_ops.extract(device.array(keys[:0]), keys[:3], keys[:3])
+    assert (counts.tolist(), inside.size) == ([[0] * 3] * 4, 0)
+
+
+@pytest.mark.parametrize("dtype", CODED)
+def test_nan_counts_samples_and_few_keys(device, dtype):
+    for kind in ("random", "few"):
+        keys = drawn_keys(dtype, 700, kind)
+        nans = np.isnat(keys) if keys.dtype.kind in "mM" else np.isnan(keys)
+        assert cupy_ops.count_nans(device.array(keys)) == nans.sum()
+        positions = np.array([3, 699, 0, 3])
+        assert np.asarray(cupy_ops.sample(device.array(keys), positions)).tobytes() == keys[positions].tobytes()
+        parts = [device.array(keys[:300]), device.array(keys[300:])]
+        np.testing.assert_array_equal(cupy_ops.keys_at(parts, positions), np.sort(keys)[positions])
+    assert cupy_ops.count_nans(device.array(keys[:0])) == 0
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u2"])
+def test_a_selection_by_samples(device, monkeypatch, dtype):
+    """All stages of a selection, over two rounds."""
+    monkeypatch.setattr(by_samples, "ops_for", lambda array: cupy_ops)
+    keys = np.concatenate([drawn_keys(dtype, 700, kind) for kind in ("random", "few")])
+    statistic = Statistic.quantiles([0.01, 0.3, 0.5, 1], skip_nan=True)
+    chunks = [device.array(part) for part in np.split(keys, [300, 900])]
+    drawn = [by_samples.draw(chunk, number, (0,), 3.0) for number, chunk in enumerate(chunks)]
+    searches = by_samples.scan(drawn, 3.0, statistic, keys.dtype)
+    parts = [
+        by_samples.extract_chunk(chunk, searches, one, number, (0,), 3.0)
+        for number, (chunk, one) in enumerate(zip(chunks, drawn, strict=True))
+    ]
+    again = [by_samples.draw(part, number, (0,), 2.0) for number, part in enumerate(parts)]
+    narrower = by_samples.scan_again(again, 2.0, searches)
+    parts = [by_samples.extract(part, narrower, (0,)) for part in parts]
+    with np.errstate(invalid="ignore"):
+        found = by_samples.finish(parts, narrower, statistic, ())
+        np.testing.assert_array_equal(found, np.nanquantile(keys, [0.01, 0.3, 0.5, 1]))
 
 
 @pytest.mark.parametrize("dtypes", [("i4", "f4"), ("f8", "?", "c16"), ("u1", "i2")], ids=str)

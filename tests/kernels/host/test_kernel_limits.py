@@ -9,6 +9,7 @@ from support.host_cuda.recorder import Recorder
 from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.policy.limits import RESERVED_SHARED_BYTES
+from dask_gpusort.kernels.select import extract
 
 #: Most shared memory of a block, by compute capability (CUDA C++ Programming Guide, technical specifications).
 LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
@@ -16,6 +17,8 @@ LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 #: The positions of longer rows would take much memory on the host.
 LONGEST_INDEXED_ROW = 1 << 16
+#: Longer columns are copied.
+LONGEST_COLUMN = 1 << 10
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
@@ -31,6 +34,11 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
             recorder.record(kernels.sort_pairs, keys, recorder.empty(n, values))
         recorder.record(kernels.sort_rows, recorder.empty((1, n), dtype))
         recorder.record(kernels.argsort_rows, recorder.empty((1, min(n, LONGEST_INDEXED_ROW)), dtype))
+        for axis, shape in enumerate(((min(n, LONGEST_COLUMN), 1), (1, n))):
+            kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((1, 1), np.int64), axis)
+    for count in (0, 16, extract.MOST_BRACKETS):
+        ends = np.zeros((1, count), f"u{np.dtype(dtype).itemsize}")
+        kernels.extract(recorder.empty((1, SIZES[-1]), dtype), ends, ends, 10)
     assert 0 < recorder.most_shared <= LIMITS[capability]
 
 

@@ -1,0 +1,84 @@
+"""Order statistics of one CuPy chunk, without a sort: samples, counts at the ends of brackets, keys inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from .. import kernels
+from .. import keys as key_codes
+from ..order import Order
+from .cupy_joins import sort_chunks
+
+#: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
+_FIRST_SHARE = 16
+_FEWEST = 1 << 16
+
+
+def count_nans(keys: Any) -> int:
+    """Number of keys that are NaN or NaT."""
+    if keys.dtype.kind not in "fcmM":
+        return 0
+    nothing = np.empty((1, 0), key_codes.code_dtype(keys.dtype))
+    return int(kernels.extract(cupy.ascontiguousarray(keys).reshape(1, -1), nothing, nothing, 0).nans[0])
+
+
+def sample(keys: Any, positions: npt.NDArray[np.int64]) -> Any:
+    """The keys at some positions."""
+    return keys[cupy.asarray(positions)]
+
+
+def keys_at(parts: Sequence[Any], ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Keys at some ranks of a few keys, on the host; NaN are last."""
+    if not len(ranks):
+        return np.empty(0, parts[0].dtype)
+    keys = sort_chunks(parts, Order(parts[0].dtype))
+    found: npt.NDArray[Any] = cupy.asnumpy(keys[cupy.asarray(ranks)])
+    return found
+
+
+def from_host(array: npt.NDArray[Any]) -> Any:
+    """An array of the host, on the device."""
+    return cupy.asarray(array)
+
+
+def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
+    """Count the keys at the ends of brackets, and take those strictly inside.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (n,)
+    low, high : numpy.ndarray, shape (brackets,), the dtype of the keys
+        Ends of the brackets, `low` up to `high` in NumPy's order. Keys that NumPy calls equal to an end count as equal.
+
+    Returns
+    -------
+    ends : int64 array, shape (4, brackets)
+        Keys less than the low end, up to the low end, less than the high end, and up to the high end (see
+        `table.Counts`).
+    inside : cupy.ndarray, shape (k,)
+        Keys strictly inside some bracket, each once, in any order.
+    """
+    read = [
+        _extract(keys, low[first : first + kernels.MOST_BRACKETS], high[first : first + kernels.MOST_BRACKETS])
+        for first in range(0, max(len(low), 1), kernels.MOST_BRACKETS)
+    ]
+    ends, inside = zip(*read, strict=True)
+    return np.concatenate(ends, axis=1), inside[0] if len(inside) == 1 else cupy.concatenate(inside)
+
+
+def _extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
+    row = cupy.ascontiguousarray(keys).reshape(1, -1)
+    codes = [key_codes.encode(np.asarray(end, keys.dtype)).reshape(1, -1) for end in (low, high)]
+    capacity = min(max(keys.size // _FIRST_SHARE, _FEWEST), keys.size)
+    while True:
+        extracted = kernels.extract(row, codes[0], codes[1], capacity)
+        found = int(extracted.found[0])
+        if found <= capacity:
+            # A copy: a slice would keep all of the memory.
+            return extracted.ends[0], extracted.inside[0, :found].copy()
+        capacity = found

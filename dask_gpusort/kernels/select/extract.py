@@ -1,0 +1,187 @@
+"""One read of keys that counts codes between thresholds and takes some of the keys (``extract.cu``).
+
+    brackets (rows, 2, B) -> thresholds, slots to take -> extract_keys -> counts at the ends, keys strictly inside
+
+A bracket (low, high) gives up to four thresholds: low, the code after low, high, the code after high. The counts of all
+slots up to a threshold are the number of keys below it. The first code of NaN is one more threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...keys import tie_ceiling, tie_floor
+from ..keys.dtypes import device_key, first_nan_code
+from ..keys.elements import wide_elements
+from ..launch.constants import cxx_constant
+from ..launch.grid import blocks_for, instance
+from ..launch.launch import Launch
+from ..launch.loader import require_cupy
+from ..policy import tuning
+from ..policy.limits import multiprocessors
+
+IntArray = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint64]
+
+SOURCE = "select/extract.cu"
+THREADS = cxx_constant(SOURCE, "kExtractThreads")
+BLOCKS = cxx_constant(SOURCE, "kExtractBlocks")
+BUFFER_BYTES = cxx_constant(SOURCE, "kBufferBytes")
+MOST_COUNTERS = cxx_constant(SOURCE, "kCounters")
+MOST_SLOTS = cxx_constant(SOURCE, "kMostSlots")
+#: Comparisons of a search that kernels are compiled for.
+LEVELS = (1, 3, 4, 5, 6, 8, MOST_SLOTS.bit_length() - 1)
+#: Most brackets of a row.
+MOST_BRACKETS = (MOST_SLOTS - 2) // 4
+#: Least keys of a part of a row: copying the thresholds and adding up the counters takes as long as some 1,000 keys.
+LEAST_PART = 1 << 14
+#: Most keys of a part: the counters of a block have 32 bits.
+MOST_PART = 1 << 30
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """Keys of each row of a matrix between bounds.
+
+    Attributes
+    ----------
+    ends : int64 array, shape (rows, 4, brackets)
+        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
+    nans : int64 array, shape (rows,)
+        Keys that are NaN or NaT.
+    found : int64 array, shape (rows,)
+        Keys strictly inside some bracket. The result lacks some of them where there are more than the capacity.
+    inside : cupy.ndarray, shape (rows, capacity), the dtype of the keys
+        The first ``found[row]`` of each row are those keys, in any order.
+    """
+
+    ends: IntArray
+    nans: IntArray
+    found: IntArray
+    inside: Any
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Codes that cut the codes of each row into slots, of which some are taken.
+
+    Attributes
+    ----------
+    codes : uint64 array, shape (rows, slots - 1)
+        Ascending; the greatest fills up the number of slots to a power of two.
+    is_taken : bool array, shape (rows, slots)
+    """
+
+    codes: Codes
+    is_taken: npt.NDArray[np.bool_]
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of a row."""
+        return self.codes.shape[1] + 1
+
+
+@dataclass(frozen=True)
+class Ends:
+    """First and last codes that count as equal to the ends of the brackets of each row: uint64, (rows, brackets)."""
+
+    low: Codes
+    last_low: Codes
+    high: Codes
+    last_high: Codes
+
+
+def make_ends(low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: Any, ties: bool) -> Ends:
+    """The ends of brackets of codes; with `ties`, each is a whole tie class."""
+    ends = [(tie_floor(end, dtype), tie_ceiling(end, dtype)) if ties else (end, end) for end in (low, high)]
+    return Ends(*(codes.astype(np.uint64) for end in ends for codes in end))
+
+
+def make_thresholds(ends: Ends, first_nan: int | None, most: int) -> Thresholds:
+    """Thresholds of brackets.
+
+    Parameters
+    ----------
+    ends : Ends
+    first_nan : int or None
+        The first code of NaN; None for keys without NaN.
+    most : int
+        The greatest code.
+    """
+    nan = np.full((len(ends.low), 1), most if first_nan is None else first_nan, np.uint64)
+    bounds = [ends.low, code_after(ends.last_low, most), ends.high, code_after(ends.last_high, most), nan]
+    codes = np.sort(np.concatenate(bounds, axis=1), axis=1)
+    num_slots = 1 << next(levels for levels in LEVELS if codes.shape[1] < 1 << levels)
+    codes = np.pad(codes, ((0, 0), (0, num_slots - 1 - codes.shape[1])), "edge")
+    # The first code of a slot is inside a bracket if the others are.
+    is_inside = (ends.last_low[:, None] < codes[..., None]) & (codes[..., None] < ends.high[:, None])
+    return Thresholds(codes, np.pad(is_inside.any(axis=2), ((0, 0), (1, 0))))
+
+
+def code_after(codes: Codes, most: int) -> Codes:
+    """The codes that follow; the greatest code stays."""
+    return codes + (codes < np.uint64(most))
+
+
+def counts_below(thresholds: Thresholds, counts: IntArray, bounds: Codes) -> IntArray:
+    """Number of codes below each of some thresholds: int64, the shape (rows, k) of `bounds`."""
+    below = counts.cumsum(axis=1)
+    found = [np.searchsorted(row, of_row) for row, of_row in zip(thresholds.codes, bounds, strict=True)]
+    return np.take_along_axis(below, np.array(found, np.int64).reshape(bounds.shape), axis=1)
+
+
+def launch_extract(keys: Any, thresholds: Thresholds, capacity: int) -> tuple[IntArray, Any]:
+    """Count the keys of each slot: counts with the number of taken keys last, and the taken keys."""
+    cupy, (num_rows, length) = require_cupy(), keys.shape
+    elements = wide_elements(device_key(keys.dtype))
+    table = cupy.zeros((num_rows, thresholds.num_slots + 1), np.uint64)
+    taken = cupy.empty((num_rows, capacity), keys.dtype)
+    most_blocks = BLOCKS * multiprocessors()
+    parts = min(max(blocks_for(most_blocks, max(num_rows, 1)), 1), blocks_for(length, LEAST_PART))
+    parts = max(parts, blocks_for(length, MOST_PART))
+    code_type = f"u{elements.code_bytes}"
+    tables = [cupy.asarray(part.astype(code_type)) for part in (thresholds.codes, thresholds.is_taken)]
+    sizes = np.uint64(length), np.uint32(parts), np.uint32(num_rows * parts)
+    Launch(
+        SOURCE,
+        instance("extract_keys", elements.source, thresholds.num_slots.bit_length() - 1),
+        min(num_rows * parts, most_blocks),
+        THREADS,
+        (keys, *sizes, *tables, table, taken, np.uint64(capacity)),
+        shared_bytes(thresholds.num_slots, elements.code_bytes),
+    ).run()
+    return table.get().astype(np.int64), taken
+
+
+def shared_bytes(num_slots: int, code_bytes: int) -> int:
+    """Bytes of shared memory of a block: buffers, thresholds, which slots are taken, and copies of the counters."""
+    copies = min(tuning.WARP_THREADS, MOST_COUNTERS // num_slots)
+    return BUFFER_BYTES + num_slots * (2 * code_bytes + 4 * copies)
+
+
+def extract_rows(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int, ties: bool) -> Extracted:
+    """Count and take the keys of each row; see `kernels.extract`."""
+    (num_rows, length), dtype = keys.shape, keys.dtype
+    first_nan, most = first_nan_code(dtype), (1 << 8 * dtype.itemsize) - 1
+    ends = make_ends(low, high, dtype, ties)
+    thresholds = make_thresholds(ends, first_nan, most)
+    table, inside = launch_extract(keys, thresholds, capacity)
+
+    def less(codes: Codes) -> IntArray:
+        return counts_below(thresholds, table[:, :-1], codes)
+
+    def up_to(codes: Codes) -> IntArray:
+        # No code follows the greatest one, which no key exceeds.
+        return np.where(codes < np.uint64(most), less(code_after(codes, most)), length)
+
+    up_to_low = up_to(ends.last_low)
+    # A bracket of one key has no keys between its ends.
+    counts = less(ends.low), up_to_low, np.maximum(less(ends.high), up_to_low), up_to(ends.last_high)
+    nans = np.zeros(num_rows, np.int64)
+    if first_nan is not None:
+        nans = length - less(np.full((num_rows, 1), first_nan, np.uint64))[:, 0]
+    return Extracted(np.stack(counts, axis=1), nans, table[:, -1], inside)

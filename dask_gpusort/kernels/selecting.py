@@ -1,0 +1,94 @@
+"""Selection without a sort, on the current device and stream, in NumPy's order: NaN last.
+
+`extract` reads few long rows with all blocks; `select_rows` has a warp or a block for each of many rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .keys.dtypes import device_key
+from .launch.array_checks import check_array
+from .launch.loader import require_cupy
+from .select.extract import MOST_BRACKETS, Extracted, extract_rows
+from .select.row_select import LENGTH_LIMIT, select_lanes
+
+
+def extract(keys: Any, low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
+    """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (rows, length)
+        C-contiguous, of a radix dtype.
+    low, high : numpy.ndarray, shape (rows, brackets), unsigned
+        Codes of the ends of brackets, `low` up to `high`, in any order; brackets may overlap, and may be none.
+    capacity : int
+        Most keys to take from a row. If there are more, the result's `found` is greater: repeat the call with that
+        capacity.
+    ties : bool
+        Whether keys that NumPy calls equal to an end (zeros of both signs, all NaN) count as equal to it. Otherwise
+        only the key with its code does.
+
+    Returns
+    -------
+    Extracted
+
+    Raises
+    ------
+    TypeError, ValueError
+        The keys are no such array, the bounds are no codes of these keys, or the brackets are too many.
+    """
+    check_array(keys, "keys", 2)
+    code_dtype = device_key(keys.dtype).code_dtype
+    ends = [np.asarray(end) for end in (low, high)]
+    for name, end in zip(("low", "high"), ends, strict=True):
+        if end.dtype != code_dtype or end.ndim != 2 or len(end) != len(keys) or end.shape != ends[0].shape:
+            raise ValueError(
+                f"`{name}` is {end.dtype} of shape {end.shape}; give {code_dtype} of shape ({len(keys)}, brackets), "
+                "the same for both ends."
+            )
+    if ends[0].shape[1] > MOST_BRACKETS:
+        raise ValueError(f"{ends[0].shape[1]} brackets are too many for one read; give at most {MOST_BRACKETS}.")
+    return extract_rows(keys, ends[0], ends[1], capacity, ties)
+
+
+def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
+    """Select the keys at wanted ranks of each row, or each column, and count its NaN.
+
+    Parameters
+    ----------
+    keys : cupy.ndarray, shape (rows, columns)
+        C-contiguous, of a radix dtype.
+    ranks : int64 array, shape (lanes, k)
+        Ranks wanted of each lane: row if `axis` is 1, column if it is 0. From 0 on; at most the last rank is selected.
+        Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
+        With k = 0, NaN are counted alone.
+    axis : {0, 1}
+        The axis to reduce.
+
+    Returns
+    -------
+    selected : cupy.ndarray, shape (lanes, k), the dtype of the keys
+        In NumPy's order, with NaN and NaT last; of equal keys of other bits, -0.0 is before +0.0.
+    nans : cupy.ndarray, shape (lanes,), int64
+        NaN and NaT of each lane.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The keys or ranks are no such arrays, or a lane is empty or too long.
+    """
+    check_array(keys, "keys", 2)
+    device_key(keys.dtype)
+    if axis not in (0, 1):
+        raise ValueError(f"`axis` is {axis}; give 0 or 1.")
+    ranks = require_cupy().asarray(ranks)
+    length, num_lanes = keys.shape[axis], keys.shape[1 - axis]
+    if ranks.dtype != np.int64 or ranks.ndim != 2 or len(ranks) != num_lanes:
+        raise ValueError(f"`ranks` is {ranks.dtype} of shape {ranks.shape}; give int64 of shape ({num_lanes}, k).")
+    if length >= LENGTH_LIMIT or (length == 0 and ranks.size > 0):
+        raise ValueError(f"lanes of {length} keys have no ranks here; give 1 to 2^32 - 1 keys.")
+    return select_lanes(keys, ranks, axis)

@@ -1,0 +1,59 @@
+"""Order statistics of CuPy chunks by every strategy: the results equal NumPy's, and are CuPy arrays."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import strategies as ours
+
+import dask_gpusort
+from dask_gpusort.plan import select
+
+cupy = pytest.importorskip("cupy")
+pytestmark = pytest.mark.gpu
+
+Q = [0, 0.01, 0.25, 0.5, 0.999, 1]
+
+
+def check(found, expected):
+    assert isinstance(found._meta, cupy.ndarray)
+    got = found.compute()
+    assert isinstance(got, cupy.ndarray)
+    assert got.dtype == found.dtype == expected.dtype
+    np.testing.assert_array_equal(cupy.asnumpy(got), expected)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+@pytest.mark.parametrize("distribution", ["bits", "few", "special", "zipf", "sorted"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
+def test_by_samples(dtype, distribution, scheduler):
+    host = ours.make(dtype, 200_000, distribution)
+    x = da.from_array(cupy.asarray(host), chunks=30_000, asarray=False)
+    with np.errstate(all="ignore"), dask.config.set(scheduler=scheduler):
+        check(dask_gpusort.nanquantile(x, Q, strategy="samples"), np.nanquantile(host, Q))
+        check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
+        check(dask_gpusort.nanmedian(x, strategy="samples"), np.asarray(np.nanmedian(host)))
+
+
+def test_lanes_of_a_matrix():
+    host = np.random.default_rng(0).random((3, 100_000)).astype("f4")
+    host[1, 5] = np.nan
+    x = da.from_array(cupy.asarray(host), chunks=(2, 30_000), asarray=False)
+    for strategy in ("samples", "rechunk"):
+        check(dask_gpusort.median(x, 1, keepdims=True, strategy=strategy), np.median(host, 1, keepdims=True))
+        check(dask_gpusort.nanquantile(x, Q, 1, strategy=strategy), np.nanquantile(host, Q, 1))
+
+
+def test_many_quantiles():
+    host = np.random.default_rng(0).random(300_000)
+    many = np.linspace(0, 1, 2001)
+    x = da.from_array(cupy.asarray(host), chunks=50_000, asarray=False)
+    check(dask_gpusort.quantile(x, many, strategy="samples"), np.quantile(host, many))
+
+
+def test_further_rounds(monkeypatch):
+    monkeypatch.setattr(select, "FETCHED_BYTES", 0)
+    host = ours.make("i8", 300_000, "bits")
+    x = da.from_array(cupy.asarray(host), chunks=50_000, asarray=False)
+    check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
