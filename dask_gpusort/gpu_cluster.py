@@ -20,7 +20,7 @@ import numpy as np
 from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
-from .graph.scheduler import install_coordinator, send_at_once
+from .graph.scheduler import install_coordinator, send_at_once, workers_of_cluster
 
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
@@ -207,7 +207,7 @@ def _warm_device(cupy: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
 def _warm_cluster(client: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
     """Connect the workers, then sort and argsort keys of every dtype on each."""
     send_at_once(client)
-    addresses = list(client.scheduler_info(n_workers=-1)["workers"])
+    addresses = list(workers_of_cluster(client))
     if not addresses:
         raise ValueError("the cluster has no workers yet: call client.wait_for_workers(n) first")
     with client.as_current(), dask.config.set(scheduler="distributed"):

@@ -60,7 +60,7 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
         return Workers(threads=1)
     if kind != "distributed":
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
-    workers = client.scheduler_info(n_workers=-1)["workers"].values() if not client.asynchronous else ()
+    workers = workers_of_cluster(client).values() if not client.asynchronous else ()
     if devices:
         # Workers report this through NVML. If they do not, their GPUs are assumed to be like those of this process.
         sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
@@ -69,6 +69,16 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers))
+
+
+def workers_of_cluster(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of its workers, by address.
+
+    `Client.scheduler_info` returns what the client has stored last. Every 2 s the client stores an answer without
+    workers, which may come between the call's own answer and its return.
+    """
+    workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return workers
 
 
 def own_device_memory() -> int | None:

@@ -191,7 +191,7 @@ def test_the_warm_up_sorts_by_gangs_of_all_workers(client, monkeypatch):
     monkeypatch.setattr(clusters, "_open_connections", lambda *_: None)
     held = []
     monkeypatch.setattr(clusters, "sort", lambda keys: held.append(client.who_has(keys)) or dask_gpusort.sort(keys))
-    workers = set(client.scheduler_info(n_workers=-1)["workers"])
+    workers = set(gangs.addresses(client))
     with dask.config.set({"gpusort.exchange": "gang"}), distributed.get_task_stream(client=client) as stream:
         dask_gpusort.warm_up(client, dtypes=["u4", "f8"])
     found = [(task["key"][0], task["worker"]) for task in stream.data]
@@ -366,7 +366,7 @@ def test_a_retired_worker(gate):
         client.retire_workers([workers[0]])
         gate.open()
         oracle.assert_same_bits(gangs.result_of(future), SORTED)
-        assert workers[0] not in client.scheduler_info(n_workers=-1)["workers"]
+        assert workers[0] not in gangs.addresses(client)
         del future
         gangs.check_nothing_is_left(client)
 

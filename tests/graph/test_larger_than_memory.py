@@ -9,6 +9,7 @@ import pytest
 from support import oracle
 
 import dask_gpusort
+from dask_gpusort.graph.scheduler import workers_of_cluster
 
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
@@ -58,7 +59,7 @@ def test_sorted_to_zarr(client, tmp_path, exchange):
     path = str(tmp_path / "sorted.zarr")
     found = dask_gpusort.sort(x, exchange=exchange)
     assert f" {exchange}" in dask_gpusort.explain(x, exchange=exchange)
-    first_workers = set(client.scheduler_info(n_workers=-1)["workers"])
+    first_workers = set(workers_of_cluster(client))
     found.to_zarr(path)
     peaks = client.run(peak_memory)
     # No worker was restarted for its memory, and none came near its limit.

@@ -23,7 +23,7 @@ from dask_gpusort.graph.bounds import bound_cuts, fingerprint
 from dask_gpusort.graph.collection import chunk_library
 from dask_gpusort.graph.finish import Finish
 from dask_gpusort.graph.local_sort import LocalSort, run_sources
-from dask_gpusort.graph.scheduler import workers_in_use
+from dask_gpusort.graph.scheduler import workers_in_use, workers_of_cluster
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import runs as plan_runs
@@ -271,7 +271,7 @@ def test_any_chunking_gives_the_same_bits(data):
 def test_chunks_are_sorted_on_the_workers_that_hold_them(on_cluster):
     distributed = pytest.importorskip("distributed")
     array = ours.make("f4", 6_000, "special")
-    addresses = list(on_cluster.scheduler_info(n_workers=-1)["workers"])
+    addresses = list(workers_of_cluster(on_cluster))
     name = "placed-input"
     blocks = {
         (name, chunk): on_cluster.submit(
@@ -517,9 +517,24 @@ def test_workers_and_memory_come_from_the_scheduler(monkeypatch, reported, own):
     monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
     worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
     info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
-    client = SimpleNamespace(scheduler_info=lambda n_workers: info, asynchronous=False)
+    rpc = SimpleNamespace(identity=lambda n_workers: info)
+    client = SimpleNamespace(scheduler=rpc, sync=lambda call, **options: call(**options), asynchronous=False)
     found = workers_in_use("distributed", client, "cupy")
     assert found == Workers(threads=2, memory=reported or own, devices=True)
     # Without NVML, workers report no memory.
     info["workers"] = {"one": {"nthreads": 1, "memory_limit": GIB}}
     assert workers_in_use("distributed", client, "cupy") == Workers(threads=1, memory=own, devices=True)
+
+
+def test_workers_are_counted_while_the_client_refreshes_what_it_knows(on_cluster, monkeypatch):
+    wanted = workers_in_use("distributed", on_cluster, "numpy")
+    ask = on_cluster.sync
+
+    def ask_and_refresh(*arguments, **options):
+        answer = ask(*arguments, **options)
+        ask(on_cluster._update_scheduler_info)  # as the client does every 2 s
+        return answer
+
+    monkeypatch.setattr(on_cluster, "sync", ask_and_refresh)
+    assert wanted.processes > 0
+    assert workers_in_use("distributed", on_cluster, "numpy") == wanted

@@ -17,6 +17,8 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
+from dask_gpusort.graph.scheduler import workers_of_cluster
+
 #: Seconds until a test gives up.
 LONG = 60.0
 
@@ -89,12 +91,17 @@ def gated(array: np.ndarray[Any, Any], chunks: int, gate: Gate, number: int, err
 
     client = distributed.Client.current()
     # Members whose chunks no worker holds are placed in the order of the addresses.
-    address = sorted(client.scheduler_info(n_workers=-1)["workers"])[number]
+    address = addresses(client)[number]
     part = array[number * chunks : (number + 1) * chunks]
     waits = client.submit(block, part, workers=[address], allow_other_workers=True, pure=False)
     blocks = list(da.from_array(array, chunks=chunks).blocks)
     blocks[number] = da.from_delayed(waits, part.shape, meta=array[:0])
     return da.concatenate(blocks)
+
+
+def addresses(client: Any) -> list[str]:
+    """Addresses of the workers, in their order."""
+    return sorted(workers_of_cluster(client))
 
 
 def members(client: Any) -> dict[int, tuple[str, str | None]]:

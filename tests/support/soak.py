@@ -103,18 +103,13 @@ class Soak:
     def _kill(self, client: Any, done: Event) -> list[str]:
         """Kill a worker from time to time, when all are there."""
         rng, killed = np.random.default_rng(0), []
-        workers = len(addresses(client))
+        workers = len(gangs.addresses(client))
         while not done.wait(self.kill_seconds):
             client.wait_for_workers(workers, timeout=TIMEOUT)
-            killed.append(str(rng.choice(addresses(client))))
+            killed.append(str(rng.choice(gangs.addresses(client))))
             gangs.kill(client, killed[-1])
         client.wait_for_workers(workers, timeout=TIMEOUT)
         return killed
-
-
-def addresses(client: Any) -> list[str]:
-    """Addresses of the workers."""
-    return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def held_keys(client: Any) -> list[str]:

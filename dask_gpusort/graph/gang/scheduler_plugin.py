@@ -31,7 +31,7 @@ _installed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 def install(client: Any) -> None:
     """Register the coordinator on the cluster of a client, once."""
-    scheduler = client._scheduler_identity.get("id")  # without a message; the plan has just asked for it
+    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
     if _installed.get(client) != scheduler:
         client.register_plugin(GangSchedulerPlugin())
         _installed[client] = scheduler

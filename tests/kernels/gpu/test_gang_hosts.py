@@ -78,9 +78,9 @@ def test_workers_on_hosts_of_their_own(tmp_path: Path) -> None:
         assert len(logs) == 2
         assert all("via NET/Socket" in log for log in logs)
         # A worker that is lost: the other one leaves the exchange over sockets, and a third "host" joins.
-        victim = min(client.scheduler_info()["workers"])
+        victim = min(gangs.addresses(client))
         gangs.kill(client, victim)
-        gangs.until(lambda: victim not in client.scheduler_info()["workers"], "the lost worker to be removed")
+        gangs.until(lambda: victim not in gangs.addresses(client), "the lost worker to be removed")
         client.wait_for_workers(2, timeout=TIMEOUT)
         # Chunks that no worker holds: those of x are all on the other worker now.
         (again,) = fetched(dask_gpusort.sort(on_gpus(host[::-1].copy(), SIZE // 4 + 1), exchange="gang"))

@@ -22,6 +22,7 @@ import dask_gpusort
 
 cupy = pytest.importorskip("cupy")
 distributed = pytest.importorskip("distributed")
+gangs = pytest.importorskip("support.gangs")
 pytestmark = pytest.mark.multi_gpu
 
 SIZE = 300_007
@@ -92,7 +93,7 @@ def test_members_with_a_gpu_each_use_nccl_and_keep_it(client: Any) -> None:
 
 def test_arrays_on_the_same_workers_in_another_order_use_the_same_communicator(client: Any) -> None:
     host = sample("i8", SIZE)
-    addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    addresses = gangs.addresses(client)
     kept = []
     for order in (addresses, addresses[::-1]):
         x = held_by(host, order)
@@ -217,7 +218,7 @@ def test_distributions(client: Any, keys: str) -> None:
 def test_pieces(client: Any, function: str, pieces: int) -> None:
     hosts = sample("f4", SIZE), np.arange(SIZE)
     devices = [held(host, SIZE // 5 + 1) for host in hosts]
-    gpus = len(client.scheduler_info(n_workers=-1)["workers"])
+    gpus = len(gangs.addresses(client))
     with dask.config.set({"gpusort.groups": pieces * gpus}):
         got = fetched(*FUNCTIONS[function](*devices))
     with dask.config.set(scheduler="threads"):
@@ -250,7 +251,7 @@ def test_a_worker_killed_between_two_pieces() -> None:
     ):
         client.wait_for_workers(2, timeout=TIMEOUT)
         ordered = dask_gpusort.sort(on_gpus(host, len(host) // 2 + 1), exchange="gang")
-        client.run(kill_behind_a_piece, workers=[min(client.scheduler_info()["workers"])])
+        client.run(kill_behind_a_piece, workers=[min(gangs.addresses(client))])
         (got,) = fetched(ordered)
         np.testing.assert_array_equal(got, np.sort(host))
 
@@ -312,7 +313,7 @@ def test_a_killed_worker(stage: str) -> None:
         np.testing.assert_array_equal(
             *fetched(dask_gpusort.sort(held(host, SIZE // 4 + 1)), on_gpus(np.sort(host), -1))
         )
-        (victim, _) = sorted(client.scheduler_info()["workers"])
+        (victim, _) = gangs.addresses(client)
         # The input can be computed again.
         ordered = dask_gpusort.sort(on_gpus(host, SIZE // 4 + 1), exchange="gang")
         if stage == "after":
@@ -339,7 +340,7 @@ def test_a_member_out_of_memory(stage: str) -> None:
         client.wait_for_workers(2, timeout=TIMEOUT)
         x = held(host, SIZE // 4 + 1)
         fetched(dask_gpusort.sort(x))
-        first, _ = sorted(client.scheduler_info()["workers"])
+        first, _ = gangs.addresses(client)
         client.run(fail_at, *STAGES[stage], workers=[first])
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
             dask_gpusort.sort(x, stable=True).compute()
