@@ -48,7 +48,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     dtype = statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy != "samples":
-        return reduce_blocks(array, statistic, axes, keepdims)
+        return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     # The seed gives the same array the same clone, so several selections of it share the second pass too.
     again = array if plan.held else clone(array, seed="select")
     inputs = [array] if plan.held else [array, again]
