@@ -96,6 +96,7 @@ class Maps:
     """Daily maps of a temperature, in kelvin, with NaN under clouds."""
 
     waves = 12
+    cloudy = 0.65  # for about one pixel in eight
 
     def __init__(self, grid: xr.Dataset) -> None:
         lat, lon = grid.lat.values, grid.lon.values
@@ -104,24 +105,24 @@ class Maps:
         # Land warms and cools more than the sea.
         land = 1 / (1 + np.exp(-8 * smooth_patterns(lat, lon, 6, seed=1).sum(axis=0) / 6**0.5))
         south, latitude = np.repeat(np.sign(lat), len(lon)), np.repeat(np.abs(lat), len(lon))
-        self.mean = (301 - 48 * np.sin(np.deg2rad(latitude)) ** 2 + 2 * land).astype("f4")
-        self.season = (south * latitude / 90 * (4 + 28 * land)).astype("f4")
-        self.storms = ((1 + 5 * latitude / 90) * (0.5 + 0.5 * land)).astype("f4")
-        self.phase = 2 * np.pi * (grid.time.dt.dayofyear.values - 200) / 365.25  # warmest, in the north, in mid-July
-        self.weather = weather_of_days(days, self.waves, seed=2, memory=0.8)
+        mean = 301 - 48 * np.sin(np.deg2rad(latitude)) ** 2 + 2 * land
+        season = south * latitude / 90 * (4 + 28 * land)
+        storms = (1 + 5 * latitude / 90) * (0.5 + 0.5 * land)
+        waves = smooth_patterns(lat, lon, self.waves, seed=4) / self.waves**0.5
+        # A map is the sum of these fields, each times its amplitude on that day.
+        self.fields = np.vstack([mean, season, storms * waves]).astype("f4")
+        since_july = 2 * np.pi * (grid.time.dt.dayofyear.values - 200) / 365.25
+        weather = weather_of_days(days, self.waves, seed=2, memory=0.8)
+        self.amplitudes = np.column_stack([np.ones(days), np.cos(since_july), weather]).astype("f4")
+        self.cloud_fields = waves.astype("f4")
         self.clouds = weather_of_days(days, self.waves, seed=3, memory=0.5)
-        self.patterns = smooth_patterns(lat, lon, self.waves, seed=4) / np.float32(self.waves**0.5)
 
     def between(self, start: int, stop: int) -> np.ndarray:
         """The maps of some days, shape (stop - start, lat, lon); the same for the same days."""
         rng = np.random.default_rng([2026, start])
-        days = slice(start, stop)
-        maps = self.weather[days] @ self.patterns
-        maps *= self.storms
-        maps += np.cos(self.phase[days, None]).astype("f4") * self.season
-        maps += self.mean
-        maps += rng.standard_normal(maps.shape, dtype="f4")
-        maps[self.clouds[days] @ self.patterns > 1.1] = np.nan  # about one pixel in eight
+        maps = rng.standard_normal((stop - start, self.fields.shape[1]), dtype="f4")
+        maps += self.amplitudes[start:stop] @ self.fields
+        np.copyto(maps, np.nan, where=self.clouds[start:stop] @ self.cloud_fields > self.cloudy)
         return maps.reshape(-1, *self.shape)
 
 
@@ -310,6 +311,7 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
         memory_limit=options.memory_limit,
         local_directory=str(directory / "workers"),
         dashboard_address=":0",
+        silence_logs=logging.ERROR,  # each rechunk is logged as a warning
     ) as cluster:
         start = time.perf_counter()
         peaks = compute_on_cluster(source, target, cluster)
@@ -349,7 +351,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Run the example in a new directory and return the exit code."""
     options = parse()
-    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each rechunk as a warning
     if options.directory:
         options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="monthly-median-", dir=options.directory))
