@@ -49,15 +49,18 @@ def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -
     return dict(enumerate(chosen))
 
 
-def rechunk(array: Any, chunks: Any) -> Any:
-    """Validate the user's chunks before rechunking; once joined, mismatches are invisible."""
+def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
+    """Validate the user's chunks before rechunking; once joined, mismatches are invisible.
+
+    Dask joins small chunks before it divides them, to chunks of `limit` bytes; by default to its own target.
+    """
     asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
     if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
         return array
-    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks)
+    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks, limit)
 
 
-def rechunk_checked(array: Any, chunks: Any) -> Any:
+def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Rechunk a validated array, in one step if any chunk is empty: Dask cannot plan several then."""
     if array.dtype.itemsize == 0:
         # Dask divides by the item size when it plans, so declare one byte, and restore the dtype afterwards.
@@ -65,4 +68,4 @@ def rechunk_checked(array: Any, chunks: Any) -> Any:
         return rechunk_checked(declared, chunks).map_blocks(checked_chunk, None, meta=array._meta)
     new = chunks.values() if isinstance(chunks, dict) else chunks
     empty = any(0 in sizes for sizes in (*array.chunks, *new) if isinstance(sizes, tuple))
-    return array.rechunk(chunks, threshold=ONE_STEP if empty else None)
+    return array.rechunk(chunks, ONE_STEP if empty else None, None if limit is None else int(limit))

@@ -38,15 +38,19 @@ def run_example(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def larger() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("larger_than_memory", EXAMPLES / "larger_than_memory.py")
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def larger() -> ModuleType:
+    return load_example("larger_than_memory")
 
 
 def test_every_example_has_a_test() -> None:
@@ -143,14 +147,34 @@ def test_larger_than_memory_checks_the_disk_space(
         larger.check_disk(tmp_path, 1_000_000)
 
 
+def test_monthly_median(tmp_path: Path) -> None:
+    picture = tmp_path / "maps.png"
+    arrays = tmp_path / "arrays"
+    size = ("--gib", "0.002", "--years", "2", "--days", "20", "--pixels", "20")
+    output = run_example("monthly_median.py", *size, "--picture", str(picture), "--directory", str(arrays))
+    assert "verified" in output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert list(arrays.iterdir()) == []
+
+
+def test_monthly_median_detects_a_wrong_result(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    example = load_example("monthly_median")
+    source = tmp_path / "maps.zarr"
+    example.write_input(source, example.make_grid(0.0002, 1, 30))
+    cube = xr.open_zarr(source, consolidated=False)[example.NAME].load()
+    assert 0.05 < float(cube.isnull().mean()) < 0.3
+    found = example.statistics(cube)
+    assert example.verify(source, found, pixels=9) == []
+    for name in found:
+        wrong = found.copy()
+        wrong[name] = np.nextafter(found[name], np.float32(0))
+        assert [text.split()[0] for text in example.verify(source, wrong, pixels=9)] == [name]
+
+
 @pytest.fixture(scope="module")
 def gpus() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("multi_gpu_example", EXAMPLES / "multi_gpu.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("multi_gpu")
 
 
 def test_multi_gpu_without_a_gpu() -> None:

@@ -50,7 +50,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy != "samples":
-        return reduce_blocks(array, statistic, axes, keepdims)
+        return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
 
 

@@ -16,15 +16,11 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import complete, ops_for
+from ...plan.select import LANES_BYTES
 from ...table import Statistic
 from ..input_checks import checked_chunk
 from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
 from ..rows import check_length
-
-#: Most bytes of a chunk of whole lanes, unless the chunks are larger already. Medians over time of (730, 300, 400)
-#: float32 in chunks of (73, 100, 100) and (10, 300, 400) took 0.28 and 0.42 s of processor time with 32 MiB, 0.36 and
-#: 0.42 with 128, and 0.52 with 8 (EPYC); a quarter of the memory is enough, and more threads have work.
-LANES_BYTES = 32 << 20
 
 
 def reduce_block(
@@ -39,7 +35,9 @@ def reduce_block(
     return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
 
 
-def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool) -> Any:
+def reduce_blocks(
+    array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool, limit: float = LANES_BYTES
+) -> Any:
     """The statistic of each lane of an array, by chunks that hold whole lanes.
 
     Parameters
@@ -50,6 +48,8 @@ def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdim
         The reduced axes, not negative.
     keepdims : bool
         Whether the reduced axes are kept, with size one.
+    limit : float
+        Most bytes of a chunk that is made of several, unless these or a lane are larger.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdim
         If lanes are in several chunks of unknown sizes.
     """
     dtype = statistic.dtype_of(array.dtype)
-    lanes = whole_lanes(array, axes)
+    lanes = whole_lanes(array, axes, limit)
     first = len(statistic.shape)
     kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
     indices = (*range(first), *kept)
@@ -88,12 +88,12 @@ def reduce_blocks(array: Any, statistic: Statistic, axes: Sequence[int], keepdim
     )
 
 
-def whole_lanes(array: Any, axes: Sequence[int]) -> Any:
+def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> Any:
     """The array with the reduced axes in one chunk each."""
     divided = [axis for axis in axes if array.numblocks[axis] > 1]
     if not divided:
         return array
     if any(math.isnan(array.shape[axis]) for axis in divided):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
-    limit = min(chunk_limit(array), max(LANES_BYTES, largest_chunk(array)))
-    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, limit))
+    most = min(chunk_limit(array), max(limit, largest_chunk(array)))
+    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, most), most)
