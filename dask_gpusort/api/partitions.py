@@ -56,8 +56,8 @@ def partition(
     -----
     Keys at the ranks of long rows in several chunks come from random samples and counts of all keys, as for `quantile`.
     Then only a sort by few buckets is left, in which equal ones keep the order of the input. Rows that fit a chunk are
-    partitioned by NumPy. Strings, records, objects, complex numbers, CuPy chunks, and sources that do not fit in memory
-    are sorted instead.
+    partitioned by NumPy. Other rows are sorted: those of strings, records, objects, complex numbers or CuPy chunks, for
+    more than 4 ranks (`argpartition`: 16), and where the source does not fit in memory.
 
     Examples
     --------

@@ -83,42 +83,30 @@ def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     return less, keys[taken]
 
 
-def buckets(keys: np.ndarray, cuts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def buckets(keys: np.ndarray, cuts: np.ndarray) -> NDArray[np.uint8]:
     """For each key twice the number of cut keys before it, and the number of cut keys equal to it.
 
     Parameters
     ----------
     keys : array, shape (n,)
     cuts : array, shape (cuts,)
-        Ascending. NaN are equal to each other, and last.
-    dtype : dtype
-        Of the result: unsigned integers to twice the number of cuts.
+        At most 127, ascending. NaN are equal to each other, and last.
 
     Returns
     -------
-    array, shape (n,)
+    uint8 array, shape (n,)
     """
-    found = np.empty(len(keys), dtype)
-    step = _bucket_by_search if len(cuts) > _COMPARED_BRACKETS else _bucket_by_comparison
-    for start in range(0, len(keys), _COMPARED_KEYS):
-        part = slice(start, start + _COMPARED_KEYS)
-        step(keys[part], cuts, found[part])
-    return found
-
-
-def _bucket_by_search(keys: np.ndarray, cuts: np.ndarray, found: np.ndarray) -> None:
-    found[...] = np.searchsorted(cuts, keys, "left") + np.searchsorted(cuts, keys, "right")
-
-
-def _bucket_by_comparison(keys: np.ndarray, cuts: np.ndarray, found: np.ndarray) -> None:
     numbers = cuts[cuts == cuts]
-    # No number comes after a NaN, and a NaN is less than nothing.
-    found[...] = 2 * len(numbers)
-    for cut in numbers:
-        found -= (keys < cut).view(np.uint8)
-        found -= (keys <= cut).view(np.uint8)
-    if len(numbers) < len(cuts):
-        found += (keys != keys) * found.dtype.type(len(cuts) - len(numbers))
+    # No cut key comes after a NaN, and a NaN is less than nothing.
+    found = np.full(len(keys), 2 * len(numbers), np.uint8)
+    for start in range(0, len(keys), _COMPARED_KEYS):
+        part, counted = keys[start : start + _COMPARED_KEYS], found[start : start + _COMPARED_KEYS]
+        for cut in numbers:
+            counted -= (part < cut).view(np.uint8)
+            counted -= (part <= cut).view(np.uint8)
+        if len(numbers) < len(cuts):
+            counted[part != part] += len(cuts) - len(numbers)
+    return found
 
 
 def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray:

@@ -101,12 +101,6 @@ def test_many_equal_keys_keep_their_order_between_the_ranks():
     oracle.assert_same_bits(positions, np.argsort(bucket, kind="stable"))
 
 
-def test_more_ranks_than_buckets_of_one_byte():
-    array = ours.make("f8", 3000, "bits")
-    with choosing("samples"):
-        check(array, da.from_array(array, chunks=170), range(0, 3000, 10))
-
-
 def test_no_ranks():
     array = ours.make("f8", 50, "special")
     for strategy in (None, "samples", "sort"):
@@ -125,11 +119,12 @@ def test_unknown_chunk_sizes(chunks):
 
 
 def test_the_sizes_choose_the_strategy():
-    def chosen(count=1, keys=10**8, chunks=100, *, searchable=True, held=True):
-        return choose_partition(Lanes(count, keys, count, chunks, 1, 8, 2**27, searchable), 1, held)
+    def chosen(count=1, keys=10**8, chunks=100, *, ranks=1, positions=False, searchable=True, held=True):
+        return choose_partition(Lanes(count, keys, count, chunks, 1, 8, 2**27, searchable), ranks, positions, held)
 
     assert chosen() == "samples"
-    assert chosen(held=False) == chosen(searchable=False) == "sort"
+    assert chosen(held=False) == chosen(searchable=False) == chosen(ranks=5) == "sort"
+    assert chosen(ranks=4) == chosen(ranks=16, positions=True) == "samples"
     assert chosen(chunks=1) == "blocks"
     assert chosen(keys=10**5) == chosen(count=10**4, keys=10**5) == "rechunk"
     assert chosen(keys=math.nan) == "samples"

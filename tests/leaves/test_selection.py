@@ -154,14 +154,14 @@ def test_a_bracket_that_misses_its_rank_is_found_out():
         selection.resolve(search, ends)
 
 
-@given(ours.arrays(DTYPES), st.integers(0, 40), st.sampled_from(["u1", "u2"]))
-def test_buckets_are_twice_the_cut_keys_before_a_key_and_those_equal_to_it(keys, count, dtype):
+@given(ours.arrays(DTYPES), st.integers(0, 40))
+def test_buckets_are_twice_the_cut_keys_before_a_key_and_those_equal_to_it(keys, count):
     cuts = np.sort(np.resize(keys, count if len(keys) else 0))
     if keys.dtype.kind == "c":
         keys, cuts = numbers(keys), numbers(cuts)
     wanted = np.searchsorted(cuts, keys, "left") + np.searchsorted(cuts, keys, "right")
-    found = numpy_select.buckets(keys, cuts, np.dtype(dtype))
-    assert found.dtype == dtype
+    found = numpy_select.buckets(keys, cuts)
+    assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, wanted)
 
 

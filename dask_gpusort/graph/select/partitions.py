@@ -11,7 +11,7 @@ r"""Partitions: keys at some ranks in place, no larger keys before each of them,
        '--- values ---> sort by bucket ---> the keys, or their positions
 
 Equal buckets keep the order of the input. Rows that are whole in a chunk, or fit one, are partitioned by NumPy. CuPy
-chunks are sorted: that takes less time than `cupy.partition`.
+chunks are sorted.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def partition_block(
     return (np.partition if want == "keys" else np.argpartition)(block, np.array(kth, np.intp), axis=axis)
 
 
-def bucket_block(block: Any, cuts: Any, axis: int, expected: np.dtype[Any], buckets: np.dtype[Any]) -> Any:
+def bucket_block(block: Any, cuts: Any, axis: int, expected: np.dtype[Any]) -> Any:
     """Task: the bucket of each key of a chunk, between the cut keys of its row."""
     while isinstance(cuts, list):  # one list for each axis that Dask contracts
         (cuts,) = cuts
     checked_chunk(block, expected)
-    found = np.empty(block.shape, buckets)
+    found = np.empty(block.shape, np.uint8)
     rows, to_fill = np.moveaxis(block, axis, -1), np.moveaxis(found, axis, -1)
     for index in np.ndindex(rows.shape[:-1]):
-        to_fill[index] = ops_for(block).buckets(rows[index], cuts[:, *index], buckets)
+        to_fill[index] = ops_for(block).buckets(rows[index], cuts[:, *index])
     return found
 
 
@@ -92,7 +92,7 @@ def build_partition(
     """
     array, axis = flatten(array, axis)
     ranks = _known_ranks(kth, array.shape, axis)
-    strategy = _strategy(array, ranks, axis, ordered=order is not None)
+    strategy = "sort" if order is not None else _strategy(array, ranks, axis, want)
     if strategy == "sort":
         return build_sort(Options(order=order), want, array, (), axis)[0]
     if strategy == "samples":
@@ -117,18 +117,17 @@ def _known_ranks(kth: Sequence[int], shape: Sequence[float], axis: int) -> Ranks
     return Ranks(tuple(ranks))
 
 
-def _strategy(array: Any, ranks: Ranks, axis: int, ordered: bool) -> Partition:
-    if ordered or array.dtype.kind == "O" or chunk_library(array) == "cupy":
+def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Partition:
+    if array.dtype.kind == "O" or chunk_library(array) == "cupy":
         return "sort"
     lanes = replace(lanes_of(array, (axis,)), searchable=array.dtype.kind in _SEARCHABLE)
-    return choose_partition(lanes, len(ranks.wanted), is_held(array, lanes))
+    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes))
 
 
 def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
     """The bucket of each key between the keys at the ranks, an array of the same chunks."""
     plan = plan_statistic(array, ranks, (axis,), "samples")
     cuts = select_by_samples(array, ranks, (axis,), False, plan)
-    dtype = np.min_scalar_type(2 * len(ranks.wanted))
     dims = tuple(range(1, array.ndim + 1))
     return da.blockwise(
         bucket_block,
@@ -139,12 +138,11 @@ def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:
         (0, *dims[:axis], *dims[axis + 1 :]),
         axis=axis,
         expected=array.dtype,
-        buckets=dtype,
         concatenate=False,
         align_arrays=False,
         token="partition-bucket",
-        dtype=dtype,
-        meta=np.empty_like(array._meta, dtype=dtype),
+        dtype=np.uint8,
+        meta=np.empty_like(array._meta, dtype=np.uint8),
     )
 
 
