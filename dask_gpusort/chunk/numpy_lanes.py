@@ -20,7 +20,7 @@ from .lanes import has_nan, lanes_last, reduce_sorted, result_shape
 _BATCH_BYTES = 1 << 20
 
 
-def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> np.ndarray:
+def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
     """The statistic of each lane of a chunk.
 
     Parameters
@@ -35,11 +35,11 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
     Returns
     -------
     array, shape (*statistic.shape, *kept axes)
-        The bits of NumPy's function, apart from which of two equal zeros is at a rank.
+        The bits of NumPy's function, apart from which of two equal zeros is at a rank. A scalar if it has no dimension.
     """
     shape = result_shape(statistic, block.shape, axes, keepdims)
     if block.dtype.hasobject:
-        return np.asarray(_by_numpy(block, statistic, tuple(axes)), object).reshape(shape)
+        return np.asarray(_by_numpy(block, statistic, tuple(axes)), object).reshape(shape)[()]
     lanes, kept, length = lanes_last(block, axes)
     quantiles = math.prod(statistic.shape)
     found = np.empty((quantiles, *kept), statistic.dtype_of(block.dtype))
@@ -50,7 +50,7 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
         rows = np.array(lanes[batch], block.dtype.newbyteorder("="), order="C")
         rows = rows.reshape(math.prod(part.shape[1:]), length)
         part[...] = _reduce_rows(rows, statistic).reshape(part.shape)
-    return found.reshape(shape)
+    return found.reshape(shape)[()]
 
 
 def _by_numpy(block: np.ndarray, statistic: Statistic, axes: tuple[int, ...]) -> Any:
@@ -58,7 +58,7 @@ def _by_numpy(block: np.ndarray, statistic: Statistic, axes: tuple[int, ...]) ->
     if statistic.q is None:
         return (np.nanmedian if statistic.skip_nan else np.median)(block, axis=axes)
     function = np.nanquantile if statistic.skip_nan else np.quantile
-    q = statistic.q.item() if statistic.weak else statistic.q
+    q = statistic.q.item() if statistic.weak or not statistic.q.ndim else statistic.q
     return function(block, q, axis=axes, method=statistic.method)  # type: ignore[call-overload]
 
 

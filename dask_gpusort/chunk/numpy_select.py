@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +118,6 @@ def keys_at(parts: Sequence[np.ndarray], ranks: NDArray[np.int64]) -> np.ndarray
     return keys[ranks]
 
 
-def from_host(array: np.ndarray) -> np.ndarray:
-    """An array of the host, where the chunks are."""
-    return array
+def from_host(array: np.ndarray) -> Any:
+    """An array of the host, where the chunks are; of no dimension a scalar, as NumPy's reductions give."""
+    return array[()]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -87,7 +88,8 @@ class Statistic:
         """
         weak = type(q) in (int, float)
         wanted = np.asarray(q)
-        if wanted.dtype.kind not in "biuf":
+        objects = wanted.dtype.kind == "O" and all(isinstance(one, Real) for one in wanted.flat)
+        if wanted.dtype.kind not in "biuf" and not objects:
             raise TypeError(f"quantiles must be real numbers, got {wanted.dtype}")
         if percent:
             wanted = np.asarray(np.true_divide(wanted, 100))
@@ -100,7 +102,8 @@ class Statistic:
         if method not in METHODS:
             raise ValueError(f"{method!r} is not a valid method. Use one of: {METHODS.keys()}")
         # Quantiles of integers are 0 or 1: in int64, products with counts do not overflow.
-        return cls("quantile", wanted if wanted.dtype.kind == "f" else wanted.astype(np.int64), method, skip_nan, weak)
+        wanted = wanted if wanted.dtype.kind in "fO" else wanted.astype(np.int64)
+        return cls("quantile", wanted, method, skip_nan, weak)
 
     @classmethod
     def median(cls, *, skip_nan: bool = False) -> Statistic:
@@ -129,6 +132,10 @@ class Statistic:
         """
         if self.q is not None and dtype.kind == "c":
             raise TypeError("a must be an array of real numbers")
+        if self.q is not None and self.q.dtype.kind == "O":
+            if dtype.kind != "O":
+                raise TypeError(f"quantiles that are Python objects need keys that are, not {dtype}: give floats")
+            return dtype
         keys = np.zeros((math.prod(self.shape), 1), dtype)
         found: np.dtype[Any] = self._combine(keys, keys, np.ones(1, np.int64)).dtype
         return found

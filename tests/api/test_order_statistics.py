@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from fractions import Fraction
 
 import dask.array as da
 import numpy as np
@@ -168,6 +169,24 @@ def test_many_long_lanes_are_searched_side_by_side():
     for axis in (1, (0, 1), (1, 2)):
         for keepdims in (False, True):
             check("quantile", array, darr, [[0.3, 0.5], [0.2, 1]], axis, keepdims=keepdims, strategy="samples")
+
+
+def test_fractions():
+    array = np.array([Fraction(1, n) for n in range(1, 20)])
+    darr = da.from_array(array, chunks=4)
+    for q in (Fraction(1, 3), 0, 0.5, [Fraction(1, 7), 1]):
+        assert np.array_equal(computed(dask_gpusort.quantile(darr, q)), np.quantile(array, q))
+    assert type(computed(dask_gpusort.quantile(darr, Fraction(1, 3)))) is Fraction
+    assert computed(dask_gpusort.median(darr)) == np.median(array)
+    with pytest.raises(TypeError, match="give floats"):
+        dask_gpusort.quantile(da.arange(9), Fraction(1, 3))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_result_without_dimensions_is_a_scalar(strategy):
+    darr = da.from_array(np.arange(100.0), chunks=30)
+    assert type(computed(dask_gpusort.median(darr, strategy=strategy))) is np.float64
+    assert type(computed(dask_gpusort.quantile(darr, 0.3, method="lower", strategy=strategy))) is np.float64
 
 
 def test_other_arrays_are_converted():
