@@ -141,6 +141,51 @@ def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
 
 
+def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
+    """The weights of an array's elements, a Dask array of as many dimensions that broadcasts to its shape.
+
+    Parameters
+    ----------
+    weights : array_like
+        Of the array's shape, or of the sizes along the axes, in their order.
+    array : dask array
+    axis : int, tuple of int or None
+
+    Raises
+    ------
+    TypeError
+        If the weights are no real numbers; if the shapes differ, and there is no axis.
+    ValueError
+        If the shapes do not match, or sizes of chunks are unknown.
+    """
+    checked = checked_array(weights)
+    if checked.dtype.kind not in "biuf":
+        raise TypeError(f"weights must be real numbers, got {checked.dtype}")
+    if any(map(math.isnan, (*array.shape, *checked.shape))):
+        raise ValueError("weights and keys of chunks of unknown sizes: call compute_chunk_sizes() first")
+    if checked.shape == array.shape:
+        return checked
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = normalize_axis_tuple(axis, array.ndim, "axis")
+    if checked.shape != tuple(array.shape[dim] for dim in axes):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    ascending = checked.transpose(np.argsort(axes).tolist())
+    return ascending[tuple(slice(None) if dim in axes else None for dim in range(array.ndim))]
+
+
+def check_weighted_method(method: str) -> None:
+    """Refuse the methods for which NumPy has no weights.
+
+    Raises
+    ------
+    ValueError
+        If it is one of these.
+    """
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+
+
 def checked_strategy(strategy: str) -> str:
     """The strategy of an order statistic.
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import checked_array, checked_axes, checked_strategy, refuse_in_place
+from ..arguments import (
+    check_weighted_method,
+    checked_array,
+    checked_axes,
+    checked_strategy,
+    checked_weights,
+    refuse_in_place,
+)
 from ..graph.select.build import build_statistic, explain_statistic
+from ..graph.select.weighted import build_weighted
 from ..table.quantiles import Statistic
 
 Axes = int | Sequence[int] | None
@@ -21,6 +29,7 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     strategy: str = "auto",
 ) -> Any:
     """Quantiles of a Dask array, exact and lazy: `numpy.quantile` without a sort of the array.
@@ -41,9 +50,13 @@ def quantile(
         "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased".
     keepdims : bool, default False
         Whether reduced axes stay, with size 1.
+    weights : array_like, optional
+        Weights of the elements, not negative, for the method "inverted_cdf" alone: of the shape of `a`, or of its sizes
+        along `axis`. Sizes of chunks must be known.
     strategy : {"auto", "blocks", "rechunk", "samples"}
         How the quantiles are found; see `explain_quantile`. "samples" searches a few long lanes in two passes over the
         chunks, "rechunk" makes lanes whole in bounded memory, "blocks" takes lanes that are whole in their chunks.
+        With weights, "samples" sorts the lanes instead.
 
     Returns
     -------
@@ -53,9 +66,11 @@ def quantile(
     Raises
     ------
     ValueError
-        If `q` is out of range, the method or the strategy is unknown, or the strategy does not fit the chunks.
+        If `q` is out of range, the method or the strategy is unknown, or the strategy does not fit the chunks. If the
+        shape of the weights does not fit; during the computation, if weights are negative, not finite or all zero.
     TypeError
-        If the keys are complex, objects or strings; if `out` or `overwrite_input` is given.
+        If the keys are complex, objects or strings; if `out` or `overwrite_input` is given. If the weights have another
+        shape than `a`, and there is no axis.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
 
@@ -69,6 +84,10 @@ def quantile(
     With "samples", counts of all keys check the brackets that the samples give. If a source changes between the two
     passes over it, or with a probability of 1e-15 if a sample misleads, RuntimeError is raised during the computation.
 
+    Sums of weights are NumPy's for whole lanes. For lanes that are sorted, sums of chunks are added in float64: where
+    these are not exact, unlike those of integers, their last bits can differ from NumPy's, and so can a quantile that
+    is equal to the share of a sum. So too where equal keys have different weights, or where NaN are skipped.
+
     Examples
     --------
     >>> import dask.array as da
@@ -77,7 +96,7 @@ def quantile(
     array([2.75, 5.5 ])
     """
     refuse_in_place("quantile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy)
+    return _reduce(a, Statistic.quantiles(q, method), axis, keepdims, strategy, weights)
 
 
 def nanquantile(
@@ -89,13 +108,14 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     strategy: str = "auto",
 ) -> Any:
     """Quantiles of a Dask array without its NaN, exact and lazy: `numpy.nanquantile`.
 
     Parameters
     ----------
-    a, q, axis, out, overwrite_input, method, keepdims, strategy
+    a, q, axis, out, overwrite_input, method, keepdims, weights, strategy
         As for `quantile`.
 
     Returns
@@ -109,7 +129,7 @@ def nanquantile(
         As `quantile`.
     """
     refuse_in_place("nanquantile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy)
+    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights)
 
 
 def percentile(
@@ -121,13 +141,14 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     strategy: str = "auto",
 ) -> Any:
     """Percentiles of a Dask array, exact and lazy: `numpy.percentile`.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, method, keepdims, strategy
+    a, axis, out, overwrite_input, method, keepdims, weights, strategy
         As for `quantile`.
     q : float or array of floats
         Percentiles, from 0 to 100.
@@ -147,7 +168,7 @@ def percentile(
     `dask.array.percentile` is approximate, and takes one-dimensional arrays alone.
     """
     refuse_in_place("percentile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy)
+    return _reduce(a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy, weights)
 
 
 def nanpercentile(
@@ -159,13 +180,14 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     strategy: str = "auto",
 ) -> Any:
     """Percentiles of a Dask array without its NaN, exact and lazy: `numpy.nanpercentile`.
 
     Parameters
     ----------
-    a, axis, out, overwrite_input, method, keepdims, strategy
+    a, axis, out, overwrite_input, method, keepdims, weights, strategy
         As for `quantile`.
     q : float or array of floats
         Percentiles, from 0 to 100.
@@ -181,7 +203,7 @@ def nanpercentile(
         As `quantile`.
     """
     refuse_in_place("nanpercentile", out, overwrite_input)
-    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True, percent=True), axis, keepdims, strategy)
+    return _reduce(a, Statistic.quantiles(q, method, skip_nan=True, percent=True), axis, keepdims, strategy, weights)
 
 
 def median(
@@ -269,7 +291,11 @@ def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str =
     return explain_statistic(array, statistic, checked_axes(axis, array.ndim), checked_strategy(strategy))
 
 
-def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str) -> Any:
+def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str, weights: Any = None) -> Any:
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
-    return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))
+    if weights is None:
+        return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))
+    check_weighted_method(statistic.method)
+    checked = checked_weights(weights, array, axis)
+    return build_weighted(array, checked, statistic, axes, bool(keepdims), checked_strategy(strategy))

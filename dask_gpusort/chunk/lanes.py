@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,19 @@ def result_shape(statistic: Statistic, shape: Sequence[int], axes: Sequence[int]
 def has_nan(dtype: np.dtype[Any]) -> bool:
     """Whether keys can be NaN or NaT, which are sorted last."""
     return dtype.kind in "fcmM"
+
+
+def batches(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Slices that divide a shape into parts of at most so many elements, contiguous in C order."""
+    inner = math.prod(shape[1:])
+    if math.prod(shape) <= most:
+        yield ()
+    elif inner <= most:
+        step = most // inner
+        yield from ((slice(start, start + step),) for start in range(0, shape[0], step))
+    else:
+        for index in range(shape[0]):
+            yield from ((slice(index, index + 1), *rest) for rest in batches(shape[1:], most))
 
 
 def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> Any:

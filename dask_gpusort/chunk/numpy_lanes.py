@@ -8,13 +8,13 @@ Lanes are copied into rows, some at a time, so that a chunk is never copied as a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..table import Statistic
-from .lanes import has_nan, lanes_last, reduce_sorted, result_shape
+from .lanes import batches, has_nan, lanes_last, reduce_sorted, result_shape
 
 #: Bytes of the rows that are copied and reduced at a time.
 _BATCH_BYTES = 1 << 20
@@ -45,7 +45,7 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
     found = np.empty((quantiles, *kept), statistic.dtype_of(block.dtype))
     # The statistics of a lane take some ten arrays of 8 bytes a quantile.
     lane_bytes = max(length * block.dtype.itemsize, 80 * quantiles, 1)
-    for batch in _batches(kept, max(1, _BATCH_BYTES // lane_bytes)):
+    for batch in batches(kept, max(1, _BATCH_BYTES // lane_bytes)):
         part = found[(slice(None), *batch)]
         rows = np.array(lanes[batch], block.dtype.newbyteorder("="), order="C")
         rows = rows.reshape(math.prod(part.shape[1:]), length)
@@ -60,19 +60,6 @@ def _by_numpy(block: np.ndarray, statistic: Statistic, axes: tuple[int, ...]) ->
     function = np.nanquantile if statistic.skip_nan else np.quantile
     q = statistic.q.item() if statistic.weak or not statistic.q.ndim else statistic.q
     return function(block, q, axis=axes, method=statistic.method)  # type: ignore[call-overload]
-
-
-def _batches(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Slices that divide a shape into parts of at most so many elements, contiguous in C order."""
-    inner = math.prod(shape[1:])
-    if math.prod(shape) <= most:
-        yield ()
-    elif inner <= most:
-        step = most // inner
-        yield from ((slice(start, start + step),) for start in range(0, shape[0], step))
-    else:
-        for index in range(shape[0]):
-            yield from ((slice(index, index + 1), *rest) for rest in _batches(shape[1:], most))
 
 
 def _reduce_rows(rows: np.ndarray, statistic: Statistic) -> np.ndarray:

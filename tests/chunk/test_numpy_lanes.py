@@ -85,7 +85,7 @@ def test_partition_puts_keys_at_their_ranks(length, wanted, seed):
 @given(st.lists(st.integers(0, 6), max_size=4), st.integers(1, 50))
 def test_batches_cover_a_shape_once(shape, most):
     array = np.zeros(shape, int)
-    for batch in numpy_lanes._batches(tuple(shape), most):
+    for batch in numpy_lanes.batches(tuple(shape), most):
         assert array[batch].size <= most or array[batch].size == array.size == 1
         array[batch] += 1
     assert (array == 1).all()

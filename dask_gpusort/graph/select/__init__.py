@@ -3,6 +3,7 @@
 ============  ==========================================================
 `samples`     few long lanes: brackets by samples, in two passes
 `lanes`       whole lanes: a row kernel on each chunk
+`weighted`    weighted quantiles: whole lanes, or a sort with the weights
 `build`       the choice between them
 `top`         the first keys of each lane
 `partitions`  the keys at some ranks in place: a sort by few buckets

@@ -1,0 +1,224 @@
+"""Weighted quantiles against NumPy, for every strategy."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import strategies as ours
+from support.sorting import computed
+
+import dask_gpusort
+from dask_gpusort.chunk.weighted_lanes import combine_picked, pick_keys, sum_weights
+from dask_gpusort.table import Statistic
+
+DTYPES = ("?", "i1", "u8", "i8", "f2", "f4", "f8", ">f4", "M8[D]", "m8[s]")
+STRATEGIES = ("auto", "samples", "rechunk")
+METHOD = {"method": "inverted_cdf"}
+WEIGHT_DTYPES = ("?", "u1", "i8", "f4", "f8")
+QUANTILES = st.one_of(
+    st.sampled_from([0, 1, 0.5, True, np.float32(0.2), np.float16(0.7), [], [0, 1], [[0.25], [0.75]]]),
+    st.floats(0, 1),
+    st.lists(st.floats(0, 1), max_size=4),
+)
+
+
+def expected_of(name, array, q, axis, keepdims, weights):
+    """NumPy's result. Its functions that skip NaN need weights of the whole shape."""
+    if weights.shape != array.shape:
+        axes = (axis,) if isinstance(axis, int) else axis
+        axes = [one % array.ndim for one in axes]
+        weights = np.moveaxis(
+            np.broadcast_to(weights, [*ours_kept(array, axes), *weights.shape]), range(-len(axes), 0), axes
+        )
+    return getattr(np, name)(array, q, axis, keepdims=keepdims, weights=weights, **METHOD)
+
+
+def ours_kept(array, axes):
+    return [size for dim, size in enumerate(array.shape) if dim not in axes]
+
+
+@st.composite
+def weights_of(draw, shape):
+    """Weights whose sums are exact: integers, or eighths; some of them zero, but not all of a lane."""
+    size = math.prod(shape)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    dtype = np.dtype(draw(st.sampled_from(WEIGHT_DTYPES)))
+    found = rng.integers(0, draw(st.sampled_from([2, 4, 100])), size)
+    if draw(st.booleans()):
+        found = np.sort(found)
+    if not draw(st.booleans()):
+        found = np.maximum(found, 1)
+    found = found.astype(dtype)
+    return (found / 8 if dtype.kind == "f" else found).astype(dtype).reshape(shape)
+
+
+@given(st.data())
+def test_every_function_axis_and_chunking(data):
+    shape = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
+    dtype = data.draw(st.sampled_from(DTYPES))
+    distribution = data.draw(st.sampled_from(ours.DISTRIBUTIONS))
+    array = ours.make(dtype, math.prod(shape), distribution, data.draw(st.integers(0, 99))).reshape(shape)
+    name = data.draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile")))
+    axis = data.draw(
+        st.one_of(
+            st.none(),
+            st.integers(-array.ndim, array.ndim - 1),
+            st.permutations(range(array.ndim)).flatmap(
+                lambda axes: st.integers(1, len(axes)).map(lambda n: tuple(axes[:n]))
+            ),
+        )
+    )
+    q = data.draw(QUANTILES)
+    if "nan" in name and np.ndim(q) == 2:
+        q = np.ravel(q)
+    if "percent" in name:
+        q = np.multiply(q, 100) if np.ndim(q) or isinstance(q, np.generic) else q * 100
+        q = np.minimum(q, type(q)(100)) if isinstance(q, np.generic) else q
+    along = axis is not None and data.draw(st.booleans())
+    weights = data.draw(weights_of([shape[one] for one in np.atleast_1d(axis)] if along else shape))
+    keepdims = data.draw(st.booleans())
+    darr = da.from_array(array, chunks=data.draw(ours.chunkings(tuple(shape))))
+    dweights = da.from_array(weights, chunks=data.draw(ours.chunkings(weights.shape)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lazy = getattr(dask_gpusort, name)(
+            darr,
+            q,
+            axis,
+            keepdims=keepdims,
+            weights=dweights,
+            strategy=data.draw(st.sampled_from(STRATEGIES)),
+            **METHOD,
+        )
+        try:
+            expected = expected_of(name, array, q, axis, keepdims, weights)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)):
+                computed(lazy)
+            return
+        got = computed(lazy)
+    assert lazy.shape == got.shape == expected.shape
+    # Elements that NumPy takes one by one have the native byte order.
+    assert lazy.dtype.newbyteorder("=") == got.dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_whole_lanes_have_the_bits_of_numpy():
+    """Weights whose sums are rounded, and shares of them as quantiles."""
+    rng = np.random.default_rng(0)
+    array, weights = rng.integers(0, 20, (50, 300)).astype("f4"), rng.random((50, 300))
+    q = np.cumsum(weights[0])[::10] / weights[0].sum()
+    q = np.minimum(q, 1)
+    for axis in (0, 1, None):
+        got = dask_gpusort.quantile(
+            da.from_array(array, chunks=(20, 150)), q, axis, weights=weights, strategy="rechunk", **METHOD
+        )
+        np.testing.assert_array_equal(computed(got), np.quantile(array, q, axis, weights=weights, **METHOD))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_long_lanes_are_sorted(axis):
+    """Lanes longer than a chunk may be are sorted, with their weights."""
+    rng = np.random.default_rng(1)
+    array, weights = rng.random((60, 50)), rng.integers(0, 5, (60, 50))
+    array[3, 4] = np.nan
+    with dask.config.set({"array.chunk-size": "64B"}):
+        found = [
+            getattr(dask_gpusort, name)(
+                da.from_array(array, chunks=(7, 6)), [0, 0.3, 1], axis, weights=weights, **METHOD
+            )
+            for name in ("quantile", "nanquantile")
+        ]
+        assert all(any("pick-part" in str(key) for key in one.__dask_graph__()) for one in found)
+        for name, lazy in zip(("quantile", "nanquantile"), found, strict=True):
+            np.testing.assert_array_equal(
+                computed(lazy), getattr(np, name)(array, [0, 0.3, 1], axis, weights=weights, **METHOD)
+            )
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.data())
+def test_parts_of_a_lane_pick_the_keys_of_the_whole(weights, data):
+    """The definition: the first key up to which the sum of weights is at least the share, and is not zero."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(weights)), max_size=4)))
+    statistic = Statistic.quantiles([0, 0.25, 0.5, 1], "inverted_cdf")
+    keys = np.split(np.arange(len(weights)), cuts)
+    loads = np.split(np.array(weights), cuts)
+    sums = np.concatenate([sum_weights(*part, statistic) for part in zip(keys, loads, strict=True)])
+    picked = [pick_keys(*part, sums, number, statistic) for number, part in enumerate(zip(keys, loads, strict=True))]
+    total = sum(weights)
+    if total == 0:
+        with pytest.raises(ValueError, match="all zero"):
+            combine_picked(picked, statistic)
+        return
+    ends = np.cumsum(weights)
+    expected = [np.flatnonzero((ends >= q * total) & (ends > 0))[0] for q in statistic.q]
+    assert combine_picked(picked, statistic).tolist() == expected
+
+
+@pytest.mark.parametrize("strategy", ["samples", "rechunk"])
+@pytest.mark.parametrize("weights", [[1, -1, 2, 3], [0, 0, 0, 0], [1, np.nan, 0, 1], [1, np.inf, 0, 1]], ids=str)
+def test_bad_weights_raise_in_the_computation(weights, strategy):
+    array = np.arange(4.0)
+    lazy = dask_gpusort.quantile(da.from_array(array, chunks=2), 0.5, weights=weights, strategy=strategy, **METHOD)
+    with pytest.raises(ValueError, match="Weights") as expected, np.errstate(all="ignore"):
+        np.quantile(array, 0.5, weights=weights, **METHOD)
+    with pytest.raises(ValueError, match=str(expected.value)):
+        computed(lazy)
+
+
+@pytest.mark.parametrize(
+    ("axis", "weights", "options"),
+    [
+        (None, np.ones(3), METHOD),
+        (0, np.ones(3), METHOD),
+        ((0, 1), np.ones((3, 2)), METHOD),
+        (0, np.ones((3, 2)), METHOD),
+        (2, np.ones(2), METHOD),
+        (0, np.ones(2), {}),
+        (0, np.ones(2), {"method": "hazen"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
+def test_errors_are_those_of_numpy(name, axis, weights, options):
+    array = np.ones((2, 3))
+    with pytest.raises((TypeError, ValueError), match=r"\w") as expected:
+        getattr(np, name)(array, 0.5, axis, weights=weights, **options)
+    with pytest.raises(expected.type) as found:
+        getattr(dask_gpusort, name)(da.from_array(array), 0.5, axis, weights=weights, **options)
+    assert str(found.value).startswith(str(expected.value))
+
+
+def test_weights_of_other_kinds_are_refused():
+    x = da.ones(4, chunks=2)
+    with pytest.raises(TypeError, match="real numbers"):
+        dask_gpusort.quantile(x, 0.5, weights=np.ones(4, complex), **METHOD)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.quantile(x[x > 0], 0.5, weights=np.ones(4), **METHOD)
+
+
+@pytest.mark.parametrize("skip_nan", [False, True])
+def test_objects(skip_nan):
+    array = np.array([[3, 1, 2], [6, 5, 4]], object)
+    name = "nanquantile" if skip_nan else "quantile"
+    got = getattr(dask_gpusort, name)(da.from_array(array, chunks=(1, 2)), [0.2, 0.9], 1, weights=[1, 2, 3], **METHOD)
+    assert computed(got).tolist() == [[1, 4], [3, 6]]
+
+
+def test_weights_through_numpy(raise_if_computes):
+    array, weights = np.random.default_rng(0).random((6, 10)), np.arange(10)
+    dask_gpusort.register()
+    try:
+        with raise_if_computes():
+            lazy = np.quantile(da.from_array(array, chunks=(4, 3)), 0.3, axis=1, weights=weights, **METHOD)
+    finally:
+        dask_gpusort.unregister()
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(computed(lazy), np.quantile(array, 0.3, axis=1, weights=weights, **METHOD))
