@@ -51,6 +51,33 @@ COMPARISON: Groups = [
     ("`argsort` of 2^20 int64 by `less=numpy.less`", "argsort by `less=numpy.less`", ""),
     ("`merge_sorted` of two halves of 2^24 int64", "`merge_sorted`", ""),
 ]
+ORDER_STATISTICS: Groups = [
+    ("five quantiles of 51.2M float64 in 64 chunks", "five quantiles of 51,200,000 float64 in 64", "da.percentile"),
+    ("the same, exact", "five quantiles of 51,200,000 float64 in 64", "da.quantile"),
+    ("the same", "five quantiles of 51,200,000 float64 in 64", "our sort"),
+    ("the 1,000 largest of them, and their positions", "the 1,000 largest", ""),
+    (
+        "xarray's median over time of (730, 300, 400) float32, chunks (73, 100, 100) / (10, 300, 400)",
+        "median over time of (730, 300, 400) float32 in chunks {(73|(10}",
+        "",
+    ),
+    (
+        "xarray's five quantiles over time of the same",
+        "quantile over time of (730, 300, 400) float32 in chunks {(73|(10}",
+        "",
+    ),
+    ("median of 10^9 float32 made by tasks", "median of 1,000,000,000 float32 made by tasks", "our sort"),
+    (
+        "five quantiles of 4 GiB made by tasks, two workers of 512 MiB",
+        "five quantiles of 536,870,912 float64 made by tasks, two workers of 512 MiB",
+        "",
+    ),
+    (
+        "five quantiles of 51.2M float64 held in 1,024 chunks, two workers",
+        "five quantiles of 51,200,000 float64 held",
+        "",
+    ),
+]
 GPU_TABLE: Groups = [
     ("uint32 / float32, random bits", "{uint32|float32} keys, random", ""),
     ("uint64 / int64 / float64, random bits", "{uint64|int64|float64} keys, random", ""),
@@ -254,6 +281,7 @@ def reports(results: Path, document: Path) -> str:
 TABLES: dict[str, Callable[[Path, Path], str]] = {
     "core_cpu.headline": partial(headline, "core_cpu", CORE),
     "comparison_cpu.headline": partial(headline, "comparison_cpu", COMPARISON),
+    "order_statistics_cpu.headline": partial(headline, "order_statistics_cpu", ORDER_STATISTICS),
     "gpu_table.headline": gpu_headline,
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
     "gpu_dask_arrays.headline": gpu_dask_headline,
