@@ -99,7 +99,8 @@ def _reduce_rows(rows: Any, weights: Any, statistic: Statistic) -> Any:
     """Weighted quantiles of each row, shape (quantiles, rows)."""
     count, length = rows.shape
     if length == 0:
-        return reduce_sorted(np.zeros_like(rows, shape=(count, 1)), statistic, np.zeros(count, np.int64), length)
+        empty = np.zeros_like(rows, shape=(count, 1))
+        return reduce_sorted(empty, statistic, np.zeros_like(empty, shape=count, dtype=np.int64), length)
     order = rows.argsort(axis=1)
     rows, weights = (np.take_along_axis(array, order, 1) for array in (rows, weights))
     totals = sum_weights(rows, weights, statistic)

@@ -150,7 +150,9 @@ def _by_blocks(lanes: Any, weights: Any, statistic: Statistic, axes: tuple[int, 
 
 def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...]) -> Any:
     """Quantiles of lanes in several chunks, without the reduced axes."""
-    weights = da.broadcast_to(_in_chunks_of(array, weights), array.shape, chunks=array.chunks)
+    weights = _in_chunks_of(array, weights)
+    if weights.shape != array.shape:
+        weights = da.broadcast_to(weights, array.shape, chunks=array.chunks)
     keys, weights = build_sort(
         Options(), "both", _one_axis(array, axes), (_one_axis(weights, axes),), array.ndim - len(axes)
     )

@@ -57,3 +57,18 @@ def test_further_rounds(monkeypatch):
     host = ours.make("i8", 300_000, "bits")
     x = da.from_array(cupy.asarray(host), chunks=50_000, asarray=False)
     check(dask_gpusort.quantile(x, Q, strategy="samples"), np.quantile(host, Q))
+
+
+@pytest.mark.parametrize("strategy", ["samples", "rechunk"])
+@pytest.mark.parametrize("axis", [None, 1])
+def test_weights(axis, strategy):
+    host = np.random.default_rng(0).random((3, 1000)).astype("f4")
+    host[1, 5] = np.nan
+    weights = np.random.default_rng(1).integers(0, 5, host.shape)
+    x = da.from_array(cupy.asarray(host), chunks=(2, 300), asarray=False)
+    moved = da.from_array(cupy.asarray(weights), chunks=(3, 100), asarray=False)
+    for name in ("quantile", "nanquantile"):
+        found = getattr(dask_gpusort, name)(
+            x, Q, axis, weights=moved, method="inverted_cdf", strategy=strategy, keepdims=True
+        )
+        check(found, getattr(np, name)(host, Q, axis, weights=weights, method="inverted_cdf", keepdims=True))
