@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but threads then wait for each other between
-#: short NumPy calls: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
+#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
+#: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
 _COMPARED_KEYS = 1 << 18
 #: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
 #: a binary search 10 ns and more.

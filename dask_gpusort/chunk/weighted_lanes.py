@@ -82,7 +82,7 @@ def reduce_weighted_lanes(
         function = np.nanquantile if statistic.skip_nan else np.quantile
         q: Any = statistic.q
         found = function(block, q, axis=tuple(axes), method="inverted_cdf", weights=weights)
-        return np.asarray(found, object).reshape(shape)
+        return np.asarray(found, object).reshape(shape)[()]
     lanes, kept, length = lanes_last(block, axes)
     weights = lanes_last(weights, axes)[0]
     found = np.empty_like(block, shape=(math.prod(statistic.shape), *kept), dtype=statistic.dtype_of(block.dtype))
@@ -92,7 +92,7 @@ def reduce_weighted_lanes(
         size = (math.prod(part.shape[1:]), length)
         rows = lanes[batch].reshape(size).astype(block.dtype.newbyteorder("="), copy=False)
         part[...] = _reduce_rows(rows, weights[batch].reshape(size), statistic).reshape(part.shape)
-    return found.reshape(shape)
+    return found.reshape(shape)[()]
 
 
 def _reduce_rows(rows: Any, weights: Any, statistic: Statistic) -> Any:

@@ -100,7 +100,7 @@ def test_keys_inside_brackets(dtype, distribution, size, seed, count):
 
 
 def test_many_keys_are_compared_part_by_part():
-    keys = np.random.default_rng(0).permutation(200_000)
+    keys = np.random.default_rng(0).permutation(600_000)
     ends, inside = numpy_select.extract(keys, np.array([1000]), np.array([1010]))
     np.testing.assert_array_equal(ends[:, 0], [1000, 1001, 1010, 1011])
     np.testing.assert_array_equal(np.sort(inside), np.arange(1001, 1010))
