@@ -15,6 +15,7 @@ from support.gpu_data import make_keys
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.keys import encode
 
 SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
 TWO_LEVELS = (1 << 22) + 12_345  # needs more buckets than one level of partition makes
@@ -23,6 +24,25 @@ EARLY_VALUES = 5 << 20  # pairs with early values
 
 def check(got: object, wanted: object) -> None:
     assert bool((cp.asnumpy(got) == wanted).all())
+
+
+def check_selection() -> None:
+    """Keys at ranks of rows and columns of many lengths, and counts and keys between bounds."""
+    rng = np.random.default_rng(3)
+    for dtype in ("f4", "f8", "u2"):
+        for shape in ((40, 20), (20, 1_000), (5, 20_000), (3, 70_000)):
+            keys = np.round(100 * rng.random(shape)).astype(dtype)
+            ranks = np.array([0, shape[1] // 2, shape[1] - 1])
+            found = kernels.select_rows(cp.asarray(keys), cp.asarray(np.tile(ranks, (shape[0], 1))), 1)[0]
+            check(found, np.sort(keys, axis=1)[:, ranks])
+            columns = np.ascontiguousarray(keys.T)
+            found = kernels.select_rows(cp.asarray(columns), cp.asarray(np.tile(ranks, (shape[0], 1))), 0)[0]
+            check(found, np.sort(keys, axis=1)[:, ranks])
+        row = np.round(1_000 * rng.random(ONE_LAUNCH)).astype(dtype)
+        low, high = (encode(np.array([[10, 500]], dtype)[0] + extra).reshape(1, -1) for extra in (0, 20))
+        extracted = kernels.extract(cp.asarray(row.reshape(1, -1)), low, high, len(row))
+        inside = row[((row > 10) & (row < 30)) | ((row > 500) & (row < 520))]
+        check(cp.sort(extracted.inside[0, : int(extracted.found[0])]), np.sort(inside))
 
 
 def main() -> None:
@@ -55,6 +75,7 @@ def main() -> None:
         check(kernels.sort_keys(cp.asarray(numbers)), np.sort(numbers))
         for rows in (numbers[:40_000].reshape(10, -1), np.ldexp(1.0, rng.integers(-9, 9, (10, 4_000))).astype(dtype)):
             check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows))
+    check_selection()
     keys = make_keys("u2", ONE_LEVEL, "random")
     check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
     for distribution in ("random", "few", "low entropy"):
