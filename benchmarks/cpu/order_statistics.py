@@ -60,7 +60,7 @@ FLAT: dict[str, Callable[[Any], Any]] = {
 
 @contextmanager
 def quantiles(how: str, n: int, chunks: int) -> Iterator[Any]:
-    """Five quantiles of normal float64 in memory. The approximate ones must be near; of a sort, the sizes are checked."""
+    """Five quantiles of normal float64 in memory. Approximate ones must be near; of a sort, the sizes are checked."""
     keys = np.random.default_rng(0).standard_normal(n)
     x = da.from_array(keys, chunks=-(-n // chunks)).persist()
 
@@ -68,7 +68,7 @@ def quantiles(how: str, n: int, chunks: int) -> Iterator[Any]:
         if how == "our sort":
             assert found.sum() == n
         else:
-            np.testing.assert_allclose(found, np.quantile(keys, Q), rtol=0, atol=0.05 if how == "da.percentile" else 0)
+            np.testing.assert_allclose(found, np.quantile(keys, Q), rtol=0, atol=0.2 if how == "da.percentile" else 0)
 
     with on_two_threads():
         yield FLAT[how](x).compute, check
