@@ -104,8 +104,10 @@ class SelectPlan:
         For each round, the number of neighbouring keys of a chunk that one sample is drawn from. Empty without samples.
     samples : float
         Samples of one group of lanes in the first round.
+    inside_keys : float
+        Keys inside the first brackets of one group of lanes, at most, but for the distribution of the keys.
     fetched_keys : float
-        Keys inside the last brackets of one group of lanes, at most, but for the distribution of the keys.
+        The same of the last brackets.
     held : bool
         Whether the source stays in memory between the passes over it.
     threads : int
@@ -118,6 +120,7 @@ class SelectPlan:
     lanes: Lanes
     keys_per_stratum: tuple[float, ...] = ()
     samples: float = 0
+    inside_keys: float = 0
     fetched_keys: float = 0
     held: bool = True
     threads: int = 1
@@ -135,8 +138,8 @@ class SelectPlan:
         if self.strategy != "samples":
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
             return self.threads * 2.5 * whole
-        # A sample is sorted with its weight; few keys are compared at a time.
-        extra = self.samples * (2 * self.lanes.itemsize + 24) + 2 * self.fetched_keys * self.lanes.itemsize
+        # Fetched keys and samples are concatenated. Few keys are compared at a time.
+        extra = (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
         return extra + (self.lanes.bytes if self.held else self.threads * chunk)
 
 
@@ -204,7 +207,7 @@ def make_select_plan(
     quantiles = max(quantiles, 1)
     fetched = min(FETCHED_BYTES, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
     error = math.sqrt(math.log(4 * quantiles / MISSES) / 2)
-    steps, first = [], 0.0
+    steps, first, inside = [], 0.0, 0.0
     while True:
         # Fewer samples than brackets would leave all keys inside them.
         wanted = max((quantiles * error * keys) ** (2 / 3), 64.0 * quantiles)
@@ -212,8 +215,9 @@ def make_select_plan(
         first = first or samples * in_chunk
         steps.append(max(keys / samples, 1.0))
         keys = min(keys, 2 * quantiles * error * keys / math.sqrt(samples))
+        inside = inside or keys * in_chunk
         if keys <= fetched or len(steps) == MOST_ROUNDS:
-            return SelectPlan(chosen, lanes, tuple(steps), first, keys * in_chunk, held, workers.threads)
+            return SelectPlan(chosen, lanes, tuple(steps), first, inside, keys * in_chunk, held, workers.threads)
 
 
 def describe_selection(plan: SelectPlan) -> str:

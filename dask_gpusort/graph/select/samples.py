@@ -177,11 +177,14 @@ def extract_chunk(
 ) -> list[Extracted]:
     """Task: the same of a chunk, which must still be the one that the samples are of."""
     for keys, one in zip(lanes_of(chunk, axes), drawn, strict=True):
-        sample = _sample(keys, number, keys_per_stratum)
-        # Bits are compared, because NaN differ from themselves.
-        if len(keys) != one.size or not np.array_equal(sample.view(np.uint8), one.keys.view(np.uint8)):
+        if len(keys) != one.size or not _same(_sample(keys, number, keys_per_stratum), one.keys):
             raise changed_source(f"chunk {number} is not what it was when samples of it were taken")
     return extract(chunk, searches, axes)
+
+
+def _same(keys: Any, others: Any) -> bool:
+    """Whether all keys of two arrays of the same shape are equal, NaN too."""
+    return bool(((keys == others) | (keys != keys) & (others != others)).all())
 
 
 def finish(

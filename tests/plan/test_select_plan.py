@@ -1,0 +1,81 @@
+"""The plan of order statistics: strategies, samples, rounds and projected bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from dask_gpusort.plan import Workers
+from dask_gpusort.plan.select import (
+    FETCHED_BYTES,
+    LANES_BYTES,
+    MOST_ROUNDS,
+    Lanes,
+    choose_strategy,
+    describe_selection,
+    fits_held,
+    make_select_plan,
+)
+
+MIB = 1 << 20
+LONG = Lanes(count=1, keys=10**9, in_chunk=1, chunks=100, blocks=1, itemsize=8, limit=128 * MIB, searchable=True)
+CUBE = Lanes(120_000, 730, 10_000, 10, 12, 4, 128 * MIB, True)
+
+
+def test_long_lanes_are_searched_and_many_short_ones_made_whole():
+    assert choose_strategy(LONG) == "samples"
+    assert choose_strategy(CUBE) == "rechunk"
+    assert choose_strategy(replace(CUBE, chunks=1, blocks=120)) == "blocks"
+    assert choose_strategy(replace(LONG, keys=10**5)) == "rechunk"
+    assert choose_strategy(replace(LONG, searchable=False)) == "rechunk"
+    # Lanes that do not fit a chunk are never made whole, however many there are.
+    assert choose_strategy(replace(CUBE, keys=10**8)) == "samples"
+    assert choose_strategy(replace(LONG, count=math.nan, keys=math.nan)) == "samples"
+
+
+@pytest.mark.parametrize("keys", [10, 10**6, 10**9, 10**12, math.nan])
+@pytest.mark.parametrize("quantiles", [1, 5, 1000])
+@pytest.mark.parametrize("memory", [None, 64 * MIB, 10**11])
+def test_samples_and_fetched_keys_are_bounded(keys, quantiles, memory):
+    plan = make_select_plan(replace(LONG, keys=keys), quantiles, Workers(2, memory), True, "samples")
+    limit = min(FETCHED_BYTES, (memory or math.inf) / 16) / 8
+    assert 1 <= len(plan.keys_per_stratum) <= MOST_ROUNDS
+    assert plan.samples <= max(limit, 1 << 10)
+    assert plan.fetched_keys <= limit or len(plan.keys_per_stratum) == MOST_ROUNDS
+    assert plan.fetched_keys <= plan.inside_keys
+    assert all(step >= 1 for step in plan.keys_per_stratum)
+
+
+def test_few_keys_are_inside_the_brackets():
+    plan = make_select_plan(LONG, 5, Workers(2), True)
+    assert plan.inside_keys < 0.05 * LONG.keys
+    assert plan.passes == 2
+
+
+def test_projected_bytes():
+    held, again = (make_select_plan(LONG, 5, Workers(2), one) for one in (True, False))
+    # The source, or a chunk for each thread.
+    assert held.projected_bytes - again.projected_bytes == LONG.bytes - 2 * LONG.bytes / 100
+    assert math.isnan(make_select_plan(replace(LONG, keys=math.nan), 5, Workers(2), True).projected_bytes)
+    rows = make_select_plan(CUBE, 1, Workers(2, 512 * MIB), True)
+    assert rows.lanes_bytes == 16 * MIB < LANES_BYTES
+    assert rows.projected_bytes == 2 * 2.5 * 16 * MIB
+
+
+def test_a_source_is_held_if_it_fits_a_share_of_the_memory():
+    assert fits_held(LONG, Workers(2), None, 0.3)
+    assert fits_held(LONG, Workers(2), 30 * 10**9, 0.3)
+    assert not fits_held(LONG, Workers(2), 20 * 10**9, 0.3)
+    assert fits_held(LONG, Workers(4, 7 * 10**9), None, 0.3)
+    assert not fits_held(LONG, Workers(4, 6 * 10**9), None, 0.3)
+    # An unknown size may not fit.
+    assert not fits_held(replace(LONG, keys=math.nan), Workers(1, 10**12), None, 0.3)
+
+
+def test_text():
+    text = describe_selection(make_select_plan(LONG, 5, Workers(2), False))
+    for part in ("1 of 1,000,000,000 keys, each in 100 chunks", "samples: ", "2 over 7.45 GiB", "read again", "peak "):
+        assert part in text
+    assert "rounds" not in describe_selection(make_select_plan(CUBE, 5, Workers(2), False))
