@@ -98,3 +98,10 @@ def test_python_repeats_no_constant_of_the_kernels():
         for number, line in enumerate(path.read_text().splitlines(), 1):
             repeated = re.search(r"= .*#.*\bk[A-Z]\w+|= .*#.*\bsizeof\(", line)
             assert not repeated, f"{path.relative_to(ROOT)}:{number} repeats a constant: {line.strip()}"
+
+
+def test_files_of_tests_have_different_names():
+    """Pytest imports them by their names alone."""
+    names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
+    assert len(names) > 60
+    assert sorted(names) == sorted(set(names))
