@@ -40,15 +40,19 @@ def _matrix(block: Any, lanes: Any, axes: Sequence[int], length: int) -> tuple[A
 
 
 def _by_selection(keys: Any, axis: int, statistic: Statistic) -> Any:
-    count, length = keys.shape[1 - axis], keys.shape[axis]
-    nans = cupy.zeros(count, np.int64)
-    if has_nan(keys.dtype) and statistic.skip_nan:
-        nans = kernels.select_rows(keys, cupy.empty((count, 0), np.int64), axis)[1]
-    counts = length - nans
+    lanes, length = keys.shape[1 - axis], keys.shape[axis]
+    if statistic.skip_nan and has_nan(keys.dtype):
+        nans = kernels.select_rows(keys, cupy.empty((lanes, 0), np.int64), axis)[1]
+        counts = length - nans
+        ranks = statistic.ranks(counts)
+    else:
+        # The same of all lanes: computed on the host.
+        counts = cupy.full(1, length, np.int64)
+        ranks = cupy.asarray(statistic.ranks(np.array([length])))
+        ranks = cupy.broadcast_to(ranks, (*ranks.shape[:-1], lanes))
     # Both neighbours of a quantile are side by side, where the second one costs little.
-    ranks = statistic.ranks(counts)
-    selected, found_nans = kernels.select_rows(keys, cupy.ascontiguousarray(ranks.T.reshape(count, -1)), axis)
-    return statistic.result(selected.reshape(count, -1, 2).T, counts, found_nans)
+    selected, nans = kernels.select_rows(keys, cupy.ascontiguousarray(ranks.T.reshape(lanes, -1)), axis)
+    return statistic.result(selected.reshape(lanes, -1, 2).T, counts, nans)
 
 
 def _by_sort(rows: Any, statistic: Statistic) -> Any:

@@ -23,7 +23,7 @@ from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, so
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
-from .cupy_select import count_nans, extract, from_host, keys_at, sample
+from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
 from .cupy_top import first_indices
 from .run import Run
@@ -38,11 +38,13 @@ __all__ = [
     "concatenate",
     "count_nans",
     "decode",
+    "draw",
     "edges",
     "empty",
     "encode",
     "exclusive",
     "extract",
+    "extract_all",
     "first_descent",
     "first_indices",
     "floor",

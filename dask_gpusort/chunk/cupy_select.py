@@ -21,10 +21,19 @@ _FEWEST = 1 << 16
 
 def count_nans(keys: Any) -> int:
     """Number of keys that are NaN or NaT."""
-    if keys.dtype.kind not in "fcmM":
+    return _count_nans([keys])
+
+
+def _count_nans(parts: Sequence[Any]) -> int:
+    if parts[0].dtype.kind not in "fcmM":
         return 0
-    nothing = np.empty((1, 0), key_codes.code_dtype(keys.dtype))
-    return int(kernels.extract(cupy.ascontiguousarray(keys).reshape(1, -1), nothing, nothing, 0).nans[0])
+    nothing = np.empty((1, 0), key_codes.code_dtype(parts[0].dtype))
+    return int(kernels.extract(_rows(parts), nothing, nothing, 0).nans[0])
+
+
+def _rows(parts: Sequence[Any]) -> list[Any]:
+    """The parts as matrices of one row."""
+    return [cupy.ascontiguousarray(part).reshape(1, -1) for part in parts]
 
 
 def sample(keys: Any, positions: npt.NDArray[np.int64]) -> Any:
@@ -63,22 +72,37 @@ def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[n
     inside : cupy.ndarray, shape (k,)
         Keys strictly inside some bracket, each once, in any order.
     """
+    ends, inside, _ = extract_all([keys], low, high)
+    return ends, inside
+
+
+def extract_all(
+    parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], Any, int]:
+    """The same for all keys of some parts, and the number of NaN and NaT."""
     read = [
-        _extract(keys, low[first : first + kernels.MOST_BRACKETS], high[first : first + kernels.MOST_BRACKETS])
+        _extract(parts, low[first : first + kernels.MOST_BRACKETS], high[first : first + kernels.MOST_BRACKETS])
         for first in range(0, max(len(low), 1), kernels.MOST_BRACKETS)
     ]
-    ends, inside = zip(*read, strict=True)
-    return np.concatenate(ends, axis=1), inside[0] if len(inside) == 1 else cupy.concatenate(inside)
+    ends, inside, nans = zip(*read, strict=True)
+    return np.concatenate(ends, axis=1), inside[0] if len(inside) == 1 else cupy.concatenate(inside), nans[0]
 
 
-def _extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
-    row = cupy.ascontiguousarray(keys).reshape(1, -1)
-    codes = [key_codes.encode(np.asarray(end, keys.dtype)).reshape(1, -1) for end in (low, high)]
-    capacity = min(max(keys.size // _FIRST_SHARE, _FEWEST), keys.size)
+def _extract(
+    parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], Any, int]:
+    dtype, size = parts[0].dtype, sum(part.size for part in parts)
+    codes = [key_codes.encode(np.asarray(end, dtype)).reshape(1, -1) for end in (low, high)]
+    capacity = min(max(size // _FIRST_SHARE, _FEWEST), size)
     while True:
-        extracted = kernels.extract(row, codes[0], codes[1], capacity)
+        extracted = kernels.extract(_rows(parts), codes[0], codes[1], capacity)
         found = int(extracted.found[0])
         if found <= capacity:
             # A copy: a slice would keep all of the memory.
-            return extracted.ends[0], extracted.inside[0, :found].copy()
+            return extracted.ends[0], extracted.inside[0, :found].copy(), int(extracted.nans[0])
         capacity = found
+
+
+def draw(parts: Sequence[Any], stratum: int) -> Any:
+    """One key of each whole stratum of the keys of some parts, end to end."""
+    return kernels.draw_samples([cupy.ascontiguousarray(part) for part in parts], stratum)

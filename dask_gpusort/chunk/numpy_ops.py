@@ -26,7 +26,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_select import buckets, count_nans, extract, from_host, keys_at, sample
+from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
 from .run import Run
@@ -45,11 +45,13 @@ __all__ = [
     "count_nans",
     "decode",
     "differ",
+    "draw",
     "edges",
     "empty",
     "encode",
     "exclusive",
     "extract",
+    "extract_all",
     "first_descent",
     "first_indices",
     "floor",

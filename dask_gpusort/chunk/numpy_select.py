@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,26 @@ def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArra
         ends += np.stack([less, upto_low, np.maximum(upto_low, less_high), upto_high])
         parts.append(near[~(on_low | on_high)])
     return ends, np.concatenate(parts)
+
+
+def extract_all(
+    parts: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray
+) -> tuple[NDArray[np.int64], np.ndarray, int]:
+    """The same for all keys of some parts, and the number of NaN and NaT."""
+    ends, inside = zip(*(extract(part, low, high) for part in parts), strict=True)
+    return np.sum(ends, axis=0), np.concatenate(inside), sum(map(count_nans, parts))
+
+
+def draw(parts: Sequence[np.ndarray], stratum: int) -> np.ndarray:
+    """One random key of each whole stratum of the keys of some parts, end to end."""
+    ends = np.cumsum([0, *map(len, parts)])
+    count = int(ends[-1]) // stratum
+    positions = np.arange(count) * stratum + np.random.default_rng(stratum).integers(0, stratum, count)
+    cuts = np.searchsorted(positions, ends)
+    drawn = [
+        part[positions[slice(*own)] - start] for part, own, start in zip(parts, pairwise(cuts), ends, strict=False)
+    ]
+    return np.concatenate(drawn)
 
 
 def _near(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:

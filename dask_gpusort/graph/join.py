@@ -136,7 +136,7 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     blocks = list(partition(len(join.names), chunks))
     for number, block in enumerate(blocks):
         check_block(block, join.order, join.packed, f"chunk {number} of the input", len(join.chunks))
-    starts = _chunk_starts([block[0].shape for block in blocks], join)
+    starts = chunk_starts([block[0].shape for block in blocks], join.chunks)
     with ops.exclusive():
         if join.presorted:
             found = _merge(blocks, starts[0], join)
@@ -148,25 +148,32 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
     return (*found, starts)
 
 
-def _chunk_starts(shapes: Sequence[Sequence[int]], join: Join) -> list[np.ndarray]:
+def chunk_starts(shapes: Sequence[Sequence[int]], chunks: Chunks) -> list[np.ndarray]:
     """Positions at which the chunks of each dimension begin, and the end of the last.
+
+    Parameters
+    ----------
+    shapes : sequence of tuples
+        Shapes of the chunks, in C order.
+    chunks : tuple of tuples
+        Chunk sizes in each of the first dimensions, nan where unknown.
 
     Raises
     ------
     ValueError
         If a chunk has another size than its array says, or than the chunks beside it.
     """
-    grid = np.array([shape[: len(join.chunks)] for shape in shapes], np.int64)
-    grid = grid.reshape(*join.numblocks, len(join.chunks))
+    grid = np.array([shape[: len(chunks)] for shape in shapes], np.int64)
+    grid = grid.reshape(*map(len, chunks), len(chunks))
     starts = []
-    for dim, expected in enumerate(join.chunks):
+    for dim, expected in enumerate(chunks):
         found = np.moveaxis(grid[..., dim], dim, 0).reshape(len(expected), -1)
         sizes = np.where(np.isnan(expected), found[:, 0], expected)
         wrong = np.argwhere(found != sizes[:, None])
         if len(wrong):
             number, other = wrong[0]
             what = f"chunk {number} of the input has {found[number, other]} keys"
-            raise wrong_size(what if len(join.chunks) == 1 else f"{what} along axis {dim}", sizes[number])
+            raise wrong_size(what if len(chunks) == 1 else f"{what} along axis {dim}", sizes[number])
         starts.append(np.concatenate([[0], np.cumsum(found[:, 0])]))
     return starts
 
@@ -193,7 +200,7 @@ def _sort_array(columns: Sequence[Sequence[Any]], join: Join) -> tuple[Any, ...]
 
 def _sort_rows(columns: Sequence[Sequence[Any]], starts: Sequence[np.ndarray], join: Join) -> tuple[Any, ...]:
     ops = ops_for(columns[0][0])
-    keys, *values = (_assemble(column, starts, join.axis) for column in columns)
+    keys, *values = (assemble(column, starts, join.axis) for column in columns)
     if join.packed:
         keys, values = ops.pack([keys, *values], join.directions), []
     if join.with_keys and not values:
@@ -205,7 +212,7 @@ def _sort_rows(columns: Sequence[Sequence[Any]], starts: Sequence[np.ndarray], j
     return tuple(ops.take_rows(array, positions, join.axis) for array in arrays)
 
 
-def _assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> Any:
+def assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> Any:
     """The whole array of a grid of chunks in C order, with the elements of a row along `axis` next to each other."""
     if len(blocks) == 1:
         return blocks[0]

@@ -21,7 +21,7 @@ from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
 from .select.extract import MOST_BRACKETS
-from .selecting import extract, select_rows
+from .selecting import draw_samples, extract, select_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
 from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
@@ -35,6 +35,7 @@ __all__ = [
     "argsort_words",
     "compare_elements",
     "decode",
+    "draw_samples",
     "encode",
     "encode_words",
     "extract",

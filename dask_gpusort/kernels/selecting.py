@@ -1,10 +1,11 @@
 """Selection without a sort, on the current device and stream, in NumPy's order: NaN last.
 
-`extract` reads few long rows with all blocks; `select_rows` has a warp or a block for each of many rows.
+`draw_samples` and `extract` read few long rows with all blocks, and `select_rows` many rows: a warp or a block each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,46 @@ import numpy as np
 from .keys.dtypes import device_key
 from .launch.array_checks import check_array
 from .launch.loader import require_cupy
+from .select.draw import draw
 from .select.extract import MOST_BRACKETS, Extracted, extract_rows
 from .select.row_select import LENGTH_LIMIT, select_lanes
 
 
-def extract(keys: Any, low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
+def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
+    """Draw one key of each whole stratum of some keys; keys behind the last whole stratum are not drawn.
+
+    Parameters
+    ----------
+    parts : sequence of cupy.ndarray, shape (length,) each
+        C-contiguous, of the same radix dtype: the keys, end to end.
+    stratum : int
+        Keys of a stratum. Another size draws other keys.
+
+    Returns
+    -------
+    cupy.ndarray, shape (length of all parts // stratum,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        The parts are no such arrays, or there are 2^32 strata or more.
+    """
+    for part in parts:
+        check_array(part, "parts", 1)
+        device_key(part.dtype)
+    count = sum(map(len, parts)) // stratum
+    if count >= LENGTH_LIMIT:
+        raise ValueError(f"{count} strata are too many; give strata of more than {stratum} keys.")
+    return draw(parts, stratum, count)
+
+
+def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
     """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read.
 
     Parameters
     ----------
-    keys : cupy.ndarray, shape (rows, length)
-        C-contiguous, of a radix dtype.
+    parts : sequence of cupy.ndarray, shape (rows, length) each
+        C-contiguous, of the same radix dtype and number of rows: the keys of each row, end to end.
     low, high : numpy.ndarray, shape (rows, brackets), unsigned
         Codes of the ends of brackets, `low` up to `high`, in any order; brackets may overlap, and may be none.
     capacity : int
@@ -41,18 +71,19 @@ def extract(keys: Any, low: Any, high: Any, capacity: int, *, ties: bool = True)
     TypeError, ValueError
         The keys are no such array, the bounds are no codes of these keys, or the brackets are too many.
     """
-    check_array(keys, "keys", 2)
-    code_dtype = device_key(keys.dtype).code_dtype
+    for part in parts:
+        check_array(part, "parts", 2)
+    code_dtype, num_rows = device_key(parts[0].dtype).code_dtype, len(parts[0])
     ends = [np.asarray(end) for end in (low, high)]
     for name, end in zip(("low", "high"), ends, strict=True):
-        if end.dtype != code_dtype or end.ndim != 2 or len(end) != len(keys) or end.shape != ends[0].shape:
+        if end.dtype != code_dtype or end.ndim != 2 or len(end) != num_rows or end.shape != ends[0].shape:
             raise ValueError(
-                f"`{name}` is {end.dtype} of shape {end.shape}; give {code_dtype} of shape ({len(keys)}, brackets), "
+                f"`{name}` is {end.dtype} of shape {end.shape}; give {code_dtype} of shape ({num_rows}, brackets), "
                 "the same for both ends."
             )
     if ends[0].shape[1] > MOST_BRACKETS:
         raise ValueError(f"{ends[0].shape[1]} brackets are too many for one read; give at most {MOST_BRACKETS}.")
-    return extract_rows(keys, ends[0], ends[1], capacity, ties)
+    return extract_rows(parts, ends[0], ends[1], capacity, ties)
 
 
 def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:

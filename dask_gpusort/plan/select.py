@@ -8,6 +8,7 @@ strategy      lanes                                     how
 `blocks`      whole in a chunk                          a row kernel on each chunk
 `rechunk`     many, in several chunks                   rechunked in bounded memory, then a row kernel
 `samples`     few and long                              brackets by samples; only keys inside them move
+`join`        in the memory of one GPU                  one task for all chunks of some lanes
 ============  ========================================  ===================================================
 """
 
@@ -19,13 +20,13 @@ from typing import Literal
 
 from dask.utils import format_bytes
 
-from ..table.selection import MISSES
+from ..table.selection import best_samples, inside_share
 from .join import SMALL_BYTES
 from .terms import Workers
 
-Strategy = Literal["blocks", "rechunk", "samples"]
+Strategy = Literal["blocks", "rechunk", "samples", "join"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]
-STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples")
+STRATEGIES: tuple[Strategy, ...] = ("blocks", "rechunk", "samples", "join")
 
 #: Fewest keys of a lane in a chunk, and most lanes in a chunk, for which the lanes are searched one by one: the NumPy
 #: calls for a lane take some 0.1 ms, about as long as 2^15 keys.
@@ -98,7 +99,7 @@ class SelectPlan:
 
     Attributes
     ----------
-    strategy : {"blocks", "rechunk", "samples"}
+    strategy : {"blocks", "rechunk", "samples", "join"}
     lanes : Lanes
     keys_per_stratum : tuple of float
         For each round, the number of neighbouring keys of a chunk that one sample is drawn from. Empty without samples.
@@ -114,6 +115,8 @@ class SelectPlan:
         Of all workers together.
     lanes_bytes : float
         Most bytes of a chunk of whole lanes that is made of several chunks, unless these or a lane are larger.
+    searches : bool
+        Whether lanes are searched one by one, by samples.
     """
 
     strategy: Strategy
@@ -125,6 +128,7 @@ class SelectPlan:
     held: bool = True
     threads: int = 1
     lanes_bytes: float = LANES_BYTES
+    searches: bool = False
 
     @property
     def passes(self) -> int:
@@ -135,6 +139,8 @@ class SelectPlan:
     def projected_bytes(self) -> float:
         """Bytes in use at the peak, the source included where it is held; nan if unknown."""
         chunk = self.lanes.bytes / (self.lanes.chunks * self.lanes.blocks)
+        if self.strategy == "join":
+            return joined_bytes(self.lanes, self.searches)
         if self.strategy != "samples":
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
             return self.threads * 2.5 * whole
@@ -153,6 +159,17 @@ def choose_strategy(lanes: Lanes) -> Strategy:
     if (long and few) or (lanes.chunks > 1 and not lanes.keys * lanes.itemsize <= lanes.limit):
         return "samples"
     return "blocks" if lanes.chunks == 1 else "rechunk"
+
+
+def joined_bytes(lanes: Lanes, searches: bool) -> float:
+    """Bytes in use while lanes are joined, the source included: keys inside brackets, or whole lanes and a copy."""
+    return lanes.bytes * (1.5 if searches else 1 + 2 / lanes.blocks)
+
+
+def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
+    """Whether all chunks of a lane are joined in one task: they are in the memory of the only GPU, which suffices."""
+    needed = joined_bytes(lanes, choose_strategy(lanes) == "samples")
+    return workers.devices and workers.threads == 1 and held and needed <= (workers.memory or math.inf)
 
 
 def choose_partition(lanes: Lanes, ranks: int, positions: bool, held: bool) -> Partition:
@@ -199,6 +216,8 @@ def make_select_plan(
     from the probability of a miss. The number of samples makes the keys that are fetched about as many as the samples.
     """
     chosen = strategy or choose_strategy(lanes)
+    if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
+        return SelectPlan("join", lanes, threads=workers.threads, searches=choose_strategy(lanes) == "samples")
     if chosen != "samples":
         most = min(LANES_BYTES, (workers.memory or math.inf) / LANES_IN_MEMORY)
         return SelectPlan(chosen, lanes, threads=workers.threads, lanes_bytes=most)
@@ -206,18 +225,16 @@ def make_select_plan(
     in_chunk = 1 if math.isnan(lanes.in_chunk) else max(lanes.in_chunk, 1)
     quantiles = max(quantiles, 1)
     fetched = min(FETCHED_BYTES, (workers.memory or math.inf) * FETCHED_SHARE) / lanes.itemsize / in_chunk
-    error = math.sqrt(math.log(4 * quantiles / MISSES) / 2)
     steps, first, inside = [], 0.0, 0.0
     while True:
-        # Fewer samples than brackets would leave all keys inside them.
-        wanted = max((quantiles * error * keys) ** (2 / 3), 64.0 * quantiles)
-        samples = min(wanted, keys, max(fetched, LEAST_SAMPLES))
+        samples = min(best_samples(keys, quantiles), keys, max(fetched, LEAST_SAMPLES))
         first = first or samples * in_chunk
         steps.append(max(keys / samples, 1.0))
-        keys = min(keys, 2 * quantiles * error * keys / math.sqrt(samples))
+        keys = min(keys, keys * inside_share(samples, quantiles))
         inside = inside or keys * in_chunk
         if keys <= fetched or len(steps) == MOST_ROUNDS:
-            return SelectPlan(chosen, lanes, tuple(steps), first, inside, keys * in_chunk, held, workers.threads)
+            found = tuple(steps), first, inside, keys * in_chunk, held, workers.threads
+            return SelectPlan(chosen, lanes, *found, searches=True)
 
 
 def describe_selection(plan: SelectPlan) -> str:
@@ -227,6 +244,8 @@ def describe_selection(plan: SelectPlan) -> str:
         "blocks": "blocks: lanes are whole in their chunks, a row kernel on each",
         "rechunk": "rechunk: so that lanes are whole, then a row kernel on each chunk",
         "samples": "samples: random samples give brackets, only the keys inside them move",
+        "join": "join: one task has all chunks of a lane, "
+        + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
     rows = {
         "lanes": f"{_number(lanes.count)} of {_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",

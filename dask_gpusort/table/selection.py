@@ -35,6 +35,15 @@ from .scan import IntArray, exclusive_scan
 MISSES = 1e-15
 
 
+#: The same where another sample is drawn after a miss, because all keys are at hand.
+REPAIRED_MISSES = 1e-3
+#: Fewest keys, and most of them inside brackets, for which brackets take less time than a sort where all keys are at
+#: hand. A GPU sorts 2^20 keys in the time of a few launches.
+_LEAST_SEARCHED, _MOST_INSIDE = 1 << 20, 0.25
+#: Fewest samples of a bracket: fewer samples than brackets would leave all keys inside them.
+_LEAST_SAMPLES = 64
+
+
 @dataclass(frozen=True)
 class Search:
     """The search for keys at ranks in one lane.
@@ -73,6 +82,24 @@ def strata(size: int, keys_per_stratum: float) -> int:
     return math.ceil(size / keys_per_stratum)
 
 
+def best_samples(size: float, brackets: int, misses: float = MISSES) -> float:
+    """Number of samples that makes the keys inside brackets about as many as the samples."""
+    error = _relative_error(brackets, misses)
+    return float(min(max((brackets * error * size) ** (2 / 3), _LEAST_SAMPLES * brackets), size))
+
+
+def inside_share(samples: float, brackets: int, misses: float = MISSES) -> float:
+    """Share of the keys that are inside brackets from so many samples; more than 1 if brackets overlap."""
+    return 2 * brackets * _relative_error(brackets, misses) / math.sqrt(samples)
+
+
+def stratum_of(size: int, brackets: int) -> int:
+    """Keys of a stratum if all keys are at hand; 1 for a sort, if keys are few or most would be inside brackets."""
+    samples = best_samples(max(size, 1), brackets, REPAIRED_MISSES)
+    few = size < _LEAST_SEARCHED or inside_share(samples, brackets, REPAIRED_MISSES) > _MOST_INSIDE
+    return 1 if few else int(size / samples)
+
+
 def draw_positions(size: int, keys_per_stratum: float, seed: int) -> IntArray:
     """Random positions in a chunk, ascending: one drawn from each stratum, without those behind the end.
 
@@ -90,7 +117,7 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
     return Search(size, nans, ranks, np.zeros(len(ranks), dtype), every, ranks, np.zeros(0, np.int64), none, none)
 
 
-def sampled_ranks(search: Search, count: int, keys_per_stratum: float) -> IntArray:
+def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: float = MISSES) -> IntArray:
     """Ranks, among all samples, of the ends of a bracket around each rank that is still searched.
 
     Parameters
@@ -99,13 +126,15 @@ def sampled_ranks(search: Search, count: int, keys_per_stratum: float) -> IntArr
     count : int
         Strata of all chunks.
     keys_per_stratum : float
+    misses : float
+        Probability that one of the brackets misses its rank.
 
     Returns
     -------
     int64 array, shape (2, open)
         Of low and high ends. Negative, or no rank of a sample, where no sample is an end.
     """
-    error = _error_of_ranks(count, keys_per_stratum, len(search.left))
+    error = _error_of_ranks(count, keys_per_stratum, len(search.left), misses)
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
     low = np.floor((search.left - error) / keys_per_stratum)
     high = np.ceil((search.left + 1 + error) / keys_per_stratum) - 1
@@ -131,11 +160,16 @@ def least_and_most(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return (False, True) if dtype.kind == "b" else (-math.inf, math.inf)
 
 
-def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int) -> float:
+def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int, misses: float) -> float:
     """Largest assumed error of an estimated rank, in keys, for a number of samples; there is none of single keys."""
     if keys_per_stratum <= 1:
         return 0.0
-    return keys_per_stratum * math.sqrt(count * math.log(4 * max(brackets, 1) / MISSES) / 2)
+    return keys_per_stratum * math.sqrt(count) * _relative_error(brackets, misses)
+
+
+def _relative_error(brackets: int, misses: float) -> float:
+    """The error of an estimated rank, as a share of the keys, times the root of the number of samples."""
+    return math.sqrt(math.log(4 * max(brackets, 1) / misses) / 2)
 
 
 def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, np.ndarray]:

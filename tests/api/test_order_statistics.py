@@ -19,7 +19,7 @@ from dask_gpusort.table import quantiles
 
 DTYPES = ("i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]")
 FUNCTIONS = ("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")
-STRATEGIES = ("auto", "samples", "rechunk")
+STRATEGIES = ("auto", "samples", "rechunk", "join")
 
 
 def expected_of(name, array, *arguments, **options):

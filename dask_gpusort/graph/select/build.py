@@ -17,6 +17,7 @@ from ...table.quantiles import Ranks, Statistic
 from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from .join import LanesJoin
 from .lanes import reduce_blocks
 from .samples import Selection
 
@@ -49,6 +50,8 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     """
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
+    if plan.strategy == "join":
+        return join_lanes(array, statistic, axes, keepdims, plan)
     if plan.strategy != "samples":
         return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
     return select_by_samples(array, statistic, axes, keepdims, plan)
@@ -65,10 +68,19 @@ def select_by_samples(
         # The seed gives the same array the same source of the second pass, which several selections then share.
         again = bind(array, scans, seed="select")
         selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
+    return new_arrays(selection, inputs, [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+
+
+def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
+    """An order statistic of the lanes of an array, each in one task."""
+    join = LanesJoin(statistic, array.name, axes, array.chunks, array.dtype, keepdims, plan.searches)
+    return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+
+
+def _output_of(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool) -> Output:
     kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
     chunks = (*((size,) for size in statistic.shape), *kept)
-    meta = np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype))
-    return new_arrays(selection, inputs, [Output(meta, chunks)], "quantile")[0]
+    return Output(np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype)), chunks)
 
 
 def _first_scans(selection: Selection, array: Any) -> Any:
@@ -89,7 +101,7 @@ def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ..
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     quantiles = math.prod(statistic.shape)
     plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes), asked)  # type: ignore[arg-type]
-    if plan.strategy != "blocks" and math.isnan(lanes.in_chunk):
+    if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
     return plan
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -140,11 +140,15 @@ def scan_again(
 def _enclose(search: selection.Search, lane: Sequence[Drawn], keys_per_stratum: float) -> selection.Search:
     """Brackets around the ranks that are still searched, from samples of the keys that are left."""
     wanted = selection.sampled_ranks(search, sum(one.strata for one in lane), keys_per_stratum)
-    drawn = sum(len(one.keys) for one in lane)
-    known = (wanted >= 0) & (wanted < drawn)
+    return enclose(search, [one.keys for one in lane], wanted)
+
+
+def enclose(search: selection.Search, samples: Sequence[Any], wanted: np.ndarray) -> selection.Search:
+    """Brackets whose ends have given ranks among some samples; without such a sample, they are open."""
+    known = (wanted >= 0) & (wanted < sum(map(len, samples)))
     ends = np.empty(wanted.shape, search.found.dtype)
     ends[0], ends[1] = selection.least_and_most(ends.dtype)
-    found = ops_for(lane[0].keys).keys_at([one.keys for one in lane], wanted[known])
+    found = ops_for(samples[0]).keys_at(samples, wanted[known])
     # NaN are the last samples.
     known[known] = found == found
     ends[known] = found[found == found]
@@ -196,15 +200,23 @@ def finish(
     """Task: the statistic of the lanes of one output chunk, shape `statistic.shape` and then `shape`."""
     resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in extracted])
     ops = ops_for(extracted[0][0].keys)
-    count, nans = (np.array([getattr(one, name) for one in resolved], np.int64) for name in ("size", "nans"))
+    lanes = zip(resolved, zip(*extracted, strict=True), strict=True)
+    found = [
+        replace(search, found=selection.finish(search, ops.keys_at([part.keys for part in parts], search.left)))
+        for search, parts in lanes
+    ]
+    return ops.from_host(result_of(found, statistic).reshape((*statistic.shape, *shape)))
+
+
+def result_of(searches: Sequence[selection.Search], statistic: Statistic | Ranks) -> np.ndarray:
+    """The statistic of each lane, from searches that have found the keys at all ranks."""
+    count, nans = (np.array([getattr(one, name) for one in searches], np.int64) for name in ("size", "nans"))
     ranks = statistic.ranks(count)
-    keys = np.zeros(ranks.shape, extracted[0][0].keys.dtype)
-    for lane, (search, parts) in enumerate(zip(resolved, zip(*extracted, strict=True), strict=True)):
-        found = selection.finish(search, ops.keys_at([part.keys for part in parts], search.left))
-        if len(found):
-            keys[..., lane] = found[np.searchsorted(search.ranks, ranks[..., lane])]
-    result = statistic.result(keys, count, nans)
-    return ops.from_host(result.reshape((*statistic.shape, *shape)))
+    keys = np.zeros(ranks.shape, searches[0].found.dtype)
+    for lane, search in enumerate(searches):
+        if len(search.found):
+            keys[..., lane] = search.found[np.searchsorted(search.ranks, ranks[..., lane])]
+    return statistic.result(keys, count, nans)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def build_weighted(
         )
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
-    if plan.strategy == "samples" and plan.lanes.chunks > 1 and array.size:
+    if plan.searches and plan.lanes.chunks > 1 and array.size:
         found = _by_sort(array, weights, statistic, axes)
         first = (slice(None),) * len(statistic.shape)
         kept = tuple(None if axis in axes else slice(None) for axis in range(array.ndim))

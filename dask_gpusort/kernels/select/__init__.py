@@ -1,6 +1,7 @@
 """Selection without a sort: keys at wanted ranks, and the keys of an array between bounds.
 
 - ``key_stream.cuh``: reads a range of keys, in vectors and whole warps
+- ``draw.py``, ``draw.cu``: samples of keys that are in several parts
 - ``extract.py``, ``extract.cu``, ``extract.cuh``: one read counts codes between thresholds, and takes some of the keys
 - ``row_select.py``, ``row_select.cu``: keys at ranks of every row or column of a matrix
 - ``held_codes.cuh``: ranks among codes in registers, by bisection

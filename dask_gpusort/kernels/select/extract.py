@@ -8,6 +8,7 @@ slots up to a threshold are the number of keys below it. The first code of NaN i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,10 @@ MOST_SLOTS = cxx_constant(SOURCE, "kMostSlots")
 LEVELS = (1, 3, 4, 5, 6, 8, MOST_SLOTS.bit_length() - 1)
 #: Most brackets of a row.
 MOST_BRACKETS = (MOST_SLOTS - 2) // 4
-#: Least keys of a part of a row: copying the thresholds and adding up the counters takes as long as some 1,000 keys.
-LEAST_PART = 1 << 14
-#: Most keys of a part: the counters of a block have 32 bits.
-MOST_PART = 1 << 30
+#: Least keys of a piece of a row: copying the thresholds and adding up the counters takes as long as some 1,000 keys.
+LEAST_PIECE = 1 << 14
+#: Most keys of a piece: the counters of a block have 32 bits.
+MOST_PIECE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -134,27 +135,28 @@ def counts_below(thresholds: Thresholds, counts: IntArray, bounds: Codes) -> Int
     return np.take_along_axis(below, np.array(found, np.int64).reshape(bounds.shape), axis=1)
 
 
-def launch_extract(keys: Any, thresholds: Thresholds, capacity: int) -> tuple[IntArray, Any]:
+def launch_extract(parts: Sequence[Any], thresholds: Thresholds, capacity: int) -> tuple[IntArray, Any]:
     """Count the keys of each slot: counts with the number of taken keys last, and the taken keys."""
-    cupy, (num_rows, length) = require_cupy(), keys.shape
-    elements = wide_elements(device_key(keys.dtype))
+    cupy, num_rows, dtype = require_cupy(), len(parts[0]), parts[0].dtype
+    elements = wide_elements(device_key(dtype))
     table = cupy.zeros((num_rows, thresholds.num_slots + 1), np.uint64)
-    taken = cupy.empty((num_rows, capacity), keys.dtype)
-    most_blocks = BLOCKS * multiprocessors()
-    parts = min(max(blocks_for(most_blocks, max(num_rows, 1)), 1), blocks_for(length, LEAST_PART))
-    parts = max(parts, blocks_for(length, MOST_PART))
+    taken = cupy.empty((num_rows, capacity), dtype)
     code_type = f"u{elements.code_bytes}"
     tables = [cupy.asarray(part.astype(code_type)) for part in (thresholds.codes, thresholds.is_taken)]
-    sizes = np.uint64(length), np.uint32(parts), np.uint32(num_rows * parts)
-    Launch(
-        SOURCE,
-        instance("extract_keys", elements.source, thresholds.num_slots.bit_length() - 1),
-        min(num_rows * parts, most_blocks),
-        THREADS,
-        (keys, *sizes, *tables, table, taken, np.uint64(capacity)),
-        shared_bytes(thresholds.num_slots, elements.code_bytes),
-    ).run()
+    kernel = instance("extract_keys", elements.source, thresholds.num_slots.bit_length() - 1)
+    shared, most_blocks = shared_bytes(thresholds.num_slots, elements.code_bytes), BLOCKS * multiprocessors()
+    for keys in parts:
+        pieces = num_pieces(num_rows, keys.shape[1], most_blocks)
+        sizes = np.uint64(keys.shape[1]), np.uint32(pieces), np.uint32(num_rows * pieces)
+        arguments = keys, *sizes, *tables, table, taken, np.uint64(capacity)
+        Launch(SOURCE, kernel, min(num_rows * pieces, most_blocks), THREADS, arguments, shared).run()
     return table.get().astype(np.int64), taken
+
+
+def num_pieces(num_rows: int, length: int, most_blocks: int) -> int:
+    """Pieces of each row, one block's work each."""
+    for_blocks = max(blocks_for(most_blocks, max(num_rows, 1)), 1)
+    return max(min(for_blocks, blocks_for(length, LEAST_PIECE)), blocks_for(length, MOST_PIECE))
 
 
 def shared_bytes(num_slots: int, code_bytes: int) -> int:
@@ -163,13 +165,15 @@ def shared_bytes(num_slots: int, code_bytes: int) -> int:
     return BUFFER_BYTES + num_slots * (2 * code_bytes + 4 * copies)
 
 
-def extract_rows(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int, ties: bool) -> Extracted:
+def extract_rows(
+    parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], capacity: int, ties: bool
+) -> Extracted:
     """Count and take the keys of each row; see `kernels.extract`."""
-    (num_rows, length), dtype = keys.shape, keys.dtype
+    num_rows, length, dtype = len(parts[0]), sum(part.shape[1] for part in parts), parts[0].dtype
     first_nan, most = first_nan_code(dtype), (1 << 8 * dtype.itemsize) - 1
     ends = make_ends(low, high, dtype, ties)
     thresholds = make_thresholds(ends, first_nan, most)
-    table, inside = launch_extract(keys, thresholds, capacity)
+    table, inside = launch_extract(parts, thresholds, capacity)
 
     def less(codes: Codes) -> IntArray:
         return counts_below(thresholds, table[:, :-1], codes)

@@ -101,7 +101,8 @@ def record_selection(recorder):
     """Record selections in short, long and longer lanes, and the keys between bounds."""
     for dtype in DTYPES:
         ends = np.zeros((3, 2), f"u{np.dtype(dtype).itemsize}")
-        kernels.extract(recorder.empty((3, 1000), dtype), ends, ends, 10)
+        kernels.extract([recorder.empty((3, 1000), dtype)], ends, ends, 10)
+        kernels.draw_samples([recorder.empty(1000, dtype)], 10)
         for length in LANES:
             for axis, shape in enumerate(((length, 3), (3, length))):
                 kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((3, 2), np.int64), axis)

@@ -40,7 +40,7 @@ def check_selection() -> None:
             check(found, np.sort(keys, axis=1)[:, ranks])
         row = np.round(1_000 * rng.random(ONE_LAUNCH)).astype(dtype)
         low, high = (encode(np.array([[10, 500]], dtype)[0] + extra).reshape(1, -1) for extra in (0, 20))
-        extracted = kernels.extract(cp.asarray(row.reshape(1, -1)), low, high, len(row))
+        extracted = kernels.extract([cp.asarray(row.reshape(1, -1))], low, high, len(row))
         inside = row[((row > 10) & (row < 30)) | ((row > 500) & (row < 520))]
         check(cp.sort(extracted.inside[0, : int(extracted.found[0])]), np.sort(inside))
 

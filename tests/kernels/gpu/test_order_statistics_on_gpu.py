@@ -1,5 +1,7 @@
 """Order statistics of CuPy chunks by every strategy: the results equal NumPy's, and are CuPy arrays."""
 
+import contextlib
+
 import dask
 import dask.array as da
 import numpy as np
@@ -36,11 +38,39 @@ def test_by_samples(dtype, distribution, scheduler):
         check(dask_gpusort.nanmedian(x, strategy="samples"), np.asarray(np.nanmedian(host)))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("chunks", [3_000_000, 700_001])
+@pytest.mark.parametrize("distribution", ["bits", "few", "special", "zipf", "sorted"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u2", "i8"])
+def test_joined(dtype, distribution, chunks):
+    host = ours.make(dtype, 3_000_000, distribution)
+    x = da.from_array(cupy.asarray(host), chunks=chunks, asarray=False).persist(scheduler="threads")
+    assert "join: one task" in dask_gpusort.explain_quantile(x, Q)
+    with np.errstate(all="ignore"):
+        check(dask_gpusort.nanquantile(x, Q), np.nanquantile(host, Q))
+        check(dask_gpusort.quantile(x, Q), np.quantile(host, Q))
+        check(dask_gpusort.median(x), np.asarray(np.median(host)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2)])
+def test_joined_lanes(axis):
+    host = np.random.default_rng(0).random((50, 60, 70)).astype("f4")
+    host[1, 5] = np.nan
+    x = da.from_array(cupy.asarray(host), chunks=(20, 30, 40), asarray=False)
+    for name in ("quantile", "nanquantile"):
+        check(getattr(dask_gpusort, name)(x, Q, axis), getattr(np, name)(host, Q, axis))
+    found = dask_gpusort.nanmedian(x, axis, keepdims=True)
+    assert "join" in dask_gpusort.explain_quantile(x, 0.5, axis)
+    with pytest.warns(RuntimeWarning, match="All-NaN") if axis == 2 else contextlib.nullcontext():
+        expected = np.nanmedian(host, axis, keepdims=True)
+        check(found, expected)
+
+
 def test_lanes_of_a_matrix():
     host = np.random.default_rng(0).random((3, 100_000)).astype("f4")
     host[1, 5] = np.nan
     x = da.from_array(cupy.asarray(host), chunks=(2, 30_000), asarray=False)
-    for strategy in ("samples", "rechunk"):
+    for strategy in ("samples", "rechunk", "join"):
         check(dask_gpusort.median(x, 1, keepdims=True, strategy=strategy), np.median(host, 1, keepdims=True))
         check(dask_gpusort.nanquantile(x, Q, 1, strategy=strategy), np.nanquantile(host, Q, 1))
 

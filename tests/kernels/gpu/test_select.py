@@ -30,7 +30,7 @@ def check_extract(cp: Any, keys: np.ndarray[Any, Any], brackets: int, ties: bool
     codes, rng = np.sort(encode(keys), axis=1), np.random.default_rng(seed)
     ends = np.sort(np.stack([rng.choice(row, (2, brackets)) for row in codes]), axis=1)
     low, high = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
-    got = kernels.extract(cp.asarray(keys), low, high, keys.shape[1], ties=ties)
+    got = kernels.extract([cp.asarray(keys)], low, high, keys.shape[1], ties=ties)
     for i, row in enumerate(codes):
         floors = codes_of.tie_floor(row, keys.dtype) if ties else row
         of_row = [codes_of.tie_floor(end[i], keys.dtype) if ties else end[i] for end in (low, high)]
@@ -66,7 +66,7 @@ def test_extract_of_unaligned_keys(cp: Any, skip: int) -> None:
     for dtype in ("u1", "f2", "f4"):
         keys = cp.asarray(make_keys(dtype, 2 * MIDDLE + skip, "random"))[skip:].reshape(2, -1)
         none = np.zeros((2, 0), f"u{keys.itemsize}")
-        np.testing.assert_array_equal(kernels.extract(keys, none, none, 0).nans, np.isnan(keys.get()).sum(axis=1))
+        np.testing.assert_array_equal(kernels.extract([keys], none, none, 0).nans, np.isnan(keys.get()).sum(axis=1))
 
 
 def test_extract_stays_within_the_capacity(cp: Any) -> None:
@@ -74,7 +74,7 @@ def test_extract_stays_within_the_capacity(cp: Any) -> None:
     low, high = np.zeros((1, 1), "u8"), np.full((1, 1), 1 << 63, "u8")
     wanted = int((keys < (1 << 63)).sum())
     for capacity in (0, 1, 1000, wanted - 1, wanted):
-        got = kernels.extract(keys, low, high, capacity)
+        got = kernels.extract([keys], low, high, capacity)
         assert got.found[0] == wanted
         assert bool((got.inside[0, :wanted] < (1 << 63)).all())
 
@@ -86,7 +86,7 @@ def test_extract_of_more_than_2_to_31_keys(cp: Any) -> None:
     for start in range(1 << 30, n, 1 << 30):
         counts += cp.bincount(keys[0, start : start + (1 << 30)], minlength=256)
     below = np.concatenate([[0], np.cumsum(counts.get())])
-    got = kernels.extract(keys, np.array([[100]], "u1"), np.array([[103]], "u1"), 1 << 27)
+    got = kernels.extract([keys], np.array([[100]], "u1"), np.array([[103]], "u1"), 1 << 27)
     np.testing.assert_array_equal(got.ends[0, :, 0], below[[100, 101, 103, 104]])
     assert got.found[0] == below[103] - below[101]
     assert set(np.unique(got.inside[0, : got.found[0]].get())) == {101, 102}

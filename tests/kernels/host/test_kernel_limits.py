@@ -38,7 +38,7 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
             kernels.select_rows(recorder.empty(shape, dtype), recorder.empty((1, 1), np.int64), axis)
     for count in (0, 16, extract.MOST_BRACKETS):
         ends = np.zeros((1, count), f"u{np.dtype(dtype).itemsize}")
-        kernels.extract(recorder.empty((1, SIZES[-1]), dtype), ends, ends, 10)
+        kernels.extract([recorder.empty((1, SIZES[-1]), dtype)], ends, ends, 10)
     assert 0 < recorder.most_shared <= LIMITS[capability]
 
 

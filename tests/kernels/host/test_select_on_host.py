@@ -24,8 +24,9 @@ def calls():
     for dtype in DTYPES:
         code = f"u{np.dtype(dtype).itemsize}"
         yield lambda empty, dtype=dtype, code=code: kernels.extract(
-            empty((2, 9), dtype), np.zeros((2, 1), code), np.ones((2, 1), code), 5
+            [empty((2, 9), dtype)], np.zeros((2, 1), code), np.ones((2, 1), code), 5
         )
+        yield lambda empty, dtype=dtype: kernels.draw_samples([empty(9, dtype)], 2)
         for length in (1, 129, 1500, LONG):
             for axis in (0, 1):
                 shape = (2, length) if axis else (length, 2)
@@ -79,7 +80,7 @@ def check_extract(device, keys, low, high, capacity=None, ties=True):
     keys = np.asarray(source)
     ends, inside = expected_extract(keys, low, high, ties)
     most = max((len(row) for row in inside), default=0)
-    got = kernels.extract(source, low, high, most if capacity is None else capacity, ties=ties)
+    got = kernels.extract([source], low, high, most if capacity is None else capacity, ties=ties)
     np.testing.assert_array_equal(got.ends, ends)
     np.testing.assert_array_equal(got.nans, is_nan(keys).sum(axis=1))
     np.testing.assert_array_equal(got.found, [len(row) for row in inside])
@@ -159,15 +160,47 @@ def test_more_keys_inside_than_the_capacity(device):
 
 def test_rows_are_cut_into_parts(device, monkeypatch):
     """More parts than blocks, of which one is empty: rows of 5 keys in parts of 2."""
-    monkeypatch.setattr(extracting, "LEAST_PART", 2)
+    monkeypatch.setattr(extracting, "LEAST_PIECE", 2)
     monkeypatch.setattr(extracting, "BLOCKS", 4)
     rng = np.random.default_rng(3)
     for shape in ((1, 5), (1, 9001), (3, 5), (7, 3)):
         keys = draw("i8", shape, "random")
         check_extract(device, keys, *draw_brackets(keys, 2, rng))
-    monkeypatch.setattr(extracting, "MOST_PART", 100)
+    monkeypatch.setattr(extracting, "MOST_PIECE", 100)
     keys = draw("i8", (2, 1501), "random")
     check_extract(device, keys, *draw_brackets(keys, 2, rng))
+
+
+def test_rows_in_several_parts(device):
+    """The keys of each row end to end, one part empty, are the keys of one matrix."""
+    rng = np.random.default_rng(10)
+    keys = draw("f4", (2, 5001), "special")
+    low, high = draw_brackets(keys, 3, rng)
+    ends, inside = expected_extract(keys, low, high, True)
+    parts = [device.array(np.ascontiguousarray(part)) for part in np.split(keys, [7, 7, 3000], axis=1)]
+    got = kernels.extract(parts, low, high, 5001)
+    np.testing.assert_array_equal(got.ends, ends)
+    np.testing.assert_array_equal(got.nans, is_nan(keys).sum(axis=1))
+    for row, found, wanted in zip(np.asarray(got.inside), got.found, inside, strict=True):
+        np.testing.assert_array_equal(np.sort(encode(row[:found])), wanted)
+    device.check()
+
+
+@pytest.mark.parametrize("stratum", [1, 2, 7, 1000, 5001, 6000])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+def test_one_sample_of_each_stratum(device, dtype, stratum):
+    """Strata may begin in one part and end in another; the keys are their own positions, as far as the dtype goes."""
+    keys = np.arange(5001).astype(dtype)
+    cuts = [0, 3, 3, 1700, 4000, 5001]
+    parts = [device.array(keys[start:stop].copy()) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    sample = kernels.draw_samples(parts, stratum)
+    assert (sample.dtype, len(sample)) == (keys.dtype, 5001 // stratum)
+    for number, key in enumerate(np.asarray(sample)):
+        assert key in keys[number * stratum : (number + 1) * stratum]
+    if stratum == 1000 and dtype == "i8":
+        offsets = np.asarray(sample) % stratum
+        assert len(set(offsets.tolist())) == 5
+    device.check()
 
 
 def check_select(device, keys, ranks, axis=1):
@@ -286,10 +319,12 @@ def test_errors(device):
     ends, ranks = np.zeros((3, 1), "u4"), np.zeros((3, 1), np.int64)
     for wrong in (ends.astype("f4"), ends[:2], ends[0], np.zeros((3, 2), "u4")):
         with pytest.raises(ValueError, match=r"give uint32 of shape \(3, brackets\)"):
-            kernels.extract(keys, ends, wrong, 10)
+            kernels.extract([keys], ends, wrong, 10)
+    with pytest.raises(ValueError, match="contiguous 1-dimensional array"):
+        kernels.draw_samples([keys], 2)
     most = np.zeros((3, extracting.MOST_BRACKETS + 1), "u4")
     with pytest.raises(ValueError, match="give at most"):
-        kernels.extract(keys, most, most, 10)
+        kernels.extract([keys], most, most, 10)
     for wrong in (ranks.astype("i4"), ranks[:2], ranks[0]):
         with pytest.raises(ValueError, match=r"give int64 of shape \(3, k\)"):
             kernels.select_rows(keys, wrong)
