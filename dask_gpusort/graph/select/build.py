@@ -73,7 +73,7 @@ def select_by_samples(
 
 def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
     """An order statistic of the lanes of an array, each in one task."""
-    join = LanesJoin(statistic, array.name, axes, array.chunks, array.dtype, keepdims, plan.searches)
+    join = LanesJoin(statistic, (array.name,), axes, array.chunks, array.dtype, keepdims, plan.searches)
     return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
 
 

@@ -43,8 +43,8 @@ class LanesJoin:
     Attributes
     ----------
     statistic : Statistic
-    name : str
-        Of the source.
+    names : tuple of str
+        Name of the source.
     axes : tuple of int
         The reduced dimensions.
     chunks : tuple of tuples
@@ -58,7 +58,7 @@ class LanesJoin:
     """
 
     statistic: Statistic
-    name: str
+    names: tuple[str, ...]
     axes: tuple[int, ...]
     chunks: Chunks
     dtype: np.dtype[Any]
@@ -68,11 +68,6 @@ class LanesJoin:
     @cached_property
     def token(self) -> str:
         return tokenize(*vars(self).values())
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return (self.name,)
 
     #: Chunks that the input's graph contains become part of the tasks, as in `Recipe`.
     takes_held_chunks = True
@@ -97,7 +92,7 @@ class LanesJoin:
         tasks = {}
         for group, own in self._groups():
             ranges = [[own[dim]] if dim in own else range(len(sizes)) for dim, sizes in enumerate(self.chunks)]
-            keys: list[Key] = [(self.name, *index) for index in product(*ranges)]
+            keys: list[Key] = [(*self.names, *index) for index in product(*ranges)]
             sizes = tuple((sizes[own[dim]],) if dim in own else sizes for dim, sizes in enumerate(self.chunks))
             chunks = List(*(held[key] if key in held else TaskRef(key) for key in keys))
             tasks[self._key(group)] = Task(self._key(group), reduce_joined, chunks, sizes, self)

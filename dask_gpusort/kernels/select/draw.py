@@ -23,7 +23,7 @@ def draw(parts: Sequence[Any], stratum: int, count: int) -> Any:
     kernel = instance("draw_keys", type_of_bytes(sample.itemsize))
     for part, first in zip(parts, accumulate(map(len, parts), initial=0), strict=False):
         begin, end = first // stratum, min(-(-(first + len(part)) // stratum), count)
-        places = np.uint64(first), np.uint64(len(part)), np.uint64(stratum), np.uint32(begin), np.uint32(end)
+        numbers = np.uint64(first), np.uint64(len(part)), np.uint64(stratum), np.uint32(begin), np.uint32(end)
         blocks = blocks_for(max(end - begin, 0), THREADS)
-        Launch(SOURCE, kernel, blocks, THREADS, (part, *places, sample)).run()
+        Launch(SOURCE, kernel, blocks, THREADS, (part, *numbers, sample)).run()
     return sample

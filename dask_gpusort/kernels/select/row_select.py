@@ -49,7 +49,7 @@ def select_lanes(keys: Any, ranks: Any, axis: int) -> tuple[Any, Any]:
     if axis == 0 and not fits_tile(elements, keys):
         keys, axis = cupy.ascontiguousarray(keys.T), 1
     first_nan = first_nan_code(keys.dtype)
-    selected = cupy.empty(ranks.shape, keys.dtype)
+    selected = []
     nans = cupy.zeros(num_lanes, np.int64)
     nan_code = np.dtype(f"u{elements.code_bytes}").type(first_nan or 0)
     # The kernels for long rows have counters for few ranks. Without ranks, keys are read for the NaN alone.
@@ -58,8 +58,8 @@ def select_lanes(keys: Any, ranks: Any, axis: int) -> tuple[Any, Any]:
         out = cupy.empty(part.shape, keys.dtype)
         wanted = part, np.uint32(part.shape[1]), nan_code, out, None if first_nan is None else nans
         launch(elements, keys, length, axis, wanted)
-        selected[:, first : first + MOST_RANKS] = out
-    return selected, nans
+        selected.append(out)
+    return selected[0] if len(selected) == 1 else cupy.concatenate(selected, axis=1), nans
 
 
 def held_items(elements: Elements, length: int, threads: int) -> int | None:
