@@ -192,8 +192,19 @@ def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Ou
     return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)
 
 
-def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, Task]]) -> dict[Key, Task]:
-    return {**stages(), **output()}
+def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, Task]]) -> dict[Key, Any]:
+    """All tasks of one array; where each stage is one output chunk's, both are one task.
+
+    Dask would fuse them to a task of another name, and an alias, which a scheduler takes one more step for.
+    """
+    first, last = stages(), output()
+    needed = [key for task in last.values() for key in task.dependencies] if len(first) == len(last) else []
+    own = len(needed) == len(last) and first.keys() == set(needed)
+    if not own or any(not task.dependencies.isdisjoint(first) for task in first.values()):
+        return {**first, **last}
+    return {
+        key: Task.fuse(first[stage], task, key=key) for (key, task), stage in zip(last.items(), needed, strict=True)
+    }
 
 
 def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:

@@ -105,7 +105,6 @@ class LanesJoin:
         tasks: dict[Key, Any] = {}
         for group, own in self._groups():
             key: Key = (name, *first, *(own.get(dim, 0) for dim in dims))
-            # Dask fuses this with the task whose result it is.
             tasks[key] = Task(key, identity, TaskRef(self._key(group)))
         return tasks
 
