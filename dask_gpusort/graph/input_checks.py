@@ -48,6 +48,13 @@ def checked_chunk(
     )
 
 
+def only_chunk(block: Any) -> Any:
+    """The chunk inside nested lists, one for each axis that `dask.array.blockwise` contracts."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
+
+
 def check_key_shapes(blocks: Sequence[Any]) -> None:
     """Refuse several keys of one chunk that differ in shape."""
     shapes = {block.shape for block in blocks}

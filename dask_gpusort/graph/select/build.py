@@ -12,6 +12,7 @@ from dask.graph_manipulation import bind
 from dask.highlevelgraph import HighLevelGraph
 
 from ...config import setting
+from ...plan import Workers
 from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table.quantiles import Ranks, Statistic
 from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
@@ -93,23 +94,27 @@ def _first_scans(selection: Selection, array: Any) -> Any:
 def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
     """The plan of an order statistic of an array."""
     lanes = lanes_of(array, axes)
-    workers = workers_in_use(*scheduler_in_use(array), chunk_library(array))
+    workers = workers_of(array)
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
         raise ValueError(f"strategy='samples' needs numbers or dates, not {array.dtype}: use strategy='auto'")
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     quantiles = math.prod(statistic.shape)
-    plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes), asked)  # type: ignore[arg-type]
+    plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes, workers), asked)  # type: ignore[arg-type]
     if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
     return plan
 
 
-def is_held(array: Any, lanes: Lanes) -> bool:
+def workers_of(array: Any) -> Workers:
+    """The workers of the scheduler in use, for the chunks of an array."""
+    return workers_in_use(*scheduler_in_use(array), chunk_library(array))
+
+
+def is_held(array: Any, lanes: Lanes, workers: Workers) -> bool:
     """Whether the source stays in memory between passes over it: it fits, or is there already."""
     kind, client = scheduler_in_use(array)
-    workers = workers_in_use(kind, client, chunk_library(array))
     return (
         da.array_expr_enabled()  # where the second pass cannot wait for the first one
         or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))

@@ -18,7 +18,7 @@ import numpy as np
 from ...chunk import complete, ops_for
 from ...plan.select import LANES_BYTES
 from ...table import Statistic
-from ..input_checks import checked_chunk
+from ..input_checks import checked_chunk, only_chunk
 from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
 from ..rows import check_length
 
@@ -27,8 +27,7 @@ def reduce_block(
     block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
 ) -> Any:
     """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
-    while isinstance(block, list):  # one list for each axis that Dask drops
-        (block,) = block
+    block = only_chunk(block)
     checked_chunk(block, expected)
     for axis, length in lengths.items():
         check_length(block, axis, length)

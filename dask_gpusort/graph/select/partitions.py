@@ -29,12 +29,12 @@ from ...plan.select import Partition, choose_partition
 from ...table import Ranks
 from ..build import build_sort
 from ..collection import chunk_library
-from ..input_checks import checked_chunk
+from ..input_checks import checked_chunk, only_chunk
 from ..inputs import flatten
 from ..options import Options
 from ..rechunk import rechunk_checked
 from ..rows import check_length
-from .build import is_held, lanes_of, plan_statistic, select_by_samples
+from .build import is_held, lanes_of, plan_statistic, select_by_samples, workers_of
 from .lanes import whole_lanes
 
 Want = Literal["keys", "positions"]
@@ -54,8 +54,7 @@ def partition_block(
 
 def bucket_block(block: Any, cuts: Any, axis: int, expected: np.dtype[Any]) -> Any:
     """Task: the bucket of each key of a chunk, between the cut keys of its row."""
-    while isinstance(cuts, list):  # one list for each axis that Dask contracts
-        (cuts,) = cuts
+    cuts = only_chunk(cuts)
     checked_chunk(block, expected)
     found = np.empty(block.shape, np.uint8)
     rows, to_fill = np.moveaxis(block, axis, -1), np.moveaxis(found, axis, -1)
@@ -121,7 +120,7 @@ def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Partition:
     if array.dtype.kind == "O" or chunk_library(array) == "cupy":
         return "sort"
     lanes = replace(lanes_of(array, (axis,)), searchable=array.dtype.kind in _SEARCHABLE)
-    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes))
+    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes, workers_of(array)))
 
 
 def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:

@@ -31,7 +31,7 @@ from ...chunk.weighted_lanes import (
 )
 from ...table import Statistic
 from ..build import build_sort
-from ..input_checks import checked_chunk
+from ..input_checks import checked_chunk, only_chunk
 from ..options import Options
 from ..rechunk import rechunk
 from ..rows import check_length
@@ -48,7 +48,7 @@ def reduce_weighted_block(
     keepdims: bool,
 ) -> Any:
     """Task: the weighted quantiles of each lane of one chunk, along the axes that have `lengths`."""
-    block, weights = _only(block), _only(weights)
+    block, weights = only_chunk(block), only_chunk(weights)
     checked_chunk(block, expected)
     checked_chunk(weights, None, "a chunk of the weights")
     for axis, length in lengths.items():
@@ -65,7 +65,7 @@ def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
 def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
     """Task: what one chunk of sorted lanes knows of the quantiles, as the only element of an array."""
     found = np.empty((1,) * keys.ndim, object)
-    found[...] = complete(pick_keys(keys, weights, _only(sums), int(part[0]), statistic))
+    found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
     return found
 
 
@@ -218,10 +218,3 @@ def _one_axis(array: Any, axes: tuple[int, ...]) -> Any:
     if len(long) == 1:
         return moved
     return da.reshape_blockwise(moved, (*moved.shape[: len(kept)], math.prod(array.shape[axis] for axis in long)))
-
-
-def _only(block: Any) -> Any:
-    """The chunk in nested lists, one for each axis that Dask contracts."""
-    while isinstance(block, list):
-        (block,) = block
-    return block
