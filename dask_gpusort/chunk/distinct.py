@@ -1,0 +1,176 @@
+"""Distinct keys of one chunk, and tie groups of sorted keys, for NumPy and CuPy.
+
+A tie group is all equal keys. In sorted keys it is contiguous::
+
+    keys       1  1  1  4  4  7            of one chunk, sorted
+    bounds     0        3     5   (6)      first of each tie group, and the end
+    numbers    0  0  0  1  1  2            the tie group of each key
+
+Keys are compared as NumPy's `unique` compares them, by ``!=``: so signed zeros are equal, and NaN are equal only on
+request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..order import Order
+from . import ops_for
+
+#: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
+NAN_KINDS = "fcmM"
+
+
+def are_nan(keys: Any) -> Any:
+    """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
+    return keys != keys if keys.dtype.kind in NAN_KINDS else np.zeros_like(keys, dtype=bool)
+
+
+def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
+    """Elementwise: whether keys are not equal to others."""
+    found = keys != others
+    if equal_nan and keys.dtype.kind in NAN_KINDS:
+        found &= ~(are_nan(keys) & are_nan(others))
+    return found
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """The tie groups of sorted keys.
+
+    Attributes
+    ----------
+    keys : array, shape (n,)
+    equal_nan : bool
+        Whether all NaN are one group, or a group each.
+    """
+
+    keys: Any
+    equal_nan: bool
+
+    @cached_property
+    def firsts(self) -> Any:
+        """Whether each key is the first of its group, an array of bool."""
+        found = np.ones_like(self.keys, dtype=bool)
+        found[1:] = changes(self.keys[1:], self.keys[:-1], self.equal_nan)
+        return found
+
+    @cached_property
+    def bounds(self) -> Any:
+        """Position of the first key of each group, and the number of keys: int64, shape (groups + 1,)."""
+        starts = np.flatnonzero(self.firsts)
+        found = np.empty_like(starts, shape=(len(starts) + 1,), dtype=np.int64)
+        found[:-1] = starts
+        found[-1] = len(self.keys)
+        return found
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.bounds) - 1
+
+    @cached_property
+    def numbers(self) -> Any:
+        """The number of each key's group, int64."""
+        return np.cumsum(self.firsts, dtype=np.int64) - 1
+
+    def sums(self, amounts: Any) -> Any:
+        """The sum of some amounts of each group's keys, int64."""
+        sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
+        np.cumsum(amounts, dtype=np.int64, out=sums[1:])
+        return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
+
+    def first_where(self, mask: Any, amounts: Any) -> Any:
+        """The amount of each group's first key inside a mask, -1 where there is none."""
+        numbers, kept = self.numbers[mask], amounts[mask]
+        found = np.full_like(self.bounds, -1)[:-1]
+        leading = np.ones_like(numbers, dtype=bool)
+        leading[1:] = numbers[1:] != numbers[:-1]
+        found[numbers[leading]] = kept[leading]
+        return found
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The distinct keys of one chunk; what was not wanted is None.
+
+    Attributes
+    ----------
+    values : array, shape (d,)
+        The distinct keys, ascending.
+    counts : int64 array, shape (d,)
+        How often each occurs.
+    firsts : int64 array, shape (d,)
+        Position of each in the flat chunk: that of the first of equal keys.
+    inverse : unsigned array of the chunk's shape
+        The position of each key in `values`.
+    repeats : unsigned array of the chunk's shape
+        How many equal keys precede each key.
+    """
+
+    values: Any
+    counts: Any = None
+    firsts: Any = None
+    inverse: Any = None
+    repeats: Any = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which arrays of `Distinct` are wanted besides the values.
+
+    `origins`, the number of the chunk for each value, is for the stage that knows it.
+    """
+
+    origins: bool = False
+    counts: bool = False
+    firsts: bool = False
+    inverse: bool = False
+    repeats: bool = False
+
+    @property
+    def positions(self) -> bool:
+        """Whether they need the positions of the sorted keys."""
+        return self.firsts or self.inverse or self.repeats
+
+
+def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
+    """The distinct keys of one chunk of any dimensions.
+
+    Parameters
+    ----------
+    block : array
+    order : Order
+        Ascending and stable.
+    columns : Columns
+    equal_nan : bool
+        As in `TieGroups`.
+    """
+    ops = ops_for(block)
+    run = ops.local_sort(block.reshape(-1), (), order, positions=columns.positions)
+    groups = TieGroups(ops.decode(run.keys, order), equal_nan)
+    starts = groups.bounds[:-1]
+    positions = run.values[-1] if columns.positions else None
+    inverse = repeats = None
+    if columns.inverse:
+        inverse = _scattered(groups.numbers, positions, block.shape)
+    if columns.repeats:
+        repeats = _scattered(np.arange(len(run), like=starts) - starts[groups.numbers], positions, block.shape)
+    return Distinct(
+        groups.keys if groups.count == len(run) else groups.keys[starts],
+        groups.bounds[1:] - starts if columns.counts else None,
+        positions[starts].astype(np.int64) if columns.firsts else None,
+        inverse,
+        repeats,
+    )
+
+
+def _scattered(numbers: Any, positions: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers of sorted keys at the positions of these keys in a chunk, of the dtype of the positions."""
+    found = np.empty_like(positions)
+    found[positions] = numbers
+    return found.reshape(shape)

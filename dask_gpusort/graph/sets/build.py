@@ -1,0 +1,176 @@
+"""From checked arguments to distinct values, inverses and sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from ...chunk.distinct import Columns
+from ...order import Order
+from ..collection import Output, new_arrays
+from ..global_sort import global_sort
+from ..inputs import flatten
+from ..options import Options
+from .local import local_distinct
+from .number import Numbered, Numbering
+from .spread import spread_back
+
+#: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
+Keep = Literal["all", "both", "first", "one"]
+
+
+@dataclass(frozen=True)
+class OfGroups:
+    """Makes an array of one element for each tie group that begins in a chunk and is kept.
+
+    Attributes
+    ----------
+    what : {"values", "counts", "firsts"}
+    keep : Keep
+    side : int
+        The side of counts and firsts.
+    """
+
+    what: Literal["values", "counts", "firsts"]
+    keep: Keep = "all"
+    side: int = 0
+
+    def __call__(self, numbered: Numbered) -> Any:
+        begun = slice(int(numbered.place.continued), None)
+        of_groups = {
+            "values": lambda: _values(numbered),
+            "counts": lambda: numbered.counts[self.side],
+            "firsts": lambda: numbered.firsts[self.side],
+        }
+        found = of_groups[self.what]()[begun]
+        return found if self.keep == "all" else found[_kept(numbered, self.keep)[begun]]
+
+
+def _values(numbered: Numbered) -> Any:
+    groups = numbered.groups
+    return groups.keys if groups.count == len(groups.keys) else groups.keys[groups.bounds[:-1]]
+
+
+def _kept(numbered: Numbered, keep: Keep) -> Any:
+    """Whether each tie group is kept."""
+    first, second = (count > 0 for count in numbered.counts)
+    return first & second if keep == "both" else first & ~second if keep == "first" else first ^ second
+
+
+def numbers(numbered: Numbered) -> Any:
+    """The number of each key's tie group."""
+    return numbered.numbers[numbered.groups.numbers]
+
+
+def absent(numbered: Numbered) -> Any:
+    """Whether the second side lacks each key."""
+    return (numbered.counts[1] == 0)[numbered.groups.numbers]
+
+
+@dataclass(frozen=True)
+class SortedDistinct:
+    """The distinct keys of all chunks, sorted.
+
+    Attributes
+    ----------
+    columns : dict of str to dask array
+        The "values", and their companions "chunks", "counts" and "firsts" where these are wanted.
+    of_keys : dict of str to dask array
+        The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
+    equal_nan : bool
+    """
+
+    columns: dict[str, Any]
+    of_keys: dict[str, Any]
+    equal_nan: bool
+
+    def number(
+        self, outputs: Sequence[Callable[[Numbered], Any]], dtypes: Sequence[Any], second: int | None = None, **counted: bool
+    ) -> tuple[Any, ...]:
+        """Arrays of what some functions make of the tie groups of each sorted chunk, in chunks of unknown sizes.
+
+        Parameters
+        ----------
+        outputs : sequence of callable(Numbered)
+        dtypes : sequence of numpy.dtype
+            Of their results.
+        second, counted
+            As in `Numbering`.
+        """
+        arrays = list(self.columns.values())
+        sizes = ((math.nan,) * arrays[0].numblocks[0],)
+        recipe = Numbering(
+            tuple(array.name for array in arrays),
+            tuple(self.columns),
+            len(sizes[0]),
+            self.equal_nan,
+            tuple(outputs),
+            second=second,
+            **counted,
+        )
+        metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
+        return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
+
+
+def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
+    """The sorted distinct keys of an array of any dimensions.
+
+    Raises
+    ------
+    TypeError
+        If CuPy chunks of its dtype cannot be sorted.
+    """
+    options = Options(stable=True)
+    keys = options.keys(array, "both")
+    options.request("both", keys)
+    found = local_distinct(array, keys.order, columns, equal_nan)
+    of_keys = {name: found.pop(name) for name in ("inverse", "repeats") if name in found}
+    if found["values"].numblocks[0] > 1:
+        found = _sorted(options, found)
+    return SortedDistinct(found, of_keys, equal_nan)
+
+
+def _sorted(options: Options, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns, sorted by the values; the chunks are sorted already."""
+    values, *others = columns.values()
+    want = "both" if others else "keys"
+    keys = options.keys(values, "both")
+    presorted = ((0, values.numblocks[0]),)
+    found = global_sort(options.request(want, keys), keys, others, values.chunks[0], presorted)
+    return dict(zip(columns, found, strict=True))
+
+
+@dataclass(frozen=True)
+class Unique:
+    """What `unique` gives besides the values, and how NaN compare."""
+
+    index: bool = False
+    inverse: bool = False
+    counts: bool = False
+    equal_nan: bool = True
+
+
+def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
+    """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
+    # The first of equal keys is the first in C order.
+    source = flatten(array, None)[0] if wanted.index else array
+    columns = Columns(origins=wanted.inverse, counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
+    found = sorted_distinct(source, columns, wanted.equal_nan)
+    makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
+    if wanted.index:
+        makes["index"] = OfGroups("firsts")
+    if wanted.inverse:
+        makes["inverse"] = numbers
+    if wanted.counts:
+        makes["counts"] = OfGroups("counts")
+    dtypes = [array.dtype, *[np.dtype(np.int64)] * (len(makes) - 1)]
+    made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
+    if wanted.inverse:
+        flat = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
+        made["inverse"] = flat if flat.ndim == array.ndim else flat.reshape(array.shape).rechunk(array.chunks)
+    return tuple(made.values())
