@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from ..order import Order
-from . import ops_for
+from . import library_of, ops_for
 
 #: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
 NAN_KINDS = "fcmM"
+
+#: Most codes in a table of counts, 2 MiB: a level-2 cache. Larger tables are slower to count than keys are to sort.
+_TABLE_CODES = 1 << 18
 
 
 def are_nan(keys: Any) -> Any:
@@ -45,19 +48,19 @@ class TieGroups:
     Attributes
     ----------
     keys : array, shape (n,)
-    equal_nan : bool
-        Whether all NaN are one group, or a group each.
+    firsts : array of bool, shape (n,)
+        Whether each key is the first of its group.
     """
 
     keys: Any
-    equal_nan: bool
+    firsts: Any
 
-    @cached_property
-    def firsts(self) -> Any:
-        """Whether each key is the first of its group, an array of bool."""
-        found = np.ones_like(self.keys, dtype=bool)
-        found[1:] = changes(self.keys[1:], self.keys[:-1], self.equal_nan)
-        return found
+    @classmethod
+    def of(cls, keys: Any, equal_nan: bool) -> TieGroups:
+        """The groups of equal keys; with `equal_nan` all NaN are one group, else each is one."""
+        firsts = np.ones_like(keys, dtype=bool)
+        firsts[1:] = changes(keys[1:], keys[:-1], equal_nan)
+        return cls(keys, firsts)
 
     @cached_property
     def bounds(self) -> Any:
@@ -148,11 +151,48 @@ def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -
         Ascending and stable.
     columns : Columns
     equal_nan : bool
-        As in `TieGroups`.
+        As in `TieGroups.of`.
     """
+    if library_of(block) == "numpy" and order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
+        codes = ops_for(block).encode(block, order)
+        if _is_narrow(codes):
+            return _find_by_counting(codes, order, columns)
+    return _find_by_sort(block, order, columns, equal_nan)
+
+
+def _is_exact(dtype: np.dtype[Any], equal_nan: bool) -> bool:
+    """Whether keys of a dtype are equal if, and only if, their codes are."""
+    return dtype.kind in "biu" or (dtype.kind in "mM" and equal_nan)
+
+
+def _is_narrow(codes: np.ndarray) -> bool:
+    """Whether a table of all codes from the least to the greatest is no longer than the chunk, and fits a cache."""
+    return codes.size > 0 and int(codes.max()) - int(codes.min()) < min(codes.size, _TABLE_CODES)
+
+
+def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Distinct:
+    """The distinct keys of a chunk, from a table of how often each code occurs; nothing is sorted."""
+    least = codes.min()
+    offsets = (codes.reshape(-1) - least).astype(np.intp)
+    table = np.bincount(offsets)
+    held = np.flatnonzero(table)
+    firsts = inverse = None
+    if columns.firsts:
+        seen = np.empty(len(table), np.int64)
+        # Of equal indices, NumPy assigns the last one.
+        seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)
+        firsts = seen[held]
+    if columns.inverse:
+        numbers = (np.cumsum(table > 0) - 1).astype(np.uint32)
+        inverse = numbers[offsets].reshape(codes.shape)
+    values = ops_for(codes).decode(held.astype(codes.dtype) + least, order)
+    return Distinct(values, table[held] if columns.counts else None, firsts, inverse)
+
+
+def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
     ops = ops_for(block)
     run = ops.local_sort(block.reshape(-1), (), order, positions=columns.positions)
-    groups = TieGroups(ops.decode(run.keys, order), equal_nan)
+    groups = TieGroups.of(ops.decode(run.keys, order), equal_nan)
     starts = groups.bounds[:-1]
     positions = run.values[-1] if columns.positions else None
     inverse = repeats = None

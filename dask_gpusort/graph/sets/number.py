@@ -10,7 +10,6 @@ adds up what belongs together, and each chunk then knows its groups as if it had
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -154,6 +153,11 @@ class Numbered:
         return ends - self.counts[0] + self.place.before
 
     @property
+    def nans(self) -> Any:
+        """Whether each key of the chunk is NaN."""
+        return are_nan(self.groups.keys)
+
+    @property
     def passed(self) -> Any:
         """Keys of the input that precede those that each key of the chunk stands for."""
         return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.place.passed
@@ -234,7 +238,7 @@ def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
     keys = column["values"]
     if not len(keys):
         return None
-    groups = TieGroups(keys, numbering.equal_nan)
+    groups = TieGroups.of(keys, numbering.equal_nan)
     starts = groups.bounds
     head, tail = (
         _totals(column, part, numbering) for part in (slice(0, int(starts[1])), slice(int(starts[-2]), len(keys)))
@@ -298,7 +302,7 @@ def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering
 
 
 def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering) -> Numbered:
-    groups = TieGroups(column["values"], numbering.equal_nan)
+    groups = TieGroups.of(column["values"], numbering.equal_nan)
     place = scan.places[chunk] or Place(False, 0, 0, 0, Totals(), Totals())
     sides, amounts = numbering.sides(column), numbering.amounts(column)
     counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
