@@ -194,7 +194,7 @@ def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -
     run = ops.local_sort(block.reshape(-1), (), order, positions=columns.positions)
     groups = TieGroups.of(ops.decode(run.keys, order), equal_nan)
     starts = groups.bounds[:-1]
-    positions = run.values[-1] if columns.positions else None
+    positions: Any = run.values[-1] if columns.positions else None
     inverse = repeats = None
     if columns.inverse:
         inverse = _scattered(groups.numbers, positions, block.shape)

@@ -71,7 +71,8 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
             # Where all keys are NaN, so are all ranks.
             found /= np.maximum(rows.shape[-1] - nans.sum(axis=-1, keepdims=True), 1)
         if dtype.kind == "f":
-            found[nans if ranking.nan_policy == "omit" else np.broadcast_to(nans.any(-1, keepdims=True), rows.shape)] = np.nan
+            without = nans if ranking.nan_policy == "omit" else nans.any(axis=-1, keepdims=True)
+            found[np.broadcast_to(without, found.shape)] = np.nan
     elif ranking.pct:
         found /= rows.shape[-1]
     return np.moveaxis(found, -1, axis)

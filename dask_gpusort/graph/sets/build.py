@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import dask.array as da
 import numpy as np
 
-from ...chunk.distinct import Columns
-from ...order import Order
+from ...chunk.distinct import Columns, are_nan
 from ..collection import Output, new_arrays
-from ..global_sort import global_sort
+from ..global_sort import Want, global_sort
 from ..inputs import flatten
 from ..options import Options
-from .local import local_distinct
+from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back
 
@@ -48,7 +46,12 @@ class OfGroups:
             "firsts": lambda: numbered.firsts[self.side],
         }
         found = of_groups[self.what]()[begun]
-        return found if self.keep == "all" else found[_kept(numbered, self.keep)[begun]]
+        if self.keep == "all":
+            return found
+        kept = _kept(numbered, self.keep)[begun]
+        # NaN of both sides differ, so that each side has one.
+        twice = [found[-1:]] if self.keep == "one" and len(kept) and bool(_nan_of_both(numbered)[-1]) else []
+        return np.concatenate([found[kept], *twice])
 
 
 def _values(numbered: Numbered) -> Any:
@@ -57,9 +60,18 @@ def _values(numbered: Numbered) -> Any:
 
 
 def _kept(numbered: Numbered, keep: Keep) -> Any:
-    """Whether each tie group is kept."""
+    """Whether each tie group is kept. A group of NaN counts as one for each side, which the other side lacks."""
     first, second = (count > 0 for count in numbered.counts)
-    return first & second if keep == "both" else first & ~second if keep == "first" else first ^ second
+    nans = are_nan(_values(numbered))
+    if keep == "both":
+        return first & second & ~nans
+    return first & (~second | nans) if keep == "first" else (first ^ second) | nans
+
+
+def _nan_of_both(numbered: Numbered) -> Any:
+    """Whether each tie group is NaN of both sides."""
+    first, second = (count > 0 for count in numbered.counts)
+    return first & second & are_nan(_values(numbered))
 
 
 def numbers(numbered: Numbered) -> Any:
@@ -68,8 +80,14 @@ def numbers(numbered: Numbered) -> Any:
 
 
 def absent(numbered: Numbered) -> Any:
-    """Whether the second side lacks each key."""
-    return (numbered.counts[1] == 0)[numbered.groups.numbers]
+    """Whether the second side lacks each key, as it lacks every NaN."""
+    return (numbered.counts[1] == 0)[numbered.groups.numbers] | numbered.nans
+
+
+def count_begun(numbered: Numbered) -> Any:
+    """The number of tie groups that begin in a chunk, shape (1,)."""
+    groups, place = numbered.groups, numbered.place
+    return np.full_like(groups.bounds, groups.count - place.continued, shape=(1,))
 
 
 @dataclass(frozen=True)
@@ -90,7 +108,11 @@ class SortedDistinct:
     equal_nan: bool
 
     def number(
-        self, outputs: Sequence[Callable[[Numbered], Any]], dtypes: Sequence[Any], second: int | None = None, **counted: bool
+        self,
+        outputs: Sequence[Callable[[Numbered], Any]],
+        dtypes: Sequence[Any],
+        second: int | None = None,
+        **options: bool,
     ) -> tuple[Any, ...]:
         """Arrays of what some functions make of the tie groups of each sorted chunk, in chunks of unknown sizes.
 
@@ -99,7 +121,7 @@ class SortedDistinct:
         outputs : sequence of callable(Numbered)
         dtypes : sequence of numpy.dtype
             Of their results.
-        second, counted
+        second, options
             As in `Numbering`.
         """
         arrays = list(self.columns.values())
@@ -111,7 +133,7 @@ class SortedDistinct:
             self.equal_nan,
             tuple(outputs),
             second=second,
-            **counted,
+            **options,
         )
         metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
         return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
@@ -129,7 +151,7 @@ def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDist
     keys = options.keys(array, "both")
     options.request("both", keys)
     found = local_distinct(array, keys.order, columns, equal_nan)
-    of_keys = {name: found.pop(name) for name in ("inverse", "repeats") if name in found}
+    of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
     if found["values"].numblocks[0] > 1:
         found = _sorted(options, found)
     return SortedDistinct(found, of_keys, equal_nan)
@@ -138,7 +160,7 @@ def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDist
 def _sorted(options: Options, columns: dict[str, Any]) -> dict[str, Any]:
     """The columns, sorted by the values; the chunks are sorted already."""
     values, *others = columns.values()
-    want = "both" if others else "keys"
+    want: Want = "both" if others else "keys"
     keys = options.keys(values, "both")
     presorted = ((0, values.numblocks[0]),)
     found = global_sort(options.request(want, keys), keys, others, values.chunks[0], presorted)
@@ -174,3 +196,15 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
         flat = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
         made["inverse"] = flat if flat.ndim == array.ndim else flat.reshape(array.shape).rechunk(array.chunks)
     return tuple(made.values())
+
+
+def build_nunique(array: Any, equal_nan: bool) -> Any:
+    """The number of distinct values, a dask array of shape ()."""
+    found = sorted_distinct(array, Columns(), equal_nan)
+    (counts,) = found.number([count_begun], [np.dtype(np.int64)])
+    return counts.map_blocks(_as_known, chunks=((1,) * counts.numblocks[0],), dtype=np.int64, meta=counts._meta).sum()
+
+
+def _as_known(block: Any) -> Any:
+    """Task: a chunk whose size is known, other than that of its array."""
+    return block

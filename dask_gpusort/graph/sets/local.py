@@ -26,6 +26,8 @@ from ..recipe import Chunks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
 OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
+#: Those of one element for each key of the chunk.
+OF_KEYS = OUTPUTS[4:]
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,10 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) 
         Output(
             np.empty_like(
                 array._meta,
-                shape=(0,) * (array.ndim if name in ("inverse", "repeats") else 1),
+                shape=(0,) * (array.ndim if name in OF_KEYS else 1),
                 dtype=dtypes.get(name, np.int64),
             ),
-            array.chunks if name in ("inverse", "repeats") else unknown,
+            array.chunks if name in OF_KEYS else unknown,
         )
         for name in names
     ]

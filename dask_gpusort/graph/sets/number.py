@@ -10,7 +10,7 @@ adds up what belongs together, and each chunk then knows its groups as if it had
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import getitem
@@ -307,7 +307,8 @@ def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering
     sides, amounts = numbering.sides(column), numbering.amounts(column)
     counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
     firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
-    for arrays, head, tail in ((counts, place.head.counts, place.tail.counts), (firsts, place.head.firsts, place.tail.firsts)):
-        for array, first, last in zip(arrays, head, tail, strict=len(groups.keys) > 0):
-            array[0], array[-1] = first, last
+    for arrays, whole in ((counts, "counts"), (firsts, "firsts")):
+        heads, tails = getattr(place.head, whole), getattr(place.tail, whole)
+        for array, head, tail in zip(arrays, heads, tails, strict=len(groups.keys) > 0):
+            array[0], array[-1] = head, tail
     return Numbered(groups, place, scan, amounts, counts, firsts)
