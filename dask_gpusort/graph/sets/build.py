@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -153,17 +153,19 @@ def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDist
     found = local_distinct(array, keys.order, columns, equal_nan)
     of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
     if found["values"].numblocks[0] > 1:
-        found = _sorted(options, found)
+        found = _sorted(options, found, array.size)
     return SortedDistinct(found, of_keys, equal_nan)
 
 
-def _sorted(options: Options, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns, sorted by the values; the chunks are sorted already."""
+def _sorted(options: Options, columns: dict[str, Any], most_keys: float) -> dict[str, Any]:
+    """The columns, sorted by the values; the chunks are sorted already, and have no more keys than the input."""
     values, *others = columns.values()
     want: Want = "both" if others else "keys"
     keys = options.keys(values, "both")
     presorted = ((0, values.numblocks[0]),)
-    found = global_sort(options.request(want, keys), keys, others, values.chunks[0], presorted)
+    found = global_sort(
+        replace(options.request(want, keys), most_keys=most_keys), keys, others, values.chunks[0], presorted
+    )
     return dict(zip(columns, found, strict=True))
 
 

@@ -66,7 +66,7 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     return complete(found)
 
 
-def put_back(known: Any, chunks: Any) -> Any:
+def put_back(known: Any, chunks: Any, most_keys: float) -> Any:
     """What the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
 
     Parameters
@@ -75,10 +75,12 @@ def put_back(known: Any, chunks: Any) -> Any:
         One element for each sorted key.
     chunks : dask array
         The number of the chunk from which it comes, in the same chunks.
+    most_keys : float
+        As in `Request`.
     """
     if known.numblocks[0] == 1:
         return known
-    request = Request(Order(chunks.dtype, stable=True), "values", "auto", "auto")
+    request = Request(Order(chunks.dtype, stable=True), "values", "auto", "auto", most_keys=most_keys)
     return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
 
 
@@ -92,8 +94,8 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
     of_keys : sequence of dask arrays
         The inverse, and perhaps what is added.
     """
-    inputs = [put_back(known, chunks), *of_keys]
-    inverse = inputs[1]
+    inverse = of_keys[0]
+    inputs = [put_back(known, chunks, inverse.size), *of_keys]
     recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks)
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
     return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]
