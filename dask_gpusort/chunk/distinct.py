@@ -30,15 +30,21 @@ _TABLE_CODES = 1 << 18
 
 def are_nan(keys: Any) -> Any:
     """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
-    return keys != keys if keys.dtype.kind in NAN_KINDS else np.zeros_like(keys, dtype=bool)
+    return _not_equal(keys, keys) if keys.dtype.kind in NAN_KINDS else np.zeros_like(keys, dtype=bool)
 
 
 def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
     """Elementwise: whether keys are not equal to others."""
-    found = keys != others
+    found = _not_equal(keys, others)
     if equal_nan and keys.dtype.kind in NAN_KINDS:
         found &= ~(are_nan(keys) & are_nan(others))
     return found
+
+
+def _not_equal(keys: Any, others: Any) -> Any:
+    # NumPy warns of signalling NaN.
+    with np.errstate(invalid="ignore"):
+        return keys != others
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from ...chunk import complete
 from ...chunk.distinct import Columns
 from ..inputs import concatenate_inputs, flatten
+from ..rechunk import rechunk
 from .build import Keep, OfGroups, SortedDistinct, Unique, absent, build_unique, sorted_distinct
 from .spread import spread_back
 
@@ -40,7 +41,10 @@ def sides_of(first: Any, second: Any) -> Sides:
     """Two arrays of one dimension end to end, as NumPy concatenates them."""
     dtype = np.result_type(first.dtype, second.dtype)
     joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in (first, second)])
-    return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
+    if math.isnan(joined.size):
+        return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
+    # Dask drops empty chunks when it concatenates.
+    return Sides(joined, int(np.searchsorted(np.cumsum(joined.chunks[0]), first.size, side="right")))
 
 
 def build_union(first: Any, second: Any) -> Any:
@@ -87,7 +91,9 @@ def build_difference(first: Any, second: Any, assume_unique: bool) -> Any:
         return first
     found = sides.distinct(Columns(origins=True, inverse=True))
     (lacking,) = found.number([absent], [np.dtype(bool)], sides.second, counted=True)
-    mask = spread_back(lacking, found.columns["chunks"], [found.of_keys["inverse"]]).blocks[: sides.second]
+    mask = spread_back(lacking, found.columns["chunks"], [found.of_keys["inverse"]], sides.second)
+    if not math.isnan(first.size):
+        first = rechunk(first, (sides.joined.chunks[0][: sides.second],))
     unknown = ((math.nan,) * sides.second,)
     return da.map_blocks(select, first, mask, dtype=first.dtype, meta=first._meta, chunks=unknown)
 

@@ -30,7 +30,7 @@ class Spread:
     names : tuple of str
         Names of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
     numblocks : tuple of int
-        Chunks of the inverse in each dimension.
+        Chunks of the output in each dimension.
     """
 
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ def put_back(known: Any, chunks: Any, most_keys: float) -> Any:
     return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
 
 
-def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], first: int | None = None) -> Any:
     """For each key of the input what its distinct key knows, in the input's chunks.
 
     Parameters
@@ -93,9 +93,12 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
         As for `put_back`.
     of_keys : sequence of dask arrays
         The inverse, and perhaps what is added.
+    first : int, optional
+        Only so many of the first chunks, of an input of one dimension.
     """
     inverse = of_keys[0]
     inputs = [put_back(known, chunks, inverse.size), *of_keys]
-    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks)
+    sizes = inverse.chunks if first is None else (inverse.chunks[0][:first],)
+    recipe = Spread(tuple(array.name for array in inputs), tuple(map(len, sizes)))
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
-    return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]
+    return new_arrays(recipe, inputs, [Output(meta, sizes)], "unique-spread")[0]

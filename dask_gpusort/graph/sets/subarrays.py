@@ -17,8 +17,8 @@ from .build import Unique, build_unique
 def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
     """Task: the subarrays of one chunk along its first axis, as records."""
     checked_chunk(block, dtype["f0"])
-    flat = np.ascontiguousarray(block.astype(dtype["f0"], copy=False)).reshape(len(block), -1)
-    return flat.view(dtype).reshape(-1)
+    flat = np.ascontiguousarray(block.astype(dtype["f0"], copy=False)).reshape(-1)
+    return flat.view(dtype)
 
 
 def from_records(block: Any, shape: tuple[int, ...]) -> Any:
