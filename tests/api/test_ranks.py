@@ -60,7 +60,8 @@ def check(x, array, axis, method, nan_policy, pct):
 
 @given(st.data(), ours.arrays(DTYPES), methods, st.sampled_from(["omit", "propagate"]), st.booleans(), ours.groups)
 def test_one_dimension(data, array, method, nan_policy, pct, count):
-    unknown = data.draw(st.booleans())
+    # With query planning, Dask computes no chunks of unknown sizes.
+    unknown = not da.array_expr_enabled() and data.draw(st.booleans())
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown)
     with groups(count):
         found = check(x, array, data.draw(st.sampled_from([None, 0, -1])), method, nan_policy, pct)

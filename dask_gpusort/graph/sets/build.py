@@ -39,7 +39,7 @@ class OfGroups:
     side: int = 0
 
     def __call__(self, numbered: Numbered) -> Any:
-        begun = slice(int(numbered.place.continued), None)
+        begun = slice(int(numbered.offset.continued), None)
         of_groups = {
             "values": lambda: _values(numbered),
             "counts": lambda: numbered.counts[self.side],
@@ -86,8 +86,8 @@ def absent(numbered: Numbered) -> Any:
 
 def count_begun(numbered: Numbered) -> Any:
     """The number of tie groups that begin in a chunk, shape (1,)."""
-    groups, place = numbered.groups, numbered.place
-    return np.full_like(groups.bounds, groups.count - place.continued, shape=(1,))
+    groups, offset = numbered.groups, numbered.offset
+    return np.full_like(groups.bounds, groups.count - offset.continued, shape=(1,))
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class LocalDistinct:
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the distinct keys to the chunks of one output array."""
         wanted = self.outputs[which]
-        place = OUTPUTS.index(wanted)
+        position = OUTPUTS.index(wanted)
         tasks = []
         for number, index in enumerate(self.indices):
             key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
@@ -96,9 +96,9 @@ class LocalDistinct:
             if wanted == "firsts":
                 known = self._starts
                 starts = TaskRef(f"unique-starts-{self.token}") if math.isnan(known[-1]) else List(*known)
-                tasks.append(Task(key, shifted, found, place, starts, number))
+                tasks.append(Task(key, shifted, found, position, starts, number))
             else:
-                tasks.append(Task(key, getitem, found, place))
+                tasks.append(Task(key, getitem, found, position))
         return {task.key: task for task in tasks}
 
 
@@ -112,9 +112,9 @@ def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...
     """
     checked_chunk(block, local.order.dtype)
     index = np.unravel_index(number, tuple(map(len, local.chunks)))
-    for size, sizes, place in zip(block.shape, local.chunks, index, strict=True):
-        if size != sizes[place] and not math.isnan(sizes[place]):
-            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", sizes[place])
+    for size, sizes, there in zip(block.shape, local.chunks, index, strict=True):
+        if size != sizes[there] and not math.isnan(sizes[there]):
+            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", sizes[there])
     found = find_distinct(block, local.order, local.columns, local.equal_nan)
     chunks = np.full_like(found.values, number, dtype=chunk_dtype(local.chunks)) if local.columns.origins else None
     complete(found.values)
@@ -131,9 +131,9 @@ def starts_of(found: Sequence[tuple[Any, ...]]) -> list[int]:
     return list(accumulate((parts[-1] for parts in found), initial=0))
 
 
-def shifted(found: tuple[Any, ...], place: int, starts: Sequence[int], number: int) -> Any:
+def shifted(found: tuple[Any, ...], position: int, starts: Sequence[int], number: int) -> Any:
     """Task: positions in the whole array."""
-    return found[place] + int(starts[number])
+    return found[position] + int(starts[number])
 
 
 def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Place:
+class Offset:
     """Where one chunk's groups are in the whole.
 
     Attributes
@@ -106,7 +106,7 @@ class Scan:
 
     Attributes
     ----------
-    places : tuple of Place or None
+    offsets : tuple of Offset or None
         Of each chunk; None if it is empty.
     keys : int
         Keys of the input.
@@ -114,7 +114,7 @@ class Scan:
         Keys of the last group, if these are NaN.
     """
 
-    places: tuple[Place | None, ...]
+    offsets: tuple[Offset | None, ...]
     keys: int
     nans: int
 
@@ -126,7 +126,7 @@ class Numbered:
     Attributes
     ----------
     groups : TieGroups
-    place : Place
+    offset : Offset
     scan : Scan
     amounts : array, shape (n,)
         Keys of the input that each key of the chunk stands for.
@@ -135,7 +135,7 @@ class Numbered:
     """
 
     groups: TieGroups
-    place: Place
+    offset: Offset
     scan: Scan
     amounts: Any
     counts: list[Any]
@@ -144,13 +144,13 @@ class Numbered:
     @property
     def numbers(self) -> Any:
         """Number of each group in the whole."""
-        return np.arange(self.groups.count, like=self.groups.bounds) + self.place.number
+        return np.arange(self.groups.count, like=self.groups.bounds) + self.offset.number
 
     @property
     def before(self) -> Any:
         """Keys of the input in earlier groups, for each group."""
         ends: Any = np.cumsum(self.counts[0])
-        return ends - self.counts[0] + self.place.before
+        return ends - self.counts[0] + self.offset.before
 
     @property
     def nans(self) -> Any:
@@ -160,7 +160,7 @@ class Numbered:
     @property
     def passed(self) -> Any:
         """Keys of the input that precede those that each key of the chunk stands for."""
-        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.place.passed
+        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.offset.passed
 
 
 @dataclass(frozen=True)
@@ -257,14 +257,14 @@ def _totals(column: dict[str, Any], part: slice, numbering: Numbering) -> Totals
 
 
 def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
-    """Task: the place of each chunk's groups, in one pass over the ends of all chunks."""
-    places: list[Place | None] = []
+    """Task: the offset of each chunk's groups, in one pass over the ends of all chunks."""
+    offsets: list[Offset | None] = []
     totals: list[Totals] = []  # of each group that is the first or the last of a chunk
     ends: list[tuple[int, int]] = []  # of each chunk, its first and its last group there
     groups = keys = before = number = 0
     previous: Edge | None = None
     for edge in edges:
-        places.append(None)
+        offsets.append(None)
         ends.append((-1, -1))
         if edge is None:
             continue
@@ -274,7 +274,7 @@ def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
         else:
             totals.append(edge.head)
             number, before = groups, keys
-        places[-1] = Place(continued, number, before, keys, edge.head, edge.tail)
+        offsets[-1] = Offset(continued, number, before, keys, edge.head, edge.tail)
         head = len(totals) - 1
         groups += edge.groups - continued
         if edge.groups > 1:
@@ -285,8 +285,8 @@ def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
         keys += edge.keys
         previous = edge
     found = (
-        place and replace(place, head=totals[head], tail=totals[tail])
-        for place, (head, tail) in zip(places, ends, strict=True)
+        offset and replace(offset, head=totals[head], tail=totals[tail])
+        for offset, (head, tail) in zip(offsets, ends, strict=True)
     )
     nans = bool(previous is not None and are_nan(previous.last)[0])
     return Scan(tuple(found), keys, sum(totals[-1].counts) if nans else 0)
@@ -303,12 +303,12 @@ def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering
 
 def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering) -> Numbered:
     groups = TieGroups.of(column["values"], numbering.equal_nan)
-    place = scan.places[chunk] or Place(False, 0, 0, 0, Totals(), Totals())
+    offset = scan.offsets[chunk] or Offset(False, 0, 0, 0, Totals(), Totals())
     sides, amounts = numbering.sides(column), numbering.amounts(column)
     counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
     firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
     for arrays, whole in ((counts, "counts"), (firsts, "firsts")):
-        heads, tails = getattr(place.head, whole), getattr(place.tail, whole)
+        heads, tails = getattr(offset.head, whole), getattr(offset.tail, whole)
         for array, head, tail in zip(arrays, heads, tails, strict=len(groups.keys) > 0):
             array[0], array[-1] = head, tail
-    return Numbered(groups, place, scan, amounts, counts, firsts)
+    return Numbered(groups, offset, scan, amounts, counts, firsts)

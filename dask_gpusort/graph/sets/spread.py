@@ -66,7 +66,7 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     return complete(found)
 
 
-def put_back(known: Any, chunks: Any, most_keys: float) -> Any:
+def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
     """What the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
 
     Parameters
@@ -90,14 +90,14 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], first: int | No
     Parameters
     ----------
     known, chunks
-        As for `put_back`.
+        As for `scatter_to_chunks`.
     of_keys : sequence of dask arrays
         The inverse, and perhaps what is added.
     first : int, optional
         Only so many of the first chunks, of an input of one dimension.
     """
     inverse = of_keys[0]
-    inputs = [put_back(known, chunks, inverse.size), *of_keys]
+    inputs = [scatter_to_chunks(known, chunks, inverse.size), *of_keys]
     sizes = inverse.chunks if first is None else (inverse.chunks[0][:first],)
     recipe = Spread(tuple(array.name for array in inputs), tuple(map(len, sizes)))
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
 from ...chunk import library_of
@@ -41,7 +40,8 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
             "chunks of numbers, dates or strings of fixed width"
         )
-    moved = da.moveaxis(array, axis, 0)
+    first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
+    moved = array.transpose(first)
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)) or 0 in shape:
         raise ValueError(f"subarrays of shape {shape} along axis {axis}: give chunks of known sizes and no empty axis")
@@ -64,4 +64,4 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
         dtype=array.dtype,
         meta=np.empty((0,) * moved.ndim, array.dtype),
     )
-    return da.moveaxis(found, 0, axis), *others
+    return found.transpose(np.argsort(first).tolist()), *others
