@@ -15,6 +15,7 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .chunk import library_of
+from .chunk.tie_ranks import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.options import Options
 from .plan.select import STRATEGIES
@@ -198,6 +199,32 @@ def checked_strategy(strategy: str) -> str:
     return strategy
 
 
+def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
+    """How keys are ranked.
+
+    Raises
+    ------
+    ValueError
+        If the method or the policy is unknown.
+    """
+    _check_choice("method", method, METHODS)
+    _check_choice("nan_policy", nan_policy, NAN_POLICIES)
+    return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
+
+
+def checked_sides(first: Any, second: Any) -> tuple[Any, Any]:
+    """The two arrays of a set function as Dask arrays.
+
+    Raises
+    ------
+    TypeError
+        If one has NumPy chunks and the other CuPy chunks.
+    """
+    checked = checked_array(first), checked_array(second)
+    _check_library(checked)
+    return checked
+
+
 def checked_kth(kth: Any) -> tuple[int, ...]:
     """The ranks of a partition.
 
@@ -326,6 +353,10 @@ def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
     for number, array in enumerate(checked):
         if array.ndim != 1:
             raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
-    if len({library_of(array._meta) for array in checked}) > 1:
-        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
+    _check_library(checked)
     return checked
+
+
+def _check_library(arrays: Sequence[Any]) -> None:
+    if len({library_of(array._meta) for array in arrays}) > 1:
+        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")

@@ -32,6 +32,8 @@ SOME = [
     "test_lexsort.py::test_any_axis",
     "test_merge_sorted.py::test_is_sorted_along_an_axis",
     "test_topk.py::test_any_axis",
+    "test_unique.py::test_nunique",
+    "test_ranks.py::test_one_dimension",
     "test_partition.py::test_any_axis",
     "../graph/test_select_join.py::test_several_long_lanes",
 ]
@@ -47,6 +49,7 @@ REST = [
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_less.py::test_along_an_axis",
     "test_topk.py::test_one_dimension",
+    "test_ranks.py::test_any_axis",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
     "../graph/test_lanes.py",

@@ -1,0 +1,81 @@
+"""Distinct values, sets and ranks of CuPy chunks: the results equal NumPy's, and are CuPy arrays."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import strategies as ours
+
+import dask_gpusort
+
+cupy = pytest.importorskip("cupy")
+pytestmark = pytest.mark.gpu
+
+DTYPES = ["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16"]
+DISTRIBUTIONS = ["bits", "few", "special", "zipf", "constant"]
+
+
+def on_device(host, chunks):
+    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
+
+
+def check(found, expected):
+    found, expected = (one if isinstance(one, tuple) else (one,) for one in (found, expected))
+    for darr, got, wanted in zip(found, dask.compute(*found), expected, strict=True):
+        assert isinstance(darr._meta, cupy.ndarray)
+        assert isinstance(got, cupy.ndarray)
+        assert got.dtype == darr.dtype == wanted.dtype
+        np.testing.assert_array_equal(cupy.asnumpy(got), wanted)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unique(dtype, distribution, scheduler):
+    host = ours.make(dtype, 20_000, distribution)
+    x = on_device(host, 3_000)
+    with dask.config.set(scheduler=scheduler):
+        check(dask_gpusort.unique(x, True, True, True), np.unique(host, True, True, True))
+        check(dask_gpusort.unique(x), np.unique(host))
+
+
+def test_unique_of_a_matrix():
+    host = ours.make("f4", 6_000, "small").reshape(60, 100)
+    x = on_device(host, (25, 30))
+    check(dask_gpusort.unique(x, False, True, True), np.unique(host, False, True, True))
+    check(tuple(dask_gpusort.unique_all(x)), tuple(np.unique_all(host)))
+    assert int(dask_gpusort.nunique(x).compute()) == len(np.unique(host))
+
+
+@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setdiff1d", "setxor1d"])
+@pytest.mark.parametrize("dtype", ["i8", "f4"])
+def test_sets(name, dtype):
+    first, second = ours.make(dtype, 5_000, "zipf", 0), ours.make(dtype, 3_000, "special", 1)
+    second[:1_000] = first[:1_000]
+    found = getattr(dask_gpusort, name)(on_device(first, 700), on_device(second, 500))
+    check(found, getattr(np, name)(first, second))
+
+
+def test_indices_and_differences_in_order():
+    first, second = np.random.default_rng(0).permutation(4_000), np.arange(0, 8_000, 3)
+    x, y = on_device(first, 700), on_device(second, 500)
+    check(dask_gpusort.intersect1d(x, y, return_indices=True), np.intersect1d(first, second, return_indices=True))
+    check(dask_gpusort.setdiff1d(x, y, assume_unique=True), np.setdiff1d(first, second, assume_unique=True))
+
+
+@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+@pytest.mark.parametrize("nan_policy", ["omit", "propagate"])
+def test_ranks_equal_those_of_numpy_chunks(method, nan_policy):
+    host = ours.make("f4", 24_000, "small")
+    host[::1000] = np.nan
+    for shape, chunks, axis in [((24_000,), 5_000, None), ((120, 200), (50, 80), 0), ((120, 200), (50, 80), 1)]:
+        array = host.reshape(shape)
+        options = {"method": method, "nan_policy": nan_policy, "pct": True}
+        expected = dask_gpusort.rank(da.from_array(array, chunks=chunks), axis, **options).compute()
+        check(dask_gpusort.rank(on_device(array, chunks), axis, **options), expected)
+
+
+def test_records_are_refused():
+    x = on_device(np.zeros((4, 2)), 2)
+    with pytest.raises(TypeError, match="use axis=None"):
+        dask_gpusort.unique(x, axis=0)
