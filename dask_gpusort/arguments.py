@@ -326,6 +326,73 @@ def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
     for number, array in enumerate(checked):
         if array.ndim != 1:
             raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
-    if len({library_of(array._meta) for array in checked}) > 1:
-        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
+    check_one_library(**{f"array {number}": array for number, array in enumerate(checked)})
     return checked
+
+
+def check_one_library(**arrays: Any) -> None:
+    """Refuse arrays, by name, of which some have NumPy chunks and others CuPy chunks.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    libraries = {name: library_of(array._meta) for name, array in arrays.items()}
+    if len(set(libraries.values())) > 1:
+        found = ", ".join(f"{name} of {library}" for name, library in libraries.items())
+        raise TypeError(f"arrays of NumPy and of CuPy chunks ({found}): move one kind, with map_blocks(cupy.asarray)")
+
+
+def checked_side(side: Any) -> Any:
+    """The side of a search; as in NumPy, the first letter decides.
+
+    Raises
+    ------
+    TypeError
+        If it is no string.
+    ValueError
+        If it is neither side.
+    """
+    if not isinstance(side, str):
+        raise TypeError(f"search side must be str, not {type(side).__name__}")
+    _check_choice("search side", side, ("left", "right"))
+    return side
+
+
+def checked_sorter(sorter: Any, array: Any) -> Any:
+    """The positions that sort an array, as a Dask array; None if there are none.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers.
+    ValueError
+        If they have another shape than the array.
+    """
+    if sorter is None:
+        return None
+    checked = checked_array(sorter)
+    if checked.dtype.kind not in "iu":
+        raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
+    if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
+        raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
+    check_one_library(a=array, sorter=checked)
+    return checked
+
+
+def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
+    """Whether `isin` keeps integers as a set of values; None if that is left open.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or asks for a set of others than integers.
+    """
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
+    if kind == "table" and not all(dtype.kind in "biu" for dtype in dtypes):
+        raise ValueError(
+            "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
+        )
+    return None if kind is None else kind == "table"

@@ -5,6 +5,7 @@
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
 `partitions`        partitions by the keys at some ranks
+`search`            positions in a sorted array, membership
 ==================  ==================================================
 """
 
@@ -18,6 +19,7 @@ from .order_statistics import (
     quantile,
 )
 from .partitions import argpartition, partition
+from .search import isin, searchsorted
 from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .top_k import argtopk, topk
 
@@ -28,6 +30,7 @@ __all__ = [
     "explain",
     "explain_quantile",
     "is_sorted",
+    "isin",
     "lexsort",
     "median",
     "merge_sorted",
@@ -37,6 +40,7 @@ __all__ = [
     "partition",
     "percentile",
     "quantile",
+    "searchsorted",
     "sort",
     "sort_by_key",
     "topk",
