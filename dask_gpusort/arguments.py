@@ -91,8 +91,9 @@ def checked_array(a: Any) -> Any:
     Raises
     ------
     TypeError
-        If the chunks are masked, or neither NumPy nor CuPy arrays.
+        If the array has labels, or is no array; if the chunks are masked, or neither NumPy nor CuPy arrays.
     """
+    _refuse_labels(a)
     array = da.asanyarray(a)
     if library_of(array._meta) == "pandas" and not is_dask_collection(a):
         # Dask keeps pandas series and indices unconverted.
@@ -106,6 +107,35 @@ def checked_array(a: Any) -> Any:
             "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
         )
     return array
+
+
+def _refuse_labels(a: Any) -> None:
+    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays.
+
+    The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels alone.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    name, library = type(a).__name__, library_of(a)
+    if library == "xarray":
+        remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
+        if name != "Dataset":
+            remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
+    elif library == "pandas" and name in ("Series", "DataFrame"):
+        remedy = "give a.to_numpy(), without labels"
+    elif hasattr(a, "to_dask_array"):
+        remedy = "give a.to_dask_array(lengths=True), without labels"
+    elif is_dask_collection(a) and not isinstance(a, da.Array):
+        if not hasattr(a, "to_delayed"):
+            remedy = "give dask.array.from_delayed(a, shape, dtype)"
+        else:
+            remedy = "give a.to_dataframe().to_dask_array(lengths=True)"
+    else:
+        return
+    raise TypeError(f"{type(a).__module__.partition('.')[0]}'s {name} is no array that can be sorted: {remedy}")
 
 
 def checked_axis(axis: Any, ndim: int) -> int:
@@ -293,6 +323,7 @@ def checked_lexsort_keys(keys: Any) -> list[Any]:
     ValueError
         If the number of keys in an array is unknown.
     """
+    _refuse_labels(keys)
     arrays = [checked_array(key) for key in _as_sequence(keys)]
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
