@@ -11,6 +11,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
+from dask.delayed import Delayed
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
@@ -126,13 +127,12 @@ def _refuse_labels(a: Any) -> None:
             remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
     elif library == "pandas" and name in ("Series", "DataFrame"):
         remedy = "give a.to_numpy(), without labels"
+    elif isinstance(a, Delayed):
+        remedy = "give dask.array.from_delayed(a, shape, dtype)"
     elif hasattr(a, "to_dask_array"):
         remedy = "give a.to_dask_array(lengths=True), without labels"
     elif is_dask_collection(a) and not isinstance(a, da.Array):
-        if not hasattr(a, "to_delayed"):
-            remedy = "give dask.array.from_delayed(a, shape, dtype)"
-        else:
-            remedy = "give a.to_dataframe().to_dask_array(lengths=True)"
+        remedy = "give a.to_dataframe().to_dask_array(lengths=True)"
     else:
         return
     raise TypeError(f"{type(a).__module__.partition('.')[0]}'s {name} is no array that can be sorted: {remedy}")

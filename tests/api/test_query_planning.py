@@ -33,6 +33,7 @@ SOME = [
     "test_merge_sorted.py::test_is_sorted_along_an_axis",
     "test_topk.py::test_any_axis",
     "test_partition.py::test_any_axis",
+    "test_search.py::test_ranks_of_every_dtype",
 ]
 REST = [
     "test_sort.py::test_one_dimension",
@@ -48,6 +49,8 @@ REST = [
     "test_topk.py::test_one_dimension",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
+    "test_search.py::test_membership_of_every_dtype",
+    "test_search.py::test_sorter",
     "../graph/test_lanes.py",
 ]
 
