@@ -16,6 +16,7 @@ from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .chunk import library_of
+from .chunk.tie_ranks import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.options import Options
 from .plan.select import STRATEGIES
@@ -228,6 +229,32 @@ def checked_strategy(strategy: str) -> str:
     return strategy
 
 
+def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
+    """How keys are ranked.
+
+    Raises
+    ------
+    ValueError
+        If the method or the policy is unknown.
+    """
+    _check_choice("method", method, METHODS)
+    _check_choice("nan_policy", nan_policy, NAN_POLICIES)
+    return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
+
+
+def checked_sides(first: Any, second: Any) -> tuple[Any, Any]:
+    """Two arrays whose elements are compared, as Dask arrays.
+
+    Raises
+    ------
+    TypeError
+        If one has NumPy chunks and the other CuPy chunks.
+    """
+    checked = checked_array(first), checked_array(second)
+    _check_library(checked)
+    return checked
+
+
 def checked_kth(kth: Any) -> tuple[int, ...]:
     """The ranks of a partition.
 
@@ -357,26 +384,17 @@ def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
     for number, array in enumerate(checked):
         if array.ndim != 1:
             raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
-    check_one_library(**{f"array {number}": array for number, array in enumerate(checked)})
+    _check_library(checked)
     return checked
 
 
-def check_one_library(**arrays: Any) -> None:
-    """Refuse arrays, by name, of which some have NumPy chunks and others CuPy chunks.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
-    libraries = {name: library_of(array._meta) for name, array in arrays.items()}
-    if len(set(libraries.values())) > 1:
-        found = ", ".join(f"{name} of {library}" for name, library in libraries.items())
-        raise TypeError(f"arrays of NumPy and of CuPy chunks ({found}): move one kind, with map_blocks(cupy.asarray)")
+def _check_library(arrays: Sequence[Any]) -> None:
+    if len({library_of(array._meta) for array in arrays}) > 1:
+        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
 
 
 def checked_side(side: Any) -> Any:
-    """The side of a search; as in NumPy, the first letter decides.
+    """The side of a search.
 
     Raises
     ------
@@ -408,7 +426,7 @@ def checked_sorter(sorter: Any, array: Any) -> Any:
         raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
     if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
         raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
-    check_one_library(a=array, sorter=checked)
+    _check_library((array, checked))
     return checked
 
 

@@ -84,14 +84,18 @@ def skips_nan(skipna: bool | None, dtype: np.dtype[Any]) -> bool:
     return bool(skipna) or (skipna is None and dtype.kind in "cfO")
 
 
+def keeps_attrs(keep_attrs: bool | None) -> bool:
+    """Whether attributes are kept: xarray's option decides if it is left open, whose default is to keep them."""
+    return bool(xr.get_options()["keep_attrs"] if keep_attrs is None else keep_attrs)
+
+
 def quantiles(
     ds: xr.Dataset, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None, numeric_only: bool
 ) -> xr.Dataset:
     """Quantiles of all variables along some dimensions, as `xarray.Dataset.quantile`."""
     dims = set(ds.dims) if dim is None or dim is ... else {dim} if isinstance(dim, str) else set(dim)
     _check_dims(ds, dims)
-    # "default" is to keep them.
-    keep = bool(xr.get_options()["keep_attrs"] if keep_attrs is None else keep_attrs)
+    keep = keeps_attrs(keep_attrs)
     wanted = np.asarray(q, np.float64)
     found = {}
     for name, array in ds.data_vars.items():

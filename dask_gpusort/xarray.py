@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import xarray as xr
+from dask.base import is_dask_collection
 
 from . import api, labelled
 
@@ -165,6 +166,41 @@ class _Accessor:
         numeric = {"numeric_only": True} if isinstance(self._obj, xr.Dataset) else {}
         return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **numeric)
 
+    def rank(self, dim: Hashable, *, pct: bool = False, keep_attrs: bool | None = None) -> Any:
+        """Ranks of the values along a dimension, from 1; equal values have the average of their ranks.
+
+        Parameters
+        ----------
+        dim : hashable
+            Dimension along which to rank, of any chunks. Of a Dataset each variable is ranked on its own; variables
+            without the dimension are dropped.
+        pct : bool, default False
+            Whether ranks are divided by the number of values that are not NaN.
+        keep_attrs : bool, optional
+            As in xarray.
+
+        Returns
+        -------
+        DataArray or Dataset of float64
+            As `xarray.DataArray.rank`, which refuses several chunks along the dimension. NaN have no rank, but NaN.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension.
+
+        See Also
+        --------
+        dask_gpusort.rank
+        """
+
+        def rank(array: Any, axis: int) -> Any:
+            ranks = labelled.through_dask(lambda darr: api.rank(darr, axis, nan_policy="omit", pct=pct), array)
+            return ranks.astype(float)
+
+        found = self._map_along(dim, rank, labels=True, others=False)
+        return found if labelled.keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
+
     def topk(self, k: int, dim: Hashable) -> Any:
         """The largest or smallest values along a dimension, sorted.
 
@@ -238,6 +274,40 @@ class DataArrayAccessor(_Accessor):
         """
         found: xr.DataArray = self._quantile(q, dim, method, keep_attrs, skipna, False)
         return found
+
+    def unique(self, dim: Hashable | None = None) -> xr.DataArray:
+        """The distinct values, or along a dimension the distinct slices, sorted.
+
+        Parameters
+        ----------
+        dim : hashable, optional
+            Dimension along which slices are compared. Can be left out for a DataArray of one dimension.
+
+        Returns
+        -------
+        DataArray
+            Without coordinates along the dimension. All NaN are one value. xarray knows no sizes that are unknown, so
+            their number is computed at once, but not the values.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension, or several and none is given.
+
+        See Also
+        --------
+        dask_gpusort.unique
+        """
+        if dim is None and self._obj.ndim == 1:
+            (dim,) = self._obj.dims
+
+        def unique(array: Any, axis: int) -> Any:
+            own = None if array.ndim == 1 else axis
+            found = labelled.through_dask(lambda darr: api.unique(darr, axis=own), array)
+            return found.compute_chunk_sizes() if is_dask_collection(found) else found
+
+        result: xr.DataArray = self._map_along(dim, unique, labels=False)
+        return result
 
 
 @xr.register_dataset_accessor("gpusort")

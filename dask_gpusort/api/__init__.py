@@ -5,6 +5,8 @@
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
 `partitions`        partitions by the keys at some ranks
+`ranks`             ranks of keys
+`sets`              distinct values, sets
 `search`            positions in a sorted array, membership
 ==================  ==================================================
 """
@@ -19,7 +21,20 @@ from .order_statistics import (
     quantile,
 )
 from .partitions import argpartition, partition
+from .ranks import rank
 from .search import isin, searchsorted
+from .sets import (
+    intersect1d,
+    nunique,
+    setdiff1d,
+    setxor1d,
+    union1d,
+    unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .top_k import argtopk, topk
 
@@ -29,6 +44,7 @@ __all__ = [
     "argtopk",
     "explain",
     "explain_quantile",
+    "intersect1d",
     "is_sorted",
     "isin",
     "lexsort",
@@ -37,11 +53,21 @@ __all__ = [
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "nunique",
     "partition",
     "percentile",
     "quantile",
+    "rank",
     "searchsorted",
+    "setdiff1d",
+    "setxor1d",
     "sort",
     "sort_by_key",
     "topk",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..arguments import check_one_library, checked_array, checked_by_values, checked_side, checked_sorter
+from ..arguments import checked_by_values, checked_side, checked_sides, checked_sorter
 from ..graph.search.build import build_membership, build_search
 
 
@@ -55,11 +55,10 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
     array([1, 0, 4])
     """
-    array, needles = checked_array(a), checked_array(v)
+    array, needles = checked_sides(a, v)
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    check_one_library(a=array, v=needles)
     return build_search(array, needles, checked_side(side), checked_sorter(sorter, array))
 
 
@@ -118,7 +117,6 @@ def isin(
     array([[False,  True],
            [ True, False]])
     """
-    array, test = checked_array(element), checked_array(test_elements)
-    check_one_library(element=array, test_elements=test)
+    array, test = checked_sides(element, test_elements)
     by_values = checked_by_values(kind, array.dtype, test.dtype)
     return build_membership(array, test, bool(invert), by_values)

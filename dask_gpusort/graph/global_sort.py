@@ -74,6 +74,9 @@ class Request:
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
     staged : bool
         Whether chunks of the host are sorted on a GPU, some at a time.
+    most_keys : float
+        An upper bound of the number of keys, for the choice of the exchange where chunk sizes are unknown; nan if there
+        is none.
     """
 
     order: Order
@@ -81,6 +84,7 @@ class Request:
     method: str
     exchange: str
     staged: bool = False
+    most_keys: float = math.nan
 
 
 def plan_for(
@@ -109,9 +113,10 @@ def plan_for(
     given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     inputs = (*(keys.parts or (array,)), *values)
-    joins = not request.staged and _joins(request.order, given, workers, kind, inputs)
+    bound = replace(given, sizes=(request.most_keys,)) if math.isnan(keys.template.size) else given
+    joins = not request.staged and _joins(request.order, bound, workers, kind, inputs)
     # The bytes of keys of variable width are unknown.
-    fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, given, workers)
+    fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, bound, workers)
     if asked in BY_BUNDLES or (asked == "auto" and library == "cupy"):
         given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     gangs = fits_gang(request.order, given, workers)

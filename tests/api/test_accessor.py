@@ -186,6 +186,49 @@ def test_topk(k):
     assert found.chunksizes["y"] == (4, 1)
 
 
+def ranked(values, axis, pct):
+    """Ranks by comparing all pairs, NaN left out."""
+    lanes = np.moveaxis(values, axis, -1)
+    other = lanes[..., None, :]
+    ranks = (other < lanes[..., None]).sum(-1) + ((other == lanes[..., None]).sum(-1) + 1) / 2
+    counts = (lanes == lanes).sum(-1, keepdims=True)
+    ranks = np.where(lanes == lanes, ranks / np.maximum(counts, 1) if pct else ranks, np.nan)
+    return np.moveaxis(ranks, -1, axis)
+
+
+@pytest.mark.parametrize("pct", [False, True])
+@pytest.mark.parametrize("dim", ["time", "y"])
+def test_rank(dim, pct, raise_if_computes):
+    ds = make_dataset().assign_attrs(title="maps")
+    own = [name for name, variable in ds.data_vars.items() if dim in variable.dims and name != "name"]
+    ds = ds.drop_vars("name")
+    arrays = {
+        name: ds[name].variable._replace(data=ranked(ds[name].values, ds[name].get_axis_num(dim), pct)) for name in own
+    }
+    wanted = ds[own].assign(arrays)
+    lazy = check(lambda x: x.gpusort.rank(dim, pct=pct), wanted, ds, raise_if_computes)
+    assert lazy.t.chunks == ds.t.chunk(CHUNKS).chunks
+    check(lambda x: x.gpusort.rank(dim, pct=pct), wanted.t.assign_coords(ds.t.coords), ds.t, raise_if_computes)
+    assert ds.t.gpusort.rank(dim, keep_attrs=False).attrs == {}
+
+
+def test_unique():
+    months = make_cube().month
+    for source in (months, months.chunk(time=7)):
+        found = source.gpusort.unique()
+        assert found.chunks == (None if source.chunks is None else found.chunks)
+        assert (found.dims, found.name, found.attrs) == (("time",), "month", {"units": "month"})
+        assert set(found.coords) == {"run"}
+        assert found.values.tolist() == np.unique(months).tolist()
+    table = xr.DataArray(np.arange(60).reshape(30, 2) % 5 // 2, dims=("row", "c"), coords={"c": [1, 2]})
+    for source in (table, table.chunk(row=7, c=1)):
+        found = source.gpusort.unique("row")
+        assert set(found.coords) == {"c"}
+        np.testing.assert_array_equal(found.values, np.unique(table.values, axis=0))
+    with pytest.raises(ValueError, match="None"):
+        table.gpusort.unique()
+
+
 def test_unknown_dimensions():
     for source in (make_cube(), make_dataset().chunk(CHUNKS)):
         calls = (
@@ -204,7 +247,7 @@ def test_every_method_is_documented():
     for kind, accessor in ((xr.DataArray, accessors.DataArrayAccessor), (xr.Dataset, accessors.DatasetAccessor)):
         assert kind.gpusort is accessor  # as sphinx_autosummary_accessors finds it
         methods = [name for name in dir(accessor) if not name.startswith("_")]
-        assert {"sort_values", "argsort", "sortby", "quantile", "median", "topk"} <= set(methods)
+        assert {"sort_values", "argsort", "sortby", "quantile", "median", "rank", "topk"} <= set(methods)
         assert all("Returns\n" in getattr(accessor, name).__doc__ for name in methods)
 
 

@@ -1,0 +1,66 @@
+"""Ranks of keys among all keys along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arguments import axis_or_none, checked_array, checked_ranking
+from ..graph.ranks import build_rank
+
+
+def rank(
+    a: Any, axis: int | None = None, *, method: str = "average", nan_policy: str = "propagate", pct: bool = False
+) -> Any:
+    """Ranks of the elements of a Dask array, lazily: `scipy.stats.rankdata`.
+
+    Parameters
+    ----------
+    a : dask array
+        NumPy or CuPy chunks, any number of them along the axis. Other arrays are converted by `dask.array.asanyarray`.
+    axis : int or None, default None
+        Axis along which to rank; None ranks the flattened array. Of one dimension, chunk sizes may be unknown.
+    method : {"average", "min", "max", "dense", "ordinal"}
+        The rank of equal elements: the average, the least or the greatest of their positions in the sorted array,
+        counted from 1; the same with no gaps; or their own positions, in the order of the input.
+    nan_policy : {"propagate", "omit", "raise"}
+        With NaN or NaT along the axis: all ranks are NaN; those of NaN are NaN, and the others are ranked without them;
+        or ValueError is raised, during the computation. `xarray.DataArray.rank` is as "omit".
+    pct : bool, default False
+        Whether ranks are divided by the number of elements along the axis that are not NaN, as in xarray.
+
+    Returns
+    -------
+    dask array
+        The shape and the chunks of `a`; for ``axis=None`` one dimension, as in SciPy. float64 for "average", with
+        `pct`, and where ranks may be NaN: for floats, complex numbers, dates and time differences, unless NaN raise.
+        Otherwise int64.
+
+    Raises
+    ------
+    ValueError
+        If the method or the policy is unknown. If lanes are in several chunks of unknown sizes.
+    TypeError
+        If the chunks cannot be sorted.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    See Also
+    --------
+    argsort : the inverse of ordinal ranks
+
+    Notes
+    -----
+    SciPy returns integers for floats without NaN too; a lazy result cannot know whether there are any.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([30, 10, 20, 10], chunks=2)
+    >>> dask_gpusort.rank(x).compute()
+    array([4. , 1.5, 3. , 1.5])
+    >>> dask_gpusort.rank(x, method="dense").compute()
+    array([3, 1, 2, 1])
+    """
+    array = checked_array(a)
+    return build_rank(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))

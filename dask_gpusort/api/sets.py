@@ -1,0 +1,309 @@
+"""Distinct values, and sets of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arguments import checked_array, checked_axis, checked_sides
+from ..graph.sets.build import Unique, build_nunique, build_unique
+from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
+from ..graph.sets.subarrays import build_unique_subarrays
+
+_EMPTY = np.empty(0)
+#: NumPy's classes of results, which have no public names.
+_All, _Counts, _Inverse = (type(f(_EMPTY)) for f in (np.unique_all, np.unique_counts, np.unique_inverse))
+
+
+def unique(
+    a: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """The distinct values of a Dask array, lazily: `numpy.unique`.
+
+    Parameters
+    ----------
+    a : dask array
+        NumPy or CuPy chunks, of known or unknown sizes. Other arrays are converted by `dask.array.asanyarray`.
+    return_index : bool, default False
+        Whether the first position of each value in the flattened array is wanted, or its first index along `axis`.
+    return_inverse : bool, default False
+        Whether the position of each element among the distinct values is wanted.
+    return_counts : bool, default False
+        Whether the number of times that each value occurs is wanted.
+    axis : int or None, default None
+        None for the values of the flattened array. With an axis, the distinct subarrays along it, of NumPy chunks:
+        subarrays are made whole in a chunk.
+    equal_nan : bool, default True
+        Whether all NaN are one value, and all NaT; else each of them is one.
+    sorted : bool, default True
+        For NumPy's signature: values are always sorted.
+
+    Returns
+    -------
+    dask array, or tuple of dask arrays
+        The values, ascending, then what is wanted, in the order of the arguments; indices, inverse and counts are
+        int64. The inverse has the shape of `a` and its chunks; with an axis one dimension. All others have unknown
+        chunk sizes: call ``compute_chunk_sizes()`` where they must be known.
+
+    Raises
+    ------
+    TypeError
+        If the chunks are masked, or cannot be sorted; with an axis, if the subarrays cannot be compared.
+    ValueError
+        If an index is wanted, `a` has several dimensions, and chunk sizes are unknown.
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+
+    See Also
+    --------
+    nunique : the number of distinct values
+    dask.array.unique : one task collects all values, and another array is as large as the product of values and keys
+
+    Notes
+    -----
+    Each chunk is reduced to its own distinct values; integers and dates of a narrow range are counted, not sorted. Only
+    distinct values move between chunks.
+
+    Of equal values that differ in their bits, such as -0.0 and 0.0, the first one of the first chunk is returned.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([3, 1, 3, 2], chunks=2)
+    >>> values, counts = dask_gpusort.unique(x, return_counts=True)
+    >>> dask.compute(values, counts)
+    (array([1, 2, 3]), array([1, 1, 2]))
+    """
+    array = checked_array(a)
+    wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
+    if axis is None or (array.ndim == 1 and checked_axis(axis, 1) == 0):
+        found = build_unique(array, wanted)
+    else:
+        found = build_unique_subarrays(array, wanted, checked_axis(axis, array.ndim))
+    return found if len(found) > 1 else found[0]
+
+
+def unique_all(x: Any) -> Any:
+    """The distinct values of a Dask array with indices, inverse and counts: `numpy.unique_all`.
+
+    Parameters
+    ----------
+    x : dask array
+        As for `unique`.
+
+    Returns
+    -------
+    named tuple of dask arrays
+        ``values``, ``indices``, ``inverse_indices`` and ``counts``. Each NaN is a value of its own, as the array API
+        standard says.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `unique`.
+    """
+    return _All(*build_unique(checked_array(x), Unique(True, True, True, equal_nan=False)))
+
+
+def unique_counts(x: Any) -> Any:
+    """The distinct values of a Dask array and how often they occur: `numpy.unique_counts`.
+
+    Parameters
+    ----------
+    x : dask array
+        As for `unique`.
+
+    Returns
+    -------
+    named tuple of dask arrays
+        ``values`` and ``counts``, as of `unique_all`.
+
+    Raises
+    ------
+    TypeError
+        As `unique`.
+    """
+    return _Counts(*build_unique(checked_array(x), Unique(counts=True, equal_nan=False)))
+
+
+def unique_inverse(x: Any) -> Any:
+    """The distinct values of a Dask array and the position of each element among them: `numpy.unique_inverse`.
+
+    Parameters
+    ----------
+    x : dask array
+        As for `unique`.
+
+    Returns
+    -------
+    named tuple of dask arrays
+        ``values`` and ``inverse_indices``, as of `unique_all`.
+
+    Raises
+    ------
+    TypeError
+        As `unique`.
+    """
+    return _Inverse(*build_unique(checked_array(x), Unique(inverse=True, equal_nan=False)))
+
+
+def unique_values(x: Any) -> Any:
+    """The distinct values of a Dask array: `numpy.unique_values`.
+
+    Parameters
+    ----------
+    x : dask array
+        As for `unique`.
+
+    Returns
+    -------
+    dask array
+        Ascending; each NaN is a value of its own.
+
+    Raises
+    ------
+    TypeError
+        As `unique`.
+    """
+    return build_unique(checked_array(x), Unique(equal_nan=False))[0]
+
+
+def nunique(a: Any, *, equal_nan: bool = True) -> Any:
+    """The number of distinct values of a Dask array, lazily.
+
+    Parameters
+    ----------
+    a, equal_nan
+        As for `unique`.
+
+    Returns
+    -------
+    dask array of int64, shape ()
+
+    Raises
+    ------
+    TypeError
+        As `unique`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.nunique(da.from_array([3, 1, 3, 2], chunks=2)).compute()
+    np.int64(3)
+    """
+    return build_nunique(checked_array(a), bool(equal_nan))
+
+
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """The distinct values of two Dask arrays: `numpy.union1d`.
+
+    Parameters
+    ----------
+    ar1, ar2 : dask arrays
+        Of any dimensions, both of NumPy or both of CuPy chunks; they are flattened.
+
+    Returns
+    -------
+    dask array
+        Ascending, of the common dtype, in chunks of unknown sizes.
+
+    Raises
+    ------
+    TypeError
+        If the chunks cannot be sorted, or are of two libraries.
+    ValueError
+        If an array has several dimensions and unknown chunk sizes.
+    """
+    return build_union(*checked_sides(ar1, ar2))
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The values that two Dask arrays have in common: `numpy.intersect1d`.
+
+    Parameters
+    ----------
+    ar1, ar2 : dask arrays
+        As for `union1d`.
+    assume_unique : bool, default False
+        Whether each array has distinct values. This saves nothing here.
+    return_indices : bool, default False
+        Whether the first position of each value in both flattened arrays is wanted. The sizes of the chunks of `ar1`
+        must be known.
+
+    Returns
+    -------
+    dask array, or tuple of dask arrays
+        The values as of `union1d`, without NaN; with `return_indices`, the positions in `ar1`, then in `ar2`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `union1d`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.intersect1d(da.arange(5, chunks=2), da.arange(3, 9, chunks=4)).compute()
+    array([3, 4])
+    """
+    sides = checked_sides(ar1, ar2)
+    return build_common(*sides) if return_indices else build_set(*sides, "both")
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values of one Dask array that another one lacks: `numpy.setdiff1d`.
+
+    Parameters
+    ----------
+    ar1, ar2 : dask arrays
+        As for `union1d`.
+    assume_unique : bool, default False
+        As in NumPy, the values of `ar1` then stay in their order, and are not made distinct.
+
+    Returns
+    -------
+    dask array
+        Of the dtype of `ar1`, in chunks of unknown sizes; ascending and distinct, unless `assume_unique` is set. NaN
+        differ from each other, so that one of them is kept.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `union1d`.
+    """
+    return build_difference(*checked_sides(ar1, ar2), bool(assume_unique))
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values that only one of two Dask arrays has: `numpy.setxor1d`.
+
+    Parameters
+    ----------
+    ar1, ar2 : dask arrays
+        As for `union1d`.
+    assume_unique : bool, default False
+        Whether each array has distinct values. This saves nothing here.
+
+    Returns
+    -------
+    dask array
+        As of `union1d`. NaN of both arrays differ.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `union1d`.
+    """
+    return build_set(*checked_sides(ar1, ar2), "one")

@@ -1,0 +1,172 @@
+"""The distinct keys of each chunk. Tasks ``unique-local``, one a chunk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from operator import getitem
+from typing import Any
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete
+from ...chunk.distinct import Columns, find_distinct
+from ...order import Order
+from ...plan import Size
+from ..collection import Output, new_arrays
+from ..input_checks import checked_chunk, wrong_size
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+
+#: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
+OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
+#: Those of one element for each key of the chunk.
+OF_KEYS = OUTPUTS[4:]
+
+
+@dataclass(frozen=True)
+class LocalDistinct:
+    """All that the tasks of this stage are made from.
+
+    Attributes
+    ----------
+    order : Order
+        Ascending and stable.
+    columns : Columns
+        What is wanted besides the values. First positions need an array of one dimension.
+    equal_nan : bool
+        Whether all NaN are one key.
+    names : tuple of str
+        The name of the input.
+    chunks : tuple of tuples
+        Its chunk sizes, nan where unknown.
+    outputs : tuple of str
+        Names of the output arrays, of `OUTPUTS`.
+    """
+
+    order: Order
+    columns: Columns
+    equal_nan: bool
+    names: tuple[str, ...]
+    chunks: Chunks
+    outputs: tuple[str, ...]
+
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    @property
+    def indices(self) -> Iterator[tuple[int, ...]]:
+        """Indices of the chunks, in C order."""
+        return iter(np.ndindex(*map(len, self.chunks)))
+
+    @property
+    def _starts(self) -> list[Size]:
+        """Position of each chunk's first key, nan if unknown."""
+        return list(accumulate(self.chunks[0], initial=0))
+
+    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+        """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
+        tasks = [
+            Task((f"unique-local-{self.token}", number), distinct_of, TaskRef((self.names[0], *index)), number, self)
+            for number, index in enumerate(self.indices)
+        ]
+        if self.columns.firsts and math.isnan(self._starts[-1]):
+            tasks.append(Task(f"unique-starts-{self.token}", starts_of, List(*(task.ref() for task in tasks))))
+        return {task.key: task for task in tasks}
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the distinct keys to the chunks of one output array."""
+        wanted = self.outputs[which]
+        place = OUTPUTS.index(wanted)
+        tasks = []
+        for number, index in enumerate(self.indices):
+            key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
+            found = TaskRef((f"unique-local-{self.token}", number))
+            if wanted == "firsts":
+                known = self._starts
+                starts = TaskRef(f"unique-starts-{self.token}") if math.isnan(known[-1]) else List(*known)
+                tasks.append(Task(key, shifted, found, place, starts, number))
+            else:
+                tasks.append(Task(key, getitem, found, place))
+        return {task.key: task for task in tasks}
+
+
+def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...]:
+    """Task: the distinct keys of one chunk: arrays in the order of `OUTPUTS`, None if not wanted; then its size.
+
+    Raises
+    ------
+    ValueError
+        If the chunk has another size than its array says.
+    """
+    checked_chunk(block, local.order.dtype)
+    index = np.unravel_index(number, tuple(map(len, local.chunks)))
+    for size, sizes, place in zip(block.shape, local.chunks, index, strict=True):
+        if size != sizes[place] and not math.isnan(sizes[place]):
+            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", sizes[place])
+    found = find_distinct(block, local.order, local.columns, local.equal_nan)
+    chunks = np.full_like(found.values, number, dtype=chunk_dtype(local.chunks)) if local.columns.origins else None
+    complete(found.values)
+    return found.values, chunks, found.counts, found.firsts, found.inverse, found.repeats, block.size
+
+
+def chunk_dtype(chunks: Chunks) -> np.dtype[Any]:
+    """The smallest dtype for numbers of chunks: fewer digits are sorted in less time."""
+    return np.min_scalar_type(math.prod(map(len, chunks)))
+
+
+def starts_of(found: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Task: the position of each chunk's first key."""
+    return list(accumulate((parts[-1] for parts in found), initial=0))
+
+
+def shifted(found: tuple[Any, ...], place: int, starts: Sequence[int], number: int) -> Any:
+    """Task: positions in the whole array."""
+    return found[place] + int(starts[number])
+
+
+def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) -> dict[str, Any]:
+    """The distinct keys of each chunk of an array, and what is wanted of them, by the names in `OUTPUTS`.
+
+    Parameters
+    ----------
+    array : dask array
+    order : Order
+        Ascending and stable.
+    columns : Columns
+    equal_nan : bool
+
+    Returns
+    -------
+    dict of str to dask array
+        One-dimensional arrays of as many chunks as the input has, of unknown sizes; "inverse" and "repeats" have the
+        input's chunks.
+    """
+    wanted = {"chunks": columns.origins, **{name: getattr(columns, name) for name in OUTPUTS[2:]}}
+    names = ("values", *(name for name in OUTPUTS[1:] if wanted[name]))
+    recipe = LocalDistinct(order, columns, equal_nan, (array.name,), array.chunks, names)
+    unknown = ((math.nan,) * math.prod(array.numblocks),)
+    dtypes = {"values": array.dtype, "chunks": chunk_dtype(array.chunks), "inverse": np.uint32, "repeats": np.uint32}
+    outputs = [
+        Output(
+            np.empty_like(
+                array._meta,
+                shape=(0,) * (array.ndim if name in OF_KEYS else 1),
+                dtype=dtypes.get(name, np.int64),
+            ),
+            array.chunks if name in OF_KEYS else unknown,
+        )
+        for name in names
+    ]
+    return dict(zip(names, new_arrays(recipe, [array], outputs, "unique-part"), strict=True))

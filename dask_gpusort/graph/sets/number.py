@@ -1,0 +1,314 @@
+"""Numbers and totals of tie groups in sorted chunks. Tasks ``unique-edges``, ``unique-scan`` and ``unique-number``.
+
+A tie group may span any number of sorted chunks. Each chunk gives a summary of its first and its last group, one scan
+adds up what belongs together, and each chunk then knows its groups as if it had all their keys::
+
+    sorted chunks       1 1 2 | 2 2 | 2 3
+    begins here         1   2 |     |   3         a group is a result of the chunk in which it begins
+    count               2   4 | 4   | 4 1         but all chunks know its totals
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import getitem
+from typing import Any
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete
+from ...chunk.distinct import TieGroups, are_nan, changes
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What is known of a tie group, or of a part of it.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        Keys of each side.
+    firsts : tuple of int
+        The first position on each side, -1 if there is none.
+    """
+
+    counts: tuple[int, ...] = ()
+    firsts: tuple[int, ...] = ()
+
+    def __add__(self, later: Totals) -> Totals:
+        """The totals of this part and a later one."""
+        return Totals(
+            tuple(a + b for a, b in zip(self.counts, later.counts, strict=True)),
+            tuple(b if a < 0 else a for a, b in zip(self.firsts, later.firsts, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The ends of one sorted chunk.
+
+    Attributes
+    ----------
+    groups : int
+        Its tie groups.
+    first, last : array, shape (1,)
+        Its first and its last key.
+    head, tail : Totals
+        Of its keys in the first and in the last group.
+    keys : int
+        Keys of the input that it stands for.
+    """
+
+    groups: int
+    first: Any
+    last: Any
+    head: Totals
+    tail: Totals
+    keys: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one chunk's groups are in the whole.
+
+    Attributes
+    ----------
+    continued : bool
+        Whether the first group begins in an earlier chunk.
+    number : int
+        Number of the first group.
+    before : int
+        Keys of the input in earlier groups.
+    passed : int
+        Keys of the input in earlier chunks.
+    head, tail : Totals
+        Of the whole first and the whole last group.
+    """
+
+    continued: bool
+    number: int
+    before: int
+    passed: int
+    head: Totals
+    tail: Totals
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What all chunks know of each other.
+
+    Attributes
+    ----------
+    places : tuple of Place or None
+        Of each chunk; None if it is empty.
+    keys : int
+        Keys of the input.
+    nans : int
+        Keys of the last group, if these are NaN.
+    """
+
+    places: tuple[Place | None, ...]
+    keys: int
+    nans: int
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The tie groups of one sorted chunk, with their totals in the whole.
+
+    Attributes
+    ----------
+    groups : TieGroups
+    place : Place
+    scan : Scan
+    amounts : array, shape (n,)
+        Keys of the input that each key of the chunk stands for.
+    counts, firsts : list of int64 arrays, shape (groups,)
+        The totals of each side.
+    """
+
+    groups: TieGroups
+    place: Place
+    scan: Scan
+    amounts: Any
+    counts: list[Any]
+    firsts: list[Any]
+
+    @property
+    def numbers(self) -> Any:
+        """Number of each group in the whole."""
+        return np.arange(self.groups.count, like=self.groups.bounds) + self.place.number
+
+    @property
+    def before(self) -> Any:
+        """Keys of the input in earlier groups, for each group."""
+        ends: Any = np.cumsum(self.counts[0])
+        return ends - self.counts[0] + self.place.before
+
+    @property
+    def nans(self) -> Any:
+        """Whether each key of the chunk is NaN."""
+        return are_nan(self.groups.keys)
+
+    @property
+    def passed(self) -> Any:
+        """Keys of the input that precede those that each key of the chunk stands for."""
+        return np.cumsum(self.amounts, dtype=np.int64) - self.amounts + self.place.passed
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """All that the tasks of this stage are made from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the sorted keys and of the companions, in the same chunks of unknown sizes.
+    columns : tuple of str
+        What they are: "values", then any of "chunks", "counts" and "firsts".
+    num_chunks : int
+    equal_nan : bool
+        Whether all NaN are one group.
+    outputs : tuple of callable(Numbered)
+        Functions that make the chunk of an output array, and that can be pickled.
+    counted : bool
+        Whether counts are wanted; without a column of them each key counts once.
+    second : int or None
+        The first chunk of the second side; None if there is one side. Sides need the column "chunks".
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    num_chunks: int
+    equal_nan: bool
+    outputs: tuple[Callable[[Numbered], Any], ...]
+    counted: bool = False
+    second: int | None = None
+
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+        """Tasks from the sorted chunks to the results of each."""
+        blocks = [List(*(TaskRef((name, chunk)) for name in self.names)) for chunk in range(self.num_chunks)]
+        edges = [
+            Task((f"unique-edges-{self.token}", chunk), edge_of, block, self) for chunk, block in enumerate(blocks)
+        ]
+        scan = Task(f"unique-scan-{self.token}", scan_edges, List(*(edge.ref() for edge in edges)), self.equal_nan)
+        numbers = [
+            Task((f"unique-number-{self.token}", chunk), number_chunk, block, scan.ref(), chunk, self)
+            for chunk, block in enumerate(blocks)
+        ]
+        return {task.key: task for task in (*edges, scan, *numbers)}
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the results to the chunks of one output array."""
+        tasks = (
+            Task((name, chunk), getitem, TaskRef((f"unique-number-{self.token}", chunk)), which)
+            for chunk in range(self.num_chunks)
+        )
+        return {task.key: task for task in tasks}
+
+    def sides(self, column: dict[str, Any]) -> list[Any]:
+        """For each side, whether each key belongs to it."""
+        if self.second is None:
+            return [np.ones_like(column["values"], dtype=bool)]
+        return [column["chunks"] < self.second, column["chunks"] >= self.second]
+
+    def amounts(self, column: dict[str, Any]) -> Any:
+        """Keys of the input that each key stands for."""
+        return column["counts"] if "counts" in column else np.ones_like(column["values"], dtype=np.int64)
+
+
+def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
+    """Task: the ends of one sorted chunk; None if it is empty."""
+    column = dict(zip(numbering.columns, arrays, strict=True))
+    keys = column["values"]
+    if not len(keys):
+        return None
+    groups = TieGroups.of(keys, numbering.equal_nan)
+    starts = groups.bounds
+    head, tail = (
+        _totals(column, part, numbering) for part in (slice(0, int(starts[1])), slice(int(starts[-2]), len(keys)))
+    )
+    total = int(column["counts"].sum()) if "counts" in column else len(keys)
+    return Edge(groups.count, keys[:1].copy(), keys[-1:].copy(), head, tail, total)
+
+
+def _totals(column: dict[str, Any], part: slice, numbering: Numbering) -> Totals:
+    """The totals of one group, a part of the sorted keys."""
+    own = {name: array[part] for name, array in column.items()}
+    sides = numbering.sides(own)
+    counts = [int(numbering.amounts(own)[side].sum()) for side in sides] if numbering.counted else []
+    firsts = [[*own["firsts"][side][:1].tolist(), -1][0] for side in sides] if "firsts" in own else []
+    return Totals(tuple(counts), tuple(firsts))
+
+
+def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
+    """Task: the place of each chunk's groups, in one pass over the ends of all chunks."""
+    places: list[Place | None] = []
+    totals: list[Totals] = []  # of each group that is the first or the last of a chunk
+    ends: list[tuple[int, int]] = []  # of each chunk, its first and its last group there
+    groups = keys = before = number = 0
+    previous: Edge | None = None
+    for edge in edges:
+        places.append(None)
+        ends.append((-1, -1))
+        if edge is None:
+            continue
+        continued = previous is not None and not bool(changes(edge.first, previous.last, equal_nan)[0])
+        if continued:
+            totals[-1] += edge.head
+        else:
+            totals.append(edge.head)
+            number, before = groups, keys
+        places[-1] = Place(continued, number, before, keys, edge.head, edge.tail)
+        head = len(totals) - 1
+        groups += edge.groups - continued
+        if edge.groups > 1:
+            totals.append(edge.tail)
+            number = groups - 1
+            before = keys + edge.keys - sum(edge.tail.counts)
+        ends[-1] = (head, len(totals) - 1)
+        keys += edge.keys
+        previous = edge
+    found = (
+        place and replace(place, head=totals[head], tail=totals[tail])
+        for place, (head, tail) in zip(places, ends, strict=True)
+    )
+    nans = bool(previous is not None and are_nan(previous.last)[0])
+    return Scan(tuple(found), keys, sum(totals[-1].counts) if nans else 0)
+
+
+def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering) -> tuple[Any, ...]:
+    """Task: the results of one sorted chunk, one array for each output."""
+    column = dict(zip(numbering.columns, arrays, strict=True))
+    numbered = _number(column, scan, chunk, numbering)
+    found = tuple(output(numbered) for output in numbering.outputs)
+    complete(found[0])
+    return found
+
+
+def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering) -> Numbered:
+    groups = TieGroups.of(column["values"], numbering.equal_nan)
+    place = scan.places[chunk] or Place(False, 0, 0, 0, Totals(), Totals())
+    sides, amounts = numbering.sides(column), numbering.amounts(column)
+    counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []
+    firsts = [groups.first_where(side, column["firsts"]) for side in sides] if "firsts" in column else []
+    for arrays, whole in ((counts, "counts"), (firsts, "firsts")):
+        heads, tails = getattr(place.head, whole), getattr(place.tail, whole)
+        for array, head, tail in zip(arrays, heads, tails, strict=len(groups.keys) > 0):
+            array[0], array[-1] = head, tail
+    return Numbered(groups, place, scan, amounts, counts, firsts)

@@ -1,0 +1,104 @@
+"""What is known of each chunk's distinct keys, back in the chunk and at each of its keys. Tasks named by the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from dask._task_spec import Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete
+from ...order import Order
+from ..collection import Output, new_arrays
+from ..composite_keys import Keys
+from ..global_sort import Request, global_sort
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+
+
+@dataclass(frozen=True)
+class Spread:
+    """All that the tasks of this stage are made from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
+    numblocks : tuple of int
+        Chunks of the output in each dimension.
+    """
+
+    names: tuple[str, ...]
+    numblocks: tuple[int, ...]
+
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+        """Nothing: the output's tasks are all."""
+        return {}
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """One task for each chunk."""
+        known, *of_keys = self.names
+        tasks = (
+            Task((name, *index), spread, TaskRef((known, number)), *(TaskRef((own, *index)) for own in of_keys))
+            for number, index in enumerate(np.ndindex(*self.numblocks))
+        )
+        return {task.key: task for task in tasks}
+
+
+def spread(known: Any, inverse: Any, added: Any = None) -> Any:
+    """Task: for each key of a chunk what its distinct key knows, plus what is added."""
+    found = known[inverse]
+    if added is not None:
+        found += added
+    return complete(found)
+
+
+def put_back(known: Any, chunks: Any, most_keys: float) -> Any:
+    """What the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
+
+    Parameters
+    ----------
+    known : dask array
+        One element for each sorted key.
+    chunks : dask array
+        The number of the chunk from which it comes, in the same chunks.
+    most_keys : float
+        As in `Request`.
+    """
+    if known.numblocks[0] == 1:
+        return known
+    request = Request(Order(chunks.dtype, stable=True), "values", "auto", "auto", most_keys=most_keys)
+    return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
+
+
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], first: int | None = None) -> Any:
+    """For each key of the input what its distinct key knows, in the input's chunks.
+
+    Parameters
+    ----------
+    known, chunks
+        As for `put_back`.
+    of_keys : sequence of dask arrays
+        The inverse, and perhaps what is added.
+    first : int, optional
+        Only so many of the first chunks, of an input of one dimension.
+    """
+    inverse = of_keys[0]
+    inputs = [put_back(known, chunks, inverse.size), *of_keys]
+    sizes = inverse.chunks if first is None else (inverse.chunks[0][:first],)
+    recipe = Spread(tuple(array.name for array in inputs), tuple(map(len, sizes)))
+    meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
+    return new_arrays(recipe, inputs, [Output(meta, sizes)], "unique-spread")[0]

@@ -1,0 +1,67 @@
+"""Distinct subarrays along an axis: each becomes a record, whose fields are its elements in C order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import library_of
+from ..input_checks import checked_chunk
+from ..rechunk import rechunk
+from .build import Unique, build_unique
+
+
+def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
+    """Task: the subarrays of one chunk along its first axis, as records."""
+    checked_chunk(block, dtype["f0"])
+    flat = np.ascontiguousarray(block.astype(dtype["f0"], copy=False)).reshape(-1)
+    return flat.view(dtype)
+
+
+def from_records(block: Any, shape: tuple[int, ...]) -> Any:
+    """Task: records as subarrays of a shape."""
+    return block.view(block.dtype["f0"]).reshape(len(block), *shape)
+
+
+def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, ...]:
+    """The distinct subarrays along an axis, as `build_unique`.
+
+    Raises
+    ------
+    TypeError
+        If the chunks are not NumPy's, or the elements are objects or records.
+    ValueError
+        If the shape of a subarray is unknown, or empty.
+    """
+    if library_of(array._meta) != "numpy" or array.dtype.kind in "OVT":
+        raise TypeError(
+            f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
+            "chunks of numbers, dates or strings of fixed width"
+        )
+    moved = da.moveaxis(array, axis, 0)
+    shape = moved.shape[1:]
+    if any(map(math.isnan, shape)) or 0 in shape:
+        raise ValueError(f"subarrays of shape {shape} along axis {axis}: give chunks of known sizes and no empty axis")
+    whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
+    dtype = np.dtype([(f"f{number}", array.dtype) for number in range(math.prod(shape))])
+    records = whole.map_blocks(
+        to_records,
+        dtype,
+        drop_axis=list(range(1, moved.ndim)),
+        chunks=(whole.chunks[0],),
+        dtype=dtype,
+        meta=np.empty(0, dtype),
+    )
+    values, *others = build_unique(records, wanted)
+    found = values.map_blocks(
+        from_records,
+        shape,
+        new_axis=list(range(1, moved.ndim)),
+        chunks=(values.chunks[0], *((size,) for size in shape)),
+        dtype=array.dtype,
+        meta=np.empty((0,) * moved.ndim, array.dtype),
+    )
+    return da.moveaxis(found, 0, axis), *others

@@ -1,0 +1,112 @@
+"""Tests of the set functions against NumPy."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import strategies as ours
+from support.sorting import computed
+
+import dask_gpusort
+
+FUNCTIONS = ["union1d", "intersect1d", "setdiff1d", "setxor1d"]
+DTYPES = [np.dtype(name) for name in ("i1", "i8", "f4", "f8", "c8", "M8[D]", "S3", "U2", "?")]
+
+
+def check(name, x, y, first, second):
+    found, expected = getattr(dask_gpusort, name)(x, y), getattr(np, name)(first, second)
+    got = computed(found)
+    assert found.dtype == got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(data=st.data(), first=ours.arrays(DTYPES), distribution=st.sampled_from(["few", "small", "special", "bits"]))
+def test_two_arrays_of_a_dtype(name, data, first, distribution):
+    second = ours.make(first.dtype, data.draw(st.integers(0, 60)), distribution)
+    x, y = (ours.dask_array(one, data.draw(ours.chunkings(one.shape))) for one in (first, second))
+    check(name, x, y, first, second)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.arange(12).reshape(3, 4), np.array([[3.0], [7.5]])),
+        (np.array([1, 5, 2]), np.array([1.5, 5.0])),
+        (np.array(["a", "bcd"]), np.array(["bcd", "longer"])),
+        (np.zeros(0), np.array([np.nan, np.nan, 1.0])),
+        (np.array([np.nan, 1, np.nan, 2]), np.array([2, np.nan])),
+        (np.array(4), np.arange(6)),
+    ],
+)
+def test_shapes_and_dtypes_differ(name, first, second):
+    check(name, *(da.from_array(one, chunks=2) for one in (first, second)), first, second)
+
+
+@given(st.data(), ours.arrays(DTYPES), st.integers(0, 60))
+def test_indices_of_common_values(data, first, size):
+    second = ours.make(first.dtype, size, data.draw(st.sampled_from(["few", "small"])), 0)
+    x, y = (ours.dask_array(one, data.draw(ours.chunkings(one.shape))) for one in (first, second))
+    got = dask.compute(*dask_gpusort.intersect1d(x, y, return_indices=True), scheduler="synchronous")
+    for mine, theirs in zip(got, np.intersect1d(first, second, return_indices=True), strict=True):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_difference_keeps_the_dtype_of_its_values():
+    # They are compared as floats, which cannot hold all of them.
+    first, second = np.array([2**53 + 1, 5, 2**53]), np.array([1.5, 5.0])
+    check("setdiff1d", *(da.from_array(one, chunks=2) for one in (first, second)), first, second)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_difference_of_unique_values_keeps_their_order(unknown):
+    first, second = np.random.default_rng(0).permutation(90), np.arange(0, 200, 3)
+    x, y = (ours.dask_array(one, chunks, unknown=unknown) for one, chunks in ((first, 20), (second, 9)))
+    got = computed(dask_gpusort.setdiff1d(x, y, assume_unique=True))
+    np.testing.assert_array_equal(got, np.setdiff1d(first, second, assume_unique=True))
+    empty = da.from_array(first[:0], chunks=5)
+    assert computed(dask_gpusort.setdiff1d(empty, y, assume_unique=True)).shape == (0,)
+    np.testing.assert_array_equal(computed(dask_gpusort.setdiff1d(x, empty, assume_unique=True)), first)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_unique_arrays_may_be_announced(name):
+    if name == "union1d":
+        pytest.skip("it has no such argument")
+    first, second = np.arange(20), np.arange(10, 40)
+    x, y = (da.from_array(one, chunks=7) for one in (first, second))
+    got = computed(getattr(dask_gpusort, name)(x, y, assume_unique=True))
+    np.testing.assert_array_equal(got, getattr(np, name)(first, second, assume_unique=True))
+
+
+def test_groups_that_span_many_chunks():
+    first, second = np.full(40, 3.0), np.concatenate([np.full(30, 3.0), np.full(20, np.nan)])
+    x, y = (da.from_array(one, chunks=4) for one in (first, second))
+    for name in FUNCTIONS:
+        check(name, x, y, first, second)
+
+
+def test_on_a_cluster(on_cluster):
+    first, second = (np.random.default_rng(seed).integers(0, 500, 3000) for seed in (0, 1))
+    x, y = (da.from_array(one, chunks=400) for one in (first, second))
+    for name in FUNCTIONS:
+        np.testing.assert_array_equal(getattr(dask_gpusort, name)(x, y).compute(), getattr(np, name)(first, second))
+
+
+def test_the_graph_is_built_without_computing(raise_if_computes):
+    with raise_if_computes():
+        x = da.ones(20, chunks=4)
+        for name in FUNCTIONS:
+            getattr(dask_gpusort, name)(x, x + 1)
+
+
+def test_indices_need_known_sizes():
+    x = ours.forget_sizes(da.ones(4, chunks=2))
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.intersect1d(x, x, return_indices=True)

@@ -1,0 +1,180 @@
+"""Tests of `unique` and its relatives against NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, groups
+
+import dask_gpusort
+from dask_gpusort.chunk import distinct
+from dask_gpusort.graph.sets.build import sorted_distinct
+
+#: NumPy leaves the order of objects with NaN open.
+DTYPES = [dtype for dtype in ours.EVERY if getattr(dtype, "kind", "T") not in "O"]
+wanted = st.fixed_dictionaries(
+    {name: st.booleans() for name in ("return_index", "return_inverse", "return_counts", "equal_nan")}
+)
+
+
+def compute(found):
+    return dask.compute(*found if isinstance(found, tuple) else (found,), scheduler="synchronous")
+
+
+def in_tuple(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+def assert_equal(got, expected):
+    """Assert equal arrays, with NaN equal to NaN of other bits."""
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if got.dtype.names is None:
+        np.testing.assert_array_equal(got, expected)
+    else:
+        assert str(got.tolist()) == str(expected.tolist())
+
+
+def check(x, array, **options):
+    got = compute(found := dask_gpusort.unique(x, **options))
+    expected = in_tuple(np.unique(array, **options))
+    assert len(got) == len(expected)
+    for darr, mine, theirs in zip(in_tuple(found), got, expected, strict=True):
+        assert darr.dtype == theirs.dtype
+        assert_equal(mine, theirs)
+
+
+@given(st.data(), ours.arrays(DTYPES), wanted, st.booleans(), ours.groups)
+def test_one_dimension(data, array, options, unknown, count):
+    with groups(count):
+        check(ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown), array, **options)
+
+
+@given(st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (3, 4, 5), ()]), wanted)
+def test_several_dimensions(data, shape, options):
+    dtype = data.draw(st.sampled_from(ours.CODED))
+    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
+    x = ours.dask_array(array, data.draw(ours.chunkings(shape)))
+    check(x, array, **options)
+    if options["return_inverse"]:
+        inverse = dask_gpusort.unique(x, **options)[1 + options["return_index"]]
+        assert inverse.shape == shape
+        assert inverse.chunks == x.chunks
+        check_sizes(inverse)
+
+
+@given(st.data(), st.sampled_from([(9, 2), (3, 8, 2), (2, 1, 6)]), st.sampled_from(["i4", "f8", "M8[D]", "U2", "?"]))
+def test_subarrays_along_an_axis(data, shape, dtype):
+    array = ours.make(dtype, math.prod(shape), "few").reshape(shape)
+    x = ours.dask_array(array, data.draw(ours.chunkings(shape)))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    got = compute(dask_gpusort.unique(x, True, True, True, axis))
+    for mine, theirs in zip(got, np.unique(array, True, True, True, axis), strict=True):
+        assert_equal(mine, theirs)
+
+
+def test_the_first_of_equal_keys_in_sorted_order_represents_them():
+    x = da.from_array([0.0, -0.0, 1.0, -0.0, 0.0], chunks=2)
+    values, index = compute(dask_gpusort.unique(x, return_index=True))
+    oracle.assert_same_bits(values, np.array([0.0, 1.0]))
+    assert index.tolist() == [0, 2]
+    (values,) = compute(dask_gpusort.unique(x[1:]))
+    oracle.assert_same_bits(values, np.array([-0.0, 1.0]))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i8", "u8", "?", "M8[s]"])
+def test_narrow_ranges_are_counted_as_they_are_sorted(dtype, monkeypatch):
+    info = np.iinfo("i8" if dtype in ("?", "M8[s]") else dtype)
+    ends = [info.min, info.min + 3] if dtype == "M8[s]" else [0, 1] if dtype == "?" else [info.max - 9, info.max]
+    array = np.random.default_rng(0).integers(*ends, 500, dtype=info.dtype, endpoint=True).astype(dtype)
+    x = da.from_array(array, chunks=170)
+    check(x, array, return_index=True, return_inverse=True, return_counts=True)
+    monkeypatch.setattr(distinct, "_TABLE_CODES", 0)
+    check(x, array, return_index=True, return_inverse=True, return_counts=True)
+
+
+def test_named_tuples_are_those_of_numpy():
+    array = np.array([[1.0, np.nan, 2.0], [np.nan, 1.0, 0.0]])
+    x = da.from_array(array, chunks=(1, 2))
+    for name in ("unique_all", "unique_counts", "unique_inverse"):
+        got, expected = getattr(dask_gpusort, name)(x), getattr(np, name)(array)
+        assert type(got) is type(expected)
+        for mine, theirs in zip(compute(tuple(got)), expected, strict=True):
+            assert_equal(mine, theirs)
+    assert_equal(dask_gpusort.unique_values(x).compute(), np.sort(np.unique_values(array)))
+
+
+@given(st.data(), ours.arrays(ours.CODED), st.booleans())
+def test_nunique(data, array, equal_nan):
+    found = dask_gpusort.nunique(ours.dask_array(array, data.draw(ours.chunkings(array.shape))), equal_nan=equal_nan)
+    assert found.shape == ()
+    assert found.dtype == np.int64
+    assert found.compute(scheduler="synchronous") == len(np.unique(array, equal_nan=equal_nan))
+
+
+def test_sizes_are_unknown_until_they_are_computed():
+    values = dask_gpusort.unique(da.from_array(np.arange(40) % 7, chunks=9))
+    assert math.isnan(values.shape[0])
+    values.compute_chunk_sizes()
+    assert values.shape == (7,)
+    check_sizes(values)
+
+
+def test_nothing_but_distinct_keys_moves():
+    """The exchange receives as many keys as the chunks have distinct ones."""
+    x = da.from_array(np.arange(1000) % 3, chunks=100)
+    values = sorted_distinct(x, distinct.Columns(), True).columns["values"]
+    assert values.compute().tolist() == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_the_number_of_tasks_is_linear():
+    def tasks(chunks):
+        x = da.ones(1 << 12, chunks=(1 << 12) // chunks)
+        return sum(len(found.dask) for found in dask_gpusort.unique(x, True, True, True))
+
+    assert tasks(128) < 2.2 * tasks(64)
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "error", "text"),
+    [
+        (da.ones((4, 4), chunks=2), {"axis": 2}, np.exceptions.AxisError, "axis 2"),
+        (da.from_array(np.zeros((3, 2), object), chunks=2), {"axis": 0}, TypeError, "use axis=None"),
+        (da.ones((4, 0), chunks=2), {"axis": 0}, ValueError, "no empty axis"),
+        (ours.forget_sizes(da.ones((4, 4), chunks=2)), {"return_index": True}, ValueError, "compute_chunk_sizes"),
+        (da.from_array(np.ma.ones(3)), {}, TypeError, "masked arrays"),
+    ],
+)
+def test_wrong_arguments(array, options, error, text, raise_if_computes):
+    with raise_if_computes(), pytest.raises(error, match=text):
+        dask_gpusort.unique(array, **options)
+
+
+def test_a_wrong_chunk_size_is_named():
+    x = da.map_blocks(lambda block: block[:2], da.ones(10, chunks=5), chunks=((5, 5),), dtype="f8")
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.unique(x).compute(scheduler="synchronous")
+
+
+def test_the_graph_is_built_without_computing(raise_if_computes):
+    with raise_if_computes():
+        x = da.ones((20, 5), chunks=4)
+        dask_gpusort.unique(x, True, True, True)
+        dask_gpusort.unique(x, axis=0)
+        dask_gpusort.unique_all(x)
+        dask_gpusort.nunique(x)
+
+
+def test_on_a_cluster(on_cluster):
+    array = ours.make("f8", 5000, "small")
+    x = da.from_array(array, chunks=300)
+    got = dask.compute(*dask_gpusort.unique(x, True, True, True))
+    for mine, theirs in zip(got, np.unique(array, True, True, True), strict=True):
+        assert_equal(mine, theirs)
