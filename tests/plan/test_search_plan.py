@@ -39,6 +39,14 @@ def test_the_number_of_tasks_does_not_follow_that_of_chunks():
     assert (len(few.groups), len(few.bundles)) == (len(many.groups), len(many.bundles))
 
 
+def test_neighbours_are_looked_up_together_in_one_memory():
+    plan = make_search_plan([8] * 4, [1 << 20] * 64, Workers(2), None, None, one_memory=True)
+    assert plan.joined
+    assert [len(bundle) for bundle in plan.bundles] == [4] * 16
+    for workers in (Workers(64), Workers(1, GIB, devices=True)):
+        assert make_search_plan([8] * 4, [1 << 20] * 64, workers, None, None, one_memory=True).bundles == ()
+
+
 def test_asked_groups_and_unknown_sizes():
     assert len(make_search_plan([10] * 12, [1] * 3, Workers(2, GIB), None, 4).groups) == 4
     assert make_search_plan([math.nan] * 3, [math.nan], Workers(2, GIB), None, None).joined

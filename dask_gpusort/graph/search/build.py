@@ -52,7 +52,7 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """
     order = Order(np.result_type(array.dtype, needles.dtype), stable=True)
     question = Question(order, side, array.dtype, needles.dtype, tuple(array.chunks[0]))
-    plan = _plan(array, needles) if sorter is None else _joined(array)
+    plan = _plan(array, needles, near=True) if sorter is None else _joined(array)
     return _looked_up(plan, question, array, needles, sorter)
 
 
@@ -134,11 +134,12 @@ def _joined(array: Any) -> SearchPlan:
     return SearchPlan((tuple(range(array.npartitions)),))
 
 
-def _plan(array: Any, needles: Any) -> SearchPlan:
+def _plan(array: Any, needles: Any, *, near: bool = False) -> SearchPlan:
     kind, client = scheduler_in_use(needles)
     workers = workers_in_use(kind, client, chunk_library(needles))
     memory = host_memory() if kind in ONE_PROCESS else None
-    return make_search_plan(_bytes(array), _bytes(needles), workers, memory, setting("groups"))
+    sizes = _bytes(array), _bytes(needles)
+    return make_search_plan(*sizes, workers, memory, setting("groups"), one_memory=near and kind in ONE_PROCESS)
 
 
 def _sizes(array: Any) -> list[Size]:

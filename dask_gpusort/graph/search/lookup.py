@@ -1,6 +1,6 @@
 r"""The tasks of a search: every needle is looked up among sorted keys, and the result has the chunks of the needles.
 
-Keys that fit the memory are one array, which every task reads::
+Keys that fit the memory are one array, which every task reads; in one memory a task looks up neighbouring chunks::
 
     chunks of keys      chunks of needles
        \\  |  /            |    |    |
@@ -86,8 +86,7 @@ class Lookup:
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """Tasks up to the joined keys, or to the results of all bundles."""
         tasks = list(self._joins())
-        if not self.plan.joined:
-            tasks += self._bundles()
+        tasks += self._near_bundles() if self.plan.joined else self._bundles()
         return {task.key: task for task in tasks}
 
     def _joins(self) -> Iterator[Task]:
@@ -96,6 +95,13 @@ class Lookup:
         for group, chunks in enumerate(self.plan.groups):
             parts = List(*(keys[chunk] for chunk in chunks))
             yield Task(self._key("join", group), join_keys, parts, self.question, chunks[0], List(*sorter))
+
+    def _near_bundles(self) -> Iterator[Task]:
+        """Bundles that are looked up in all keys."""
+        needles = [TaskRef((self.names[1], *index)) for index in np.ndindex(self._blocks)]
+        for bundle, chunks in enumerate(self.plan.bundles):
+            parts = List(*(needles[chunk] for chunk in chunks))
+            yield Task(self._key("scatter", bundle), look_up_bundle, self._ref("join", 0), parts, self.question)
 
     def _bundles(self) -> Iterator[Task]:
         groups = range(len(self.plan.groups))
@@ -116,7 +122,7 @@ class Lookup:
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the joined keys, or from the results of bundles, to the output chunks."""
         indices = list(np.ndindex(self._blocks))
-        if self.plan.joined:
+        if not self.plan.bundles:
             found = self._ref("join", 0)
             tasks = [
                 Task((name, *index), look_up, found, TaskRef((self.names[1], *index)), self.question)
@@ -176,6 +182,20 @@ class Bundle(NamedTuple):
     run: Run
     cuts: list[int]
     shapes: list[tuple[int, ...]]
+
+
+def look_up_bundle(found: SortedKeys, blocks: list[Any], question: Question) -> tuple[Any, ...]:
+    """Task: what is wanted of the needles of neighbouring chunks, in their shapes."""
+    for block in blocks:
+        checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    whole = ops_for(blocks[0]).concatenate([block.reshape(-1) for block in blocks])
+    return _in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
+
+
+def _in_shapes(array: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    """Parts of an array, one for each shape."""
+    ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
+    return tuple(array[slice(*end)].reshape(shape) for end, shape in zip(ends, shapes, strict=True))
 
 
 def group_ends(found: SortedKeys) -> tuple[Any, int]:
@@ -241,6 +261,4 @@ def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:
     found = ops.concatenate(pieces)
     scattered = ops.empty(found.dtype, found.shape)
     scattered[bundle.run.values[0].astype(np.int64, copy=False)] = found
-    ends = pairwise(accumulate(map(math.prod, bundle.shapes), initial=0))
-    complete(scattered)
-    return tuple(scattered[slice(*end)].reshape(shape) for end, shape in zip(ends, bundle.shapes, strict=True))
+    return _in_shapes(complete(scattered), bundle.shapes)
