@@ -11,6 +11,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
+from dask.delayed import Delayed
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
@@ -92,8 +93,9 @@ def checked_array(a: Any) -> Any:
     Raises
     ------
     TypeError
-        If the chunks are masked, or neither NumPy nor CuPy arrays.
+        If the array has labels, or is no array; if the chunks are masked, or neither NumPy nor CuPy arrays.
     """
+    _refuse_labels(a)
     array = da.asanyarray(a)
     if library_of(array._meta) == "pandas" and not is_dask_collection(a):
         # Dask keeps pandas series and indices unconverted.
@@ -107,6 +109,34 @@ def checked_array(a: Any) -> Any:
             "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
         )
     return array
+
+
+def _refuse_labels(a: Any) -> None:
+    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays.
+
+    The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels alone.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    name, library = type(a).__name__, library_of(a)
+    if library == "xarray":
+        remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
+        if name != "Dataset":
+            remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
+    elif library == "pandas" and name in ("Series", "DataFrame"):
+        remedy = "give a.to_numpy(), without labels"
+    elif isinstance(a, Delayed):
+        remedy = "give dask.array.from_delayed(a, shape, dtype)"
+    elif hasattr(a, "to_dask_array"):
+        remedy = "give a.to_dask_array(lengths=True), without labels"
+    elif is_dask_collection(a) and not isinstance(a, da.Array):
+        remedy = "give a.to_dataframe().to_dask_array(lengths=True)"
+    else:
+        return
+    raise TypeError(f"{type(a).__module__.partition('.')[0]}'s {name} is no array that can be sorted: {remedy}")
 
 
 def checked_axis(axis: Any, ndim: int) -> int:
@@ -213,7 +243,7 @@ def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
 
 
 def checked_sides(first: Any, second: Any) -> tuple[Any, Any]:
-    """The two arrays of a set function as Dask arrays.
+    """Two arrays whose elements are compared, as Dask arrays.
 
     Raises
     ------
@@ -320,6 +350,7 @@ def checked_lexsort_keys(keys: Any) -> list[Any]:
     ValueError
         If the number of keys in an array is unknown.
     """
+    _refuse_labels(keys)
     arrays = [checked_array(key) for key in _as_sequence(keys)]
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
@@ -360,3 +391,57 @@ def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
 def _check_library(arrays: Sequence[Any]) -> None:
     if len({library_of(array._meta) for array in arrays}) > 1:
         raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
+
+
+def checked_side(side: Any) -> Any:
+    """The side of a search.
+
+    Raises
+    ------
+    TypeError
+        If it is no string.
+    ValueError
+        If it is neither side.
+    """
+    if not isinstance(side, str):
+        raise TypeError(f"search side must be str, not {type(side).__name__}")
+    _check_choice("search side", side, ("left", "right"))
+    return side
+
+
+def checked_sorter(sorter: Any, array: Any) -> Any:
+    """The positions that sort an array, as a Dask array; None if there are none.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers.
+    ValueError
+        If they have another shape than the array.
+    """
+    if sorter is None:
+        return None
+    checked = checked_array(sorter)
+    if checked.dtype.kind not in "iu":
+        raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
+    if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
+        raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
+    _check_library((array, checked))
+    return checked
+
+
+def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
+    """Whether `isin` keeps integers as a set of values; None if that is left open.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or asks for a set of others than integers.
+    """
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
+    if kind == "table" and not all(dtype.kind in "biu" for dtype in dtypes):
+        raise ValueError(
+            "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
+        )
+    return None if kind is None else kind == "table"

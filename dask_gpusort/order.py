@@ -82,3 +82,8 @@ class Order:
 def of_words(count: int) -> Order:
     """The order of keys of several words: ascending, because the words contain the directions."""
     return Order(np.dtype((np.uint64, (count,))), stable=True)
+
+
+def of_floors(order: Order) -> Order:
+    """The order of keys in transit that are the least of their tie class: as unsigned integers, if they are coded."""
+    return Order(order.transit_dtype) if order.coded else order

@@ -64,18 +64,23 @@ _SORTS = {
     "partition": api.partition,
     "argpartition": api.argpartition,
 }
+_SEARCHES = (api.searchsorted, api.isin)
 _REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
-_OURS = {**_SORTS, **{function.__name__: _reduction(function) for function in _REDUCTIONS}}
+_OURS = {
+    **_SORTS,
+    **{function.__name__: function for function in _SEARCHES},
+    **{function.__name__: _reduction(function) for function in _REDUCTIONS},
+}
 
 
 def register() -> None:
     """Make functions of NumPy lazy and exact for Dask arrays, and put them into `dask.array`.
 
-    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`, `median`, `quantile`, `percentile` and their
-    twins that skip NaN. What calls NumPy's functions then uses this package too, such as xarray's `median` and
-    `quantile` of Dask arrays. Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles
-    are approximate or need whole lanes. A repeated call has no effect. For `lexsort`, NumPy recognises Dask arrays in a
-    tuple of keys, but not in a list.
+    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`, `searchsorted`, `isin`, `median`,
+    `quantile`, `percentile` and the twins of these three that skip NaN. What calls NumPy's functions then uses this
+    package too, such as xarray's `median` and `quantile` of Dask arrays. Without it NumPy's sorts compute the whole
+    array, with a warning, and Dask's quantiles are approximate or need whole lanes. A repeated call has no effect.
+    For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a list.
 
     See Also
     --------

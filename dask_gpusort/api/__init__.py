@@ -7,6 +7,7 @@
 `partitions`        partitions by the keys at some ranks
 `ranks`             ranks of keys
 `sets`              distinct values, sets
+`search`            positions in a sorted array, membership
 ==================  ==================================================
 """
 
@@ -21,6 +22,7 @@ from .order_statistics import (
 )
 from .partitions import argpartition, partition
 from .ranks import rank
+from .search import isin, searchsorted
 from .sets import (
     intersect1d,
     nunique,
@@ -44,6 +46,7 @@ __all__ = [
     "explain_quantile",
     "intersect1d",
     "is_sorted",
+    "isin",
     "lexsort",
     "median",
     "merge_sorted",
@@ -55,6 +58,7 @@ __all__ = [
     "percentile",
     "quantile",
     "rank",
+    "searchsorted",
     "setdiff1d",
     "setxor1d",
     "sort",

@@ -8,6 +8,7 @@
     reduce_lanes                                          order statistics of axes in one chunk
     sample, count_nans -> extract -> keys_at              order statistics of long lanes
     buckets                                               partitions by keys at some ranks
+    rank, rank_sorted, equal_before                       searches among sorted keys
     first_indices                                         the first keys of rows, to be merged with those of others
 """
 
@@ -26,6 +27,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
+from .numpy_search import equal_before, rank, rank_sorted
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
@@ -49,6 +51,7 @@ __all__ = [
     "edges",
     "empty",
     "encode",
+    "equal_before",
     "exclusive",
     "extract",
     "extract_all",
@@ -65,6 +68,8 @@ __all__ = [
     "pack",
     "packed_order",
     "paste",
+    "rank",
+    "rank_sorted",
     "reduce_lanes",
     "sample",
     "search",

@@ -94,6 +94,31 @@ def build_lexsort(
     return found[0] if axis is None else found
 
 
+def build_moved(
+    arrays: Sequence[Any], directions: Sequence[bool], values: Sequence[Any], chunks: Any
+) -> tuple[Any, ...]:
+    """Values alone, sorted by several one-dimensional keys, the last one most significant.
+
+    Parameters
+    ----------
+    arrays : sequence of dask arrays
+        The keys.
+    directions : sequence of bool
+        Whether each key descends.
+    values : sequence of dask arrays
+        Companions: their rows move.
+    chunks : tuple
+        Chunks of the output along the first dimension.
+
+    Returns
+    -------
+    tuple of dask arrays
+    """
+    packed = lexsort_keys(arrays, directions)
+    keys = Keys(packed.array, packed.order)  # a task that packs parts moves no values
+    return _sort_keys(Options().request("values", keys), keys, values, 0, chunks)
+
+
 def _sort_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     template = keys.template
     outputs = output_chunks(template, chunks)

@@ -52,7 +52,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
     if on_host and not math.isnan(total):
         limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
         most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
-    return tuple(_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
+    return tuple(chunk_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
 
 
 def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: Turns | None = None) -> Runs:
@@ -79,7 +79,7 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
     chunks_of = chunks_of_workers(given)
     most = turns.bundle_keys if turns else _bundle_bytes(workers) / max(row_bytes, 1)
     if chunks_of and workers.devices:
-        return tuple(bundle for chunks in chunks_of for bundle in _ranges(chunks, sizes, most))
+        return tuple(bundle for chunks in chunks_of for bundle in chunk_ranges(chunks, sizes, most))
     share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
     if workers.devices and share:
         share /= math.ceil(share / most)  # as many bundles for each GPU
@@ -126,13 +126,13 @@ def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interch
     sources : tuple of tuples of int
         The runs of each bundle.
     """
-    joined = [_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
+    joined = [chunk_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
     number = {run: index for index, run in enumerate(runs)}
     return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)
 
 
-def _ranges(
+def chunk_ranges(
     chunks: Sequence[int], sizes: Sequence[Size], most: float, *, interchangeable: bool = True
 ) -> list[tuple[int, ...]]:
     """Chunk ranges of at most `most` keys, only of neighbours unless interchangeable; a larger chunk is alone."""

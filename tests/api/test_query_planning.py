@@ -36,6 +36,7 @@ SOME = [
     "test_ranks.py::test_one_dimension",
     "test_partition.py::test_any_axis",
     "../graph/test_select_join.py::test_several_long_lanes",
+    "test_search.py::test_ranks_of_every_dtype",
 ]
 REST = [
     "test_sort.py::test_one_dimension",
@@ -52,6 +53,8 @@ REST = [
     "test_ranks.py::test_any_axis",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
+    "test_search.py::test_membership_of_every_dtype",
+    "test_search.py::test_sorter",
     "../graph/test_lanes.py",
 ]
 

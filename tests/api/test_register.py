@@ -39,6 +39,9 @@ def test_numpy_functions_become_lazy(registered, raise_if_computes):
             (np.lexsort((x, x % 2), axis=0), np.lexsort((array, array % 2), 0)),
             (np.lexsort(x), np.lexsort(array)),
             (da.lexsort([x]), np.lexsort([array])),
+            (np.searchsorted(np.arange(9), x, "right"), np.searchsorted(np.arange(9), array, "right")),
+            (da.isin(x, [1, 5]), np.isin(array, [1, 5])),
+            (np.isin(x, x[0], invert=True), np.isin(array, array[0], invert=True)),
         ]
     for lazy, wanted in found:
         assert isinstance(lazy, da.Array)

@@ -340,11 +340,11 @@ def test_sequences_are_accepted():
     assert computed(dask_gpusort.sort(np.array([[3, 1, 2]]))).tolist() == [[1, 2, 3]]
 
 
-def test_pandas_series_are_accepted():
+def test_an_index_of_pandas_is_accepted():
     pandas = pytest.importorskip("pandas")
-    for series in (pandas.Series([2.0, math.nan, 1.0]), pandas.Index([5, 3, 4]), pandas.Series(["b", "a"], dtype="O")):
-        oracle.assert_same_bits(computed(dask_gpusort.sort(series)), np.sort(np.asarray(series)))
-        assert computed(dask_gpusort.argsort(series)).tolist() == np.argsort(np.asarray(series)).tolist()
+    for index in (pandas.Index([5, 3, 4]), pandas.Index(["b", "a"], dtype="O")):
+        oracle.assert_same_bits(computed(dask_gpusort.sort(index)), np.sort(np.asarray(index)))
+        assert computed(dask_gpusort.argsort(index)).tolist() == np.argsort(np.asarray(index)).tolist()
 
 
 def test_axis_none_of_arrays_without_dimensions():

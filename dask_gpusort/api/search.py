@@ -1,0 +1,122 @@
+"""The public functions that search for elements; they check their arguments, then make the graph."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..arguments import checked_by_values, checked_side, checked_sides, checked_sorter
+from ..graph.search.build import build_membership, build_search
+
+
+def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
+    """Positions at which elements keep a sorted Dask array sorted, lazily: `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    a : dask array, shape (n,)
+        NumPy or CuPy chunks, of known or unknown sizes, in ascending order as `sort` gives it, NaN last. Chunks may be
+        empty. Other arrays are converted by `dask.array.asanyarray`.
+    v : dask array or array_like
+        Elements to search for, in any order, of any shape and chunks, of known or unknown sizes.
+    side : {"left", "right"}
+        Whether a position is before or behind the elements of `a` that are equal.
+    sorter : array_like of int, shape (n,), optional
+        Positions that sort `a`, such as those of `argsort`. Then all of `a` is joined in one task.
+
+    Returns
+    -------
+    dask array of int64
+        Positions in the whole of `a`, with the shape and the chunks of `v`.
+
+    Raises
+    ------
+    ValueError
+        If `a` or `sorter` has another number of dimensions than one, their sizes differ, or `side` is unknown; during
+        the computation, if `sorter` has positions out of range.
+    TypeError
+        If `sorter` has no integers; if `a` and `v` have no common dtype, or chunks of different libraries.
+
+    See Also
+    --------
+    isin : whether elements are among others
+    dask.array.searchsorted : compares every chunk of `v` with every chunk of `a`, and takes no `sorter`
+
+    Notes
+    -----
+    An array `a` up to a quarter of a worker's memory is joined once, and each chunk of `v` is searched for in one task.
+    A larger one is searched group by group of chunks: the elements of `v` move to the group that bounds them, and the
+    results back.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([1, 3, 3, 7], chunks=2)
+    >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
+    array([1, 0, 4])
+    """
+    array, needles = checked_sides(a, v)
+    if array.ndim != 1:
+        what = "deep" if array.ndim else "of too small depth"
+        raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
+    return build_search(array, needles, checked_side(side), checked_sorter(sorter, array))
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Literal["sort", "table"] | None = None,
+) -> Any:
+    """Whether each element of a Dask array is among others, lazily: `numpy.isin`.
+
+    Parameters
+    ----------
+    element : dask array or array_like
+        NumPy or CuPy chunks, of known or unknown sizes.
+    test_elements : dask array or array_like
+        Any shape and chunks.
+    assume_unique : bool, default False
+        For NumPy's signature; it has no effect, because nothing is gained by it.
+    invert : bool, default False
+        Whether the result says which elements are not among the others.
+    kind : {None, "sort", "table"}
+        "sort" searches in the sorted `test_elements`. "table" keeps integers as an array of bool, one for each value
+        from the least to the greatest. By default their range decides, at most 2^26 values.
+
+    Returns
+    -------
+    dask array of bool
+        The shape and the chunks of `element`. NaN and NaT are equal to nothing.
+
+    Raises
+    ------
+    ValueError
+        If `kind` is unknown, or "table" for others than integers and booleans.
+    TypeError
+        If the chunks are of different libraries, or cannot be sorted.
+
+    See Also
+    --------
+    searchsorted
+    dask.array.isin : compares every chunk of `element` with every chunk of `test_elements`
+
+    Notes
+    -----
+    Integers of different dtypes are compared exactly, where `numpy.isin` may round int64 and uint64 to float64. Numbers
+    are never equal to strings.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([[0, 2], [4, 6]], chunks=1)
+    >>> dask_gpusort.isin(x, [1, 2, 4, 8]).compute()
+    array([[False,  True],
+           [ True, False]])
+    """
+    array, test = checked_sides(element, test_elements)
+    by_values = checked_by_values(kind, array.dtype, test.dtype)
+    return build_membership(array, test, bool(invert), by_values)

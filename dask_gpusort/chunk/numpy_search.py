@@ -1,0 +1,49 @@
+"""Ranks of needles among sorted keys of NumPy chunks; both are in transit, and the least of their tie class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..order import Order
+from ..table import Side
+from .numpy_keys import differ, search
+from .numpy_sorts import sort_with_positions
+
+#: Keys from which needles are sorted before the search: then most of the reads hit a cache. 200,000 int64 needles in
+#: 10^4, 10^5, 10^6, 1.28e7 keys: 17, 26, 42, 294 ms as they are, 18, 19, 23, 44 ms sorted (EPYC).
+LEAST_KEYS = 1 << 16
+#: Needles of a block, which is searched for between the ranks of its ends: NumPy begins every search anew at the last
+#: key. 200,000 sorted int64 needles in 1.28e7 keys: 42 ms, in blocks of 256 26, of 1,024 28, of 4,096 30.
+BLOCK_NEEDLES = 1 << 10
+
+
+def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
+    """Number of sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
+    if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
+        return search(keys, needles, order, side)
+    ordered, positions = sort_with_positions(needles.copy(), order)
+    ranks = np.empty(len(needles), np.int64)
+    ranks[positions] = rank_sorted(keys, ordered, order, side)
+    return ranks
+
+
+def rank_sorted(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
+    """As `rank`, of sorted needles."""
+    if len(needles) < 2 * BLOCK_NEEDLES:
+        return search(keys, needles, order, side)
+    ends = [*range(0, len(needles), BLOCK_NEEDLES), len(needles) - 1]
+    bounds = search(keys, needles[ends], order, side).tolist()
+    ranks = np.empty(len(needles), np.int64)
+    for start, low, high in zip(ends, bounds, bounds[1:], strict=False):
+        block = slice(start, start + BLOCK_NEEDLES)
+        np.add(search(keys[low:high], needles[block], order, side), low, out=ranks[block])
+    return ranks
+
+
+def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order: Order) -> np.ndarray:
+    """Whether the key before each rank is equal to the needle."""
+    if not len(keys):
+        return np.zeros(len(needles), bool)
+    equal: np.ndarray = ~differ(keys.take(np.maximum(ranks - 1, 0), axis=0), needles, order)
+    equal &= ranks > 0
+    return equal

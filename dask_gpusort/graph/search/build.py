@@ -1,0 +1,151 @@
+"""From checked arguments to the array of a search."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from ...config import setting
+from ...order import Order
+from ...plan import Size, is_small
+from ...plan.search import SearchPlan, make_search_plan
+from ...plan.terms import InputChunks
+from ..build import build_sort
+from ..collection import Output, chunk_library, new_arrays
+from ..composite_keys import Keys
+from ..inputs import flatten
+from ..options import Options
+from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use
+from .keys import Question
+from .lookup import Lookup
+
+#: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
+#: all: the set is an array of bool.
+VALUES_PER_ELEMENT = 6
+MOST_VALUES = 1 << 26
+
+
+def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> Any:
+    """Ranks of needles among sorted keys.
+
+    Parameters
+    ----------
+    array : dask array
+        One-dimensional; the sorted keys, or with `sorter` any keys.
+    needles : dask array
+    side : {"left", "right"}
+    sorter : dask array, optional
+        Positions that sort the keys. Then all keys are joined.
+
+    Returns
+    -------
+    dask array of int64
+
+    Raises
+    ------
+    TypeError
+        If keys and needles have no common dtype, or CuPy chunks of it cannot be searched.
+    """
+    order = Order(np.result_type(array.dtype, needles.dtype), stable=True)
+    question = Question(order, side, array.dtype, needles.dtype, tuple(array.chunks[0]))
+    plan = _plan(array, needles, near=True) if sorter is None else _joined(array)
+    return _looked_up(plan, question, array, needles, sorter)
+
+
+def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
+    """Whether each element of an array is among test elements, or with `invert` is not.
+
+    Parameters
+    ----------
+    array, test : dask arrays
+    invert : bool
+    by_values : bool or None
+        Whether integers are looked up in a set of values; None chooses by their range.
+
+    Returns
+    -------
+    dask array of bool
+
+    Raises
+    ------
+    TypeError
+        If CuPy chunks of the dtype cannot be searched.
+    """
+    dtype = _equality_dtype(array.dtype, test.dtype)
+    if dtype is None:
+        return array.map_blocks(np.full_like, invert, dtype=bool)
+    presorted = dtype.kind != "O" and not is_small(Order(test.dtype), InputChunks((test.size,)))
+    if presorted:
+        (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
+    plan = _plan(array=test, needles=array) if presorted else _joined(test)
+    question = Question(
+        order=Order(dtype, stable=True),
+        want="not in" if invert else "in",
+        key_dtype=test.dtype,
+        needle_dtype=array.dtype,
+        key_sizes=tuple(_sizes(test)),
+        most_values=_most_values(array, test, by_values) if plan.joined and dtype.kind in "biu" else 0,
+        presorted=presorted,
+    )
+    return _looked_up(plan, question, test, array)
+
+
+def _equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The dtype in which elements and test elements are compared; None if none are equal."""
+    if dtype.kind in "iu" and test.kind in "iu" and np.result_type(dtype, test).kind == "f":
+        return dtype  # test elements out of its range are equal to none
+    try:
+        common = np.result_type(dtype, test)
+    except TypeError:
+        return None
+    # NumPy promotes numbers to strings, but no number is equal to a string.
+    return common if (common.kind in "SUT") == (dtype.kind in "SUT") == (test.kind in "SUT") else None
+
+
+def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
+    if by_values is not None:
+        return math.inf if by_values else 0
+    elements = test.size + (0 if math.isnan(array.size) else array.size)
+    return MOST_VALUES if math.isnan(elements) else min(VALUES_PER_ELEMENT * elements, MOST_VALUES)
+
+
+def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
+    Options().request("positions", Keys(needles.astype(question.order.dtype), question.order))
+    inputs = [keys, needles, *(() if sorter is None else (sorter,))]
+    lookup = Lookup(
+        plan=plan,
+        question=question if plan.joined else replace(question, most_values=0),
+        names=tuple(array.name for array in inputs),
+        key_blocks=keys.numblocks,
+        chunks=needles.chunks,
+        sorter_blocks=0 if sorter is None else sorter.numblocks[0],
+    )
+    dtype = np.dtype(np.int64 if question.is_rank else bool)
+    meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=dtype)
+    prefix = "searchsorted" if question.is_rank else "isin"
+    return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
+
+
+def _joined(array: Any) -> SearchPlan:
+    return SearchPlan((tuple(range(array.npartitions)),))
+
+
+def _plan(array: Any, needles: Any, *, near: bool = False) -> SearchPlan:
+    kind, client = scheduler_in_use(needles)
+    workers = workers_in_use(kind, client, chunk_library(needles))
+    memory = host_memory() if kind in ONE_PROCESS else None
+    sizes = _bytes(array), _bytes(needles)
+    return make_search_plan(*sizes, workers, memory, setting("groups"), one_memory=near and kind in ONE_PROCESS)
+
+
+def _sizes(array: Any) -> list[Size]:
+    """Elements of each chunk in C order."""
+    return [math.prod(sizes) for sizes in product(*array.chunks)]
+
+
+def _bytes(array: Any) -> list[Size]:
+    return [size * array.dtype.itemsize for size in _sizes(array)]

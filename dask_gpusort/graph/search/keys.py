@@ -1,0 +1,157 @@
+"""Sorted keys in one array, and what is looked up in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ...chunk import complete, ops_for
+from ...chunk.value_set import make_value_set, occur
+from ...order import Order, of_floors
+from ...plan import Size
+from ...table import Side
+from ..input_checks import checked_chunk, wrong_size
+
+#: Sorted keys in transit and None; or a set of values and the least of them (see `chunk.value_set`).
+SortedKeys: TypeAlias = tuple[Any, int | None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of each needle.
+
+    Attributes
+    ----------
+    order : Order
+        Of keys and needles, in their common dtype.
+    want : {"left", "right", "in", "not in"}
+        The rank of the needle from one side, or whether it is, or is not, among the keys.
+    key_dtype, needle_dtype : numpy.dtype
+    key_sizes : tuple of int
+        Keys in each chunk, nan where unknown.
+    most_values : float
+        Largest range of integers for which a set of values is made.
+    presorted : bool
+        Whether the keys are sorted.
+    """
+
+    order: Order
+    want: Literal["left", "right", "in", "not in"]
+    key_dtype: np.dtype[Any]
+    needle_dtype: np.dtype[Any]
+    key_sizes: tuple[Size, ...]
+    most_values: float = 0
+    presorted: bool = True
+
+    @property
+    def is_rank(self) -> bool:
+        """Whether a rank is wanted."""
+        return self.want in ("left", "right")
+
+    @property
+    def side(self) -> Side:
+        """The side of the search. A key that is equal to a needle is before the needle's rank from the right."""
+        return "left" if self.want == "left" else "right"
+
+    @property
+    def transit(self) -> Order:
+        """The order of keys and needles in transit."""
+        return of_floors(self.order)
+
+    def in_transit(self, array: Any) -> Any:
+        """Keys or needles in transit, the least of their tie class, shape (n,)."""
+        ops, dtype = ops_for(array), self.order.dtype
+        flat = array.reshape(-1)
+        if dtype.kind in "SU":
+            # A chunk may have longer strings than its array says.
+            flat = flat.astype(dtype.kind, copy=False)
+        elif flat.dtype != dtype:
+            flat = flat.astype(dtype)
+        return ops.floor(ops.encode(flat, self.order), self.order)
+
+
+def join_keys(chunks: list[Any], question: Question, first: int = 0, sorter: Sequence[Any] = ()) -> SortedKeys:
+    """Task: the keys of some chunks as one sorted array.
+
+    Parameters
+    ----------
+    chunks : list of arrays
+    question : Question
+    first : int
+        Number of the first chunk.
+    sorter : sequence of arrays of int
+        Chunks of the positions that sort the keys; empty if they are sorted.
+    """
+    for number, (chunk, size) in enumerate(zip(chunks, question.key_sizes[first:], strict=False), first):
+        what = f"chunk {number} of the sorted keys" if question.is_rank else "a chunk of test_elements"
+        checked_chunk(chunk, question.key_dtype, what)
+        if chunk.size != size and not math.isnan(size):
+            raise wrong_size(f"{what} has {chunk.size} keys", size)
+    ops = ops_for(chunks[0])
+    parts = [chunk.reshape(-1) for chunk in chunks]
+    if not question.is_rank:
+        parts = [_that_can_be_equal(part, question.order.dtype) for part in parts]
+    whole = ops.concatenate(parts)
+    if _is_compared_by_numpy(question):
+        return whole, None
+    keys = question.in_transit(whole)
+    if sorter:
+        keys = keys[_checked_sorter(ops.concatenate(sorter), len(keys))]
+    if not question.presorted:
+        keys = ops.local_sort(keys, (), question.transit, positions=False).keys
+    found = make_value_set(keys, question.most_values) if question.most_values else None
+    return (complete(keys), None) if found is None else (complete(found[0]), found[1])
+
+
+def _that_can_be_equal(part: Any, dtype: np.dtype[Any]) -> Any:
+    """Test elements that an element of a dtype may be equal to: no NaN, and no integers out of its range."""
+    if part.dtype.kind not in "biuSUO":
+        part = part[part == part]
+    if dtype.kind == "u" and part.dtype.kind == "i":
+        return part[part >= 0]
+    if dtype.kind == "i" and part.dtype == np.uint64:
+        return part[part <= np.uint64(np.iinfo(dtype).max)]
+    return part
+
+
+def _checked_sorter(sorter: Any, size: int) -> Any:
+    if len(sorter) != size:
+        raise ValueError("sorter.size must equal a.size")
+    if size and not (int(sorter.min()) >= 0 and int(sorter.max()) < size):
+        raise ValueError("Sorter index out of range.")
+    return sorter
+
+
+def _is_compared_by_numpy(question: Question) -> bool:
+    """Whether NumPy compares objects with objects, which need have no order."""
+    return question.order.dtype.kind == "O" and not question.is_rank
+
+
+def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
+    """Task: what is wanted of the needles of a chunk, in their shape."""
+    checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    keys, least = found
+    if _is_compared_by_numpy(question):
+        return np.isin(block, keys, invert=question.want == "not in")
+    needles = question.in_transit(block)
+    if least is None:
+        ranks = ops_for(block).rank(keys, needles, question.transit, question.side)
+        result = wanted_of(keys, needles, ranks, question)
+    else:
+        result = _inverted(occur(needles, keys, least), question)
+    return complete(result.reshape(block.shape))
+
+
+def wanted_of(keys: Any, needles: Any, ranks: Any, question: Question) -> Any:
+    """What is wanted of needles whose ranks are known."""
+    if question.is_rank:
+        return ranks
+    return _inverted(ops_for(keys).equal_before(keys, needles, ranks, question.transit), question)
+
+
+def _inverted(inside: Any, question: Question) -> Any:
+    return ~inside if question.want == "not in" else inside

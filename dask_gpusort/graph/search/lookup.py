@@ -1,0 +1,264 @@
+r"""The tasks of a search: every needle is looked up among sorted keys, and the result has the chunks of the needles.
+
+Keys that fit the memory are one array, which every task reads; in one memory a task looks up neighbouring chunks::
+
+    chunks of keys      chunks of needles
+       \\  |  /            |    |    |
+      search-join ----> one task each
+
+Others are joined group by group. Needles are sorted, and cut where groups begin, so that each moves once::
+
+    chunks of keys            chunks of needles
+       |       |                 |       |
+    search-join, one a group     |       |
+       |       |                 |       |
+    search-ends                  |       |              first key and number of keys
+         \   /                   |       |
+       search-scan --------> search-sort, one a bundle  sorted needles, their positions, and their cuts
+                                    |
+                             search-piece               the needles of a bundle for a group
+                                    |
+                             search-rank                looked up in the group
+                                    |
+                             search-scatter             all of a bundle, scattered to their positions
+                                    |
+                               output chunks
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from operator import getitem
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete, ops_for
+from ...chunk.run import Run
+from ...plan.search import SearchPlan
+from ..input_checks import checked_chunk
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """All that the tasks of one search are made from.
+
+    Attributes
+    ----------
+    plan : SearchPlan
+    question : Question
+    names : tuple of str
+        Names of the arrays of keys and of needles, and of the sorter, if there is one.
+    key_blocks : tuple of int
+        Chunks in each dimension of the keys.
+    chunks : tuple of tuples
+        Chunk sizes in each dimension of the needles, nan where unknown.
+    sorter_blocks : int
+        Chunks of the sorter.
+    """
+
+    plan: SearchPlan
+    question: Question
+    names: tuple[str, ...]
+    key_blocks: tuple[int, ...]
+    chunks: Chunks
+    sorter_blocks: int = 0
+
+    #: A chunk is read once, by a task of its own.
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+        """Tasks up to the joined keys, or to the results of all bundles."""
+        tasks = list(self._joins())
+        tasks += self._near_bundles() if self.plan.joined else self._bundles()
+        return {task.key: task for task in tasks}
+
+    def _joins(self) -> Iterator[Task]:
+        keys = [TaskRef((self.names[0], *index)) for index in np.ndindex(self.key_blocks)]
+        sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
+        for group, chunks in enumerate(self.plan.groups):
+            parts = List(*(keys[chunk] for chunk in chunks))
+            yield Task(self._key("join", group), join_keys, parts, self.question, chunks[0], List(*sorter))
+
+    def _near_bundles(self) -> Iterator[Task]:
+        """Bundles that are looked up in all keys."""
+        needles = [TaskRef((self.names[1], *index)) for index in np.ndindex(self._blocks)]
+        for bundle, chunks in enumerate(self.plan.bundles):
+            parts = List(*(needles[chunk] for chunk in chunks))
+            yield Task(self._key("scatter", bundle), look_up_bundle, self._ref("join", 0), parts, self.question)
+
+    def _bundles(self) -> Iterator[Task]:
+        groups = range(len(self.plan.groups))
+        for group in groups:
+            yield Task(self._key("ends", group), group_ends, self._ref("join", group))
+        yield Task(self._key("scan"), scan_groups, List(*(self._ref("ends", group) for group in groups)))
+        needles = [TaskRef((self.names[1], *index)) for index in np.ndindex(self._blocks)]
+        for bundle, chunks in enumerate(self.plan.bundles):
+            parts = List(*(needles[chunk] for chunk in chunks))
+            yield Task(self._key("sort", bundle), sort_needles, parts, self._ref("scan"), self.question)
+            for group in groups:
+                yield Task(self._key("piece", bundle, group), cut_needles, self._ref("sort", bundle), group)
+                inputs = self._ref("join", group), self._ref("piece", bundle, group), self._ref("scan")
+                yield Task(self._key("rank", bundle, group), look_up_piece, *inputs, group, self.question)
+            ranked = List(*(self._ref("rank", bundle, group) for group in groups))
+            yield Task(self._key("scatter", bundle), scatter_found, self._ref("sort", bundle), ranked)
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the joined keys, or from the results of bundles, to the output chunks."""
+        indices = list(np.ndindex(self._blocks))
+        if not self.plan.bundles:
+            found = self._ref("join", 0)
+            tasks = [
+                Task((name, *index), look_up, found, TaskRef((self.names[1], *index)), self.question)
+                for index in indices
+            ]
+        else:
+            tasks = [
+                Task((name, *indices[chunk]), getitem, self._ref("scatter", bundle), number)
+                for bundle, chunks_in in enumerate(self.plan.bundles)
+                for number, chunk in enumerate(chunks_in)
+            ]
+        return {task.key: task for task in tasks}
+
+    @property
+    def _blocks(self) -> tuple[int, ...]:
+        """Chunks in each dimension of the needles."""
+        return tuple(map(len, self.chunks))
+
+    def _key(self, stage: str, *numbers: int) -> Key:
+        return (f"search-{stage}-{self.token}", *(numbers or (0,)))
+
+    def _ref(self, stage: str, *numbers: int) -> TaskRef:
+        return TaskRef(self._key(stage, *numbers))
+
+
+class Scan(NamedTuple):
+    """Where groups begin.
+
+    Attributes
+    ----------
+    starts : list of int
+        Number of keys before each group.
+    groups : list of int
+        The groups that have keys.
+    firsts : array
+        The first key of each of these, in transit.
+    """
+
+    starts: list[int]
+    groups: list[int]
+    firsts: Any
+
+
+class Bundle(NamedTuple):
+    """Sorted needles.
+
+    Attributes
+    ----------
+    run : Run
+        The needles in transit, and their positions in the bundle.
+    cuts : list of int
+        The first needle for each group, and the number of needles.
+    shapes : list of tuple
+        Shapes of the chunks.
+    """
+
+    run: Run
+    cuts: list[int]
+    shapes: list[tuple[int, ...]]
+
+
+def look_up_bundle(found: SortedKeys, blocks: list[Any], question: Question) -> tuple[Any, ...]:
+    """Task: what is wanted of the needles of neighbouring chunks, in their shapes."""
+    for block in blocks:
+        checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    whole = ops_for(blocks[0]).concatenate([block.reshape(-1) for block in blocks])
+    return _in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
+
+
+def _in_shapes(array: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    """Parts of an array, one for each shape."""
+    ends = pairwise(accumulate(map(math.prod, shapes), initial=0))
+    return tuple(array[slice(*end)].reshape(shape) for end, shape in zip(ends, shapes, strict=True))
+
+
+def group_ends(found: SortedKeys) -> tuple[Any, int]:
+    """Task: the first key of a group, if it has one, and the number of its keys."""
+    keys, _ = found
+    return complete(keys[:1].copy()), len(keys)
+
+
+def scan_groups(ends: list[tuple[Any, int]]) -> Scan:
+    """Task: where groups begin."""
+    sizes = [size for _, size in ends]
+    groups = [group for group, size in enumerate(sizes) if size]
+    firsts = ops_for(ends[0][0]).concatenate([first for first, _ in ends])
+    return Scan(list(accumulate(sizes, initial=0)), groups, complete(firsts))
+
+
+def sort_needles(blocks: list[Any], scan: Scan, question: Question) -> Bundle:
+    """Task: sort the needles of a bundle, and cut them where groups begin.
+
+    A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
+    greater, and all after it none that count.
+    """
+    for block in blocks:
+        checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    ops = ops_for(blocks[0])
+    needles = ops.concatenate([question.in_transit(block) for block in blocks])
+    run = ops.local_sort(needles, (), question.transit, positions=True)
+    # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
+    side = "right" if question.side == "left" else "left"
+    begins = ops.rank(run.keys, scan.firsts, question.transit, side).tolist()[1:]
+    complete(run.keys)
+    return Bundle(run, _spread(begins, scan, len(run)), [block.shape for block in blocks])
+
+
+def _spread(begins: Sequence[int], scan: Scan, needles: int) -> list[int]:
+    """The first needle for each group, from those of the groups with keys but the first; empty groups get none."""
+    own = dict(zip(scan.groups, [0, *begins], strict=False))
+    cuts, following = [needles], needles
+    for group in reversed(range(len(scan.starts) - 1)):
+        following = own.get(group, following)
+        cuts.append(following)
+    # Needles before all groups with keys belong to the first group.
+    return [0, *cuts[::-1][1:]]
+
+
+def cut_needles(bundle: Bundle, group: int) -> Any:
+    """Task: the needles of a bundle for a group, a view."""
+    start, stop = bundle.cuts[group : group + 2]
+    return bundle.run.keys[start:stop]
+
+
+def look_up_piece(found: SortedKeys, needles: Any, scan: Scan, group: int, question: Question) -> Any:
+    """Task: what is wanted of sorted needles whose ranks are in a group."""
+    keys, _ = found
+    ranks = ops_for(needles).rank_sorted(keys, needles, question.transit, question.side)
+    wanted = wanted_of(keys, needles, ranks, question)
+    return complete(wanted + scan.starts[group] if question.is_rank else wanted)
+
+
+def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:
+    """Task: what was found for a bundle, in the order and the shapes of its chunks."""
+    ops = ops_for(pieces[0])
+    found = ops.concatenate(pieces)
+    scattered = ops.empty(found.dtype, found.shape)
+    scattered[bundle.run.values[0].astype(np.int64, copy=False)] = found
+    return _in_shapes(complete(scattered), bundle.shapes)

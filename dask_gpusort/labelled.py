@@ -1,0 +1,246 @@
+"""Sorts and order statistics of xarray's objects: labels in, labels out, for the accessor of `dask_gpusort.xarray`.
+
+Every function takes and gives a Dataset; a DataArray is a Dataset of one variable for a moment. Dask arrays give Dask
+arrays, lazily. Arrays in memory are sorted in memory, at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise, product
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import xarray as xr
+from dask.base import is_dask_collection
+from tlz import partition
+
+from . import api
+from .graph.build import build_moved
+
+#: Name of the variable of a DataArray.
+_ONE = "<dask_gpusort: this array>"
+
+
+def with_dataset(obj: Any, function: Callable[[xr.Dataset], xr.Dataset]) -> Any:
+    """What a function of a Dataset gives for a Dataset or a DataArray."""
+    if isinstance(obj, xr.Dataset):
+        return function(obj)
+    return function(obj.to_dataset(name=_ONE))[_ONE].rename(obj.name)
+
+
+def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function of Dask arrays gives, computed if all arrays are in memory."""
+    if any(map(is_dask_collection, arrays)):
+        return function(*arrays)
+    with dask.config.set(scheduler="synchronous"):
+        (found,) = dask.compute(function(*(da.from_array(array, chunks=-1, asarray=False) for array in arrays)))
+    return found
+
+
+def map_along(
+    ds: xr.Dataset, dim: Hashable, function: Callable[[Any, int], Any], *, labels: bool, others: bool = True
+) -> xr.Dataset:
+    """Replace the arrays of all variables along a dimension.
+
+    Parameters
+    ----------
+    ds : Dataset
+    dim : hashable
+    function : callable(array, axis)
+        Gives an array with the same dimensions, of which the one along the axis may have another size.
+    labels : bool
+        Whether the coordinates along the dimension are kept.
+    others : bool
+        Whether variables without the dimension are kept.
+
+    Raises
+    ------
+    ValueError
+        If there is no such dimension.
+    """
+    _check_dims(ds, [dim])
+    found = {
+        name: variable.variable._replace(data=function(variable.data, variable.get_axis_num(dim)))
+        for name, variable in ds.data_vars.items()
+        if dim in variable.dims
+    }
+    dropped = [] if labels else [name for name, coord in ds.coords.items() if dim in coord.dims]
+    dropped += [] if others else [name for name in ds.data_vars if name not in found]
+    return ds.drop_vars(dropped).assign(found)
+
+
+def _check_dims(ds: xr.Dataset, dims: Iterable[Hashable]) -> None:
+    unknown = tuple(dim for dim in dims if dim not in ds.dims)
+    if unknown:
+        raise ValueError(f"Dimensions {unknown} not found in data dimensions {tuple(ds.dims)}")
+
+
+def skips_nan(skipna: bool | None, dtype: np.dtype[Any]) -> bool:
+    """Whether xarray skips NaN: if there are any, unless it is told not to."""
+    return bool(skipna) or (skipna is None and dtype.kind in "cfO")
+
+
+def keeps_attrs(keep_attrs: bool | None) -> bool:
+    """Whether attributes are kept: xarray's option decides if it is left open, whose default is to keep them."""
+    return bool(xr.get_options()["keep_attrs"] if keep_attrs is None else keep_attrs)
+
+
+def quantiles(
+    ds: xr.Dataset, q: Any, dim: Any, method: str, keep_attrs: bool | None, skipna: bool | None, numeric_only: bool
+) -> xr.Dataset:
+    """Quantiles of all variables along some dimensions, as `xarray.Dataset.quantile`."""
+    dims = set(ds.dims) if dim is None or dim is ... else {dim} if isinstance(dim, str) else set(dim)
+    _check_dims(ds, dims)
+    keep = keeps_attrs(keep_attrs)
+    wanted = np.asarray(q, np.float64)
+    found = {}
+    for name, array in ds.data_vars.items():
+        own = [each for each in array.dims if each in dims]
+        if array.dims and not own:
+            found[name] = array.variable
+        elif not numeric_only or array.dtype.kind in "biufc":
+            found[name] = _quantiles_of(array.variable, wanted, own, method, keep, skipna)
+    # As in xarray, coordinates without dimensions do not stay.
+    rest = [name for name, coord in ds.coords.items() if dims.intersection(coord.dims) or not coord.dims]
+    result = ds.drop_vars([*ds.data_vars, *rest]).assign(found).assign_coords(quantile=wanted)
+    return result if keep else result.drop_attrs(deep=False)
+
+
+def _quantiles_of(
+    variable: xr.Variable, q: np.ndarray, dims: Sequence[Hashable], method: str, keep_attrs: bool, skipna: bool | None
+) -> Any:
+    function = api.nanquantile if skips_nan(skipna, variable.dtype) else api.quantile
+    axis = tuple(range(-len(dims), 0))
+
+    def of_last(array: Any) -> Any:
+        found = through_dask(lambda darr: function(darr, q, axis=axis, method=method), array)
+        return np.moveaxis(found, 0, -1) if q.ndim else found
+
+    result = xr.apply_ufunc(
+        of_last,
+        variable,
+        input_core_dims=[dims],
+        exclude_dims=set(dims),
+        output_core_dims=[["quantile"] * q.ndim],
+        dask="allowed",
+        keep_attrs=keep_attrs,
+    )
+    return result.transpose("quantile", ...) if q.ndim else result
+
+
+def sort_dimensions(obj: Any, variables: Any, ascending: bool) -> Any:
+    """Sort an object by the values of one-dimensional variables, as `xarray.Dataset.sortby`."""
+    if callable(variables):
+        variables = variables(obj)
+    given = variables if isinstance(variables, list) else [variables]
+    arrays = [key if isinstance(key, xr.DataArray) else obj[key] for key in given]
+    return with_dataset(obj, lambda ds: _sort_by(ds, arrays, ascending))
+
+
+def _sort_by(ds: xr.Dataset, arrays: Sequence[xr.DataArray], ascending: bool) -> xr.Dataset:
+    aligned: Sequence[Any] = xr.align(ds, *arrays, join="left")
+    of_dim: dict[Hashable, list[xr.DataArray]] = defaultdict(list)
+    for key in aligned[1:]:
+        if key.ndim != 1:
+            raise ValueError(f"Input DataArray is not 1-D: {key.name!r} has the dimensions {key.dims}")
+        of_dim[key.dims[0]].append(key)
+    found: xr.Dataset = aligned[0]
+    for dim, keys in of_dim.items():
+        found = _sort_dimension(found, dim, keys, ascending)
+    return found
+
+
+def _sort_dimension(ds: xr.Dataset, dim: Hashable, keys: Sequence[xr.DataArray], ascending: bool) -> xr.Dataset:
+    """Sort one dimension. Variables in memory are sorted at once if all keys are; if not, they move lazily."""
+    arrays = [_array_of(key.variable) for key in keys]
+    along = {name: variable for name, variable in ds.variables.items() if dim in variable.dims}
+    if any(map(is_dask_collection, arrays)):
+        lazy, rest = along, _without_indexes(ds, dim)
+        lazy = {name: variable for name, variable in along.items() if name in rest.variables}
+        held = rest.drop_vars(list(lazy))
+    else:
+        lazy = {name: variable for name, variable in along.items() if variable.chunks is not None}
+        held = ds.drop_vars(list(lazy)).isel({dim: _order_of(arrays, ascending)})
+    moved = _moved(lazy, dim, arrays, ascending)
+    coords = {name: variable for name, variable in moved.items() if name in ds.coords}
+    found = held.assign_coords(xr.Coordinates({**coords}, indexes={}))
+    return found.assign({name: moved[name] for name in moved if name not in coords})[list(ds.data_vars)]
+
+
+def _array_of(variable: Any) -> Any:
+    """The array of a variable; that of an index is NumPy's."""
+    return variable.values if isinstance(variable, xr.IndexVariable) else variable.data
+
+
+def _without_indexes(ds: xr.Dataset, dim: Hashable) -> xr.Dataset:
+    """Without the indexes along a dimension, which cannot be lazy. Labels stay, but for tuples of other labels."""
+    names = [name for name in ds.xindexes if dim in ds[name].dims]
+    several = [name for name in names if name == dim and isinstance(ds.xindexes[name], xr.indexes.PandasMultiIndex)]
+    return ds.drop_indexes(names).drop_vars(several)
+
+
+def _order_of(keys: Sequence[Any], ascending: bool) -> np.ndarray:
+    """Positions that sort keys in memory, the first one most significant."""
+    turned = keys if ascending else [key[::-1] for key in keys]
+    order = through_dask(lambda *darrs: api.lexsort(darrs[::-1], descending=not ascending), *turned)
+    return order if ascending else len(order) - 1 - order
+
+
+def _moved(
+    variables: Mapping[Hashable, Any], dim: Hashable, keys: Sequence[Any], ascending: bool
+) -> dict[Hashable, xr.Variable]:
+    """Variables whose rows along a dimension are sorted by keys, the first one most significant.
+
+    Rows are divided as the chunks are, and the parts are companions. In descending order equal keys are reversed, as in
+    xarray: rows are turned round before the stable sort.
+    """
+    if not variables:
+        return {}
+    step = 1 if ascending else -1
+    sizes = next((key.chunks[0] for key in keys if is_dask_collection(key)), None)
+    sizes = sizes or next(variable.chunksizes[dim] for variable in variables.values())
+    given = {name: _rows_first(variable, dim, sizes) for name, variable in variables.items()}
+    columns = {name: _columns(rows[::step]) for name, rows in given.items()}
+    turned = [_in_chunks(key, sizes)[::step] for key in keys]
+    values = [column for own in columns.values() for column in own]
+    moved = iter(build_moved(turned[::-1], [not ascending] * len(keys), values, (tuple(sizes),)))
+    found = {}
+    for name, rows in given.items():
+        own = [next(moved) for _ in columns[name]]
+        whole = _joined(own, rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
+        found[name] = (
+            variables[name].to_base_variable()._replace(data=da.moveaxis(whole, 0, variables[name].get_axis_num(dim)))
+        )
+    return found
+
+
+def _in_chunks(array: Any, sizes: Sequence[int]) -> Any:
+    return array if is_dask_collection(array) else da.from_array(array, chunks=(tuple(sizes),), asarray=False)
+
+
+def _rows_first(variable: Any, dim: Hashable, sizes: Sequence[int]) -> Any:
+    """The array of a variable as a Dask array, with a dimension in front."""
+    array = _array_of(variable)
+    axis = variable.get_axis_num(dim)
+    if not is_dask_collection(array):
+        chunks = tuple(tuple(sizes) if number == axis else size for number, size in enumerate(array.shape))
+        array = da.from_array(array, chunks=chunks, asarray=False)
+    return da.moveaxis(array, axis, 0)
+
+
+def _columns(rows: Any) -> list[Any]:
+    """The parts of an array between the borders of its chunks in all dimensions but the first, in C order."""
+    ends = [list(pairwise(accumulate(sizes, initial=0))) for sizes in rows.chunks[1:]]
+    return [rows[(slice(None), *(slice(*end) for end in index))] for index in product(*ends)]
+
+
+def _joined(columns: list[Any], counts: Sequence[int]) -> Any:
+    """The array of which `_columns` gives the parts."""
+    nested: list[Any] = columns
+    for count in reversed(counts):
+        nested = [list(part) for part in partition(count, nested)]
+    return da.block(nested[0])

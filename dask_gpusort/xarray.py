@@ -1,0 +1,342 @@
+"""The accessor ``gpusort`` of xarray's objects; ``import dask_gpusort.xarray`` registers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import xarray as xr
+from dask.base import is_dask_collection
+
+from . import api, labelled
+
+__all__ = ["DataArrayAccessor", "DatasetAccessor"]
+
+
+class _Accessor:
+    """The methods that DataArrays and Datasets share."""
+
+    def __init__(self, obj: Any):
+        self._obj = obj
+
+    def sort_values(self, dim: Hashable, *, ascending: bool = True) -> Any:
+        """Sort the values along a dimension.
+
+        Parameters
+        ----------
+        dim : hashable
+            Dimension along which to sort, of any chunks. Of a Dataset each variable is sorted on its own; variables
+            without the dimension are left alone.
+        ascending : bool, default True
+            Smallest first. NaN and NaT come last in both directions.
+
+        Returns
+        -------
+        DataArray or Dataset
+            With the name, the attributes and the chunks of the object. Coordinates along the dimension are dropped,
+            because labels no longer belong to values.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension.
+
+        See Also
+        --------
+        sortby : moves whole slices, with their labels
+        dask_gpusort.sort
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray([3, 1, 2], dims="x", coords={"x": [10, 20, 30]}).chunk(x=2)
+        >>> x.gpusort.sort_values("x").values
+        array([1, 2, 3])
+        """
+
+        def sort(array: Any, axis: int) -> Any:
+            return labelled.through_dask(lambda darr: api.sort(darr, axis, descending=not ascending), array)
+
+        return self._map_along(dim, sort, labels=False)
+
+    def argsort(self, dim: Hashable, *, ascending: bool = True) -> Any:
+        """Positions that sort the values along a dimension.
+
+        Parameters
+        ----------
+        dim, ascending
+            As for `sort_values`.
+
+        Returns
+        -------
+        DataArray or Dataset of int64
+            Positions along the dimension; equal values keep their order. Coordinates along the dimension are dropped.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension.
+
+        See Also
+        --------
+        dask_gpusort.argsort
+        """
+
+        def argsort(array: Any, axis: int) -> Any:
+            return labelled.through_dask(lambda darr: api.argsort(darr, axis, descending=not ascending), array)
+
+        return self._map_along(dim, argsort, labels=False)
+
+    def sortby(
+        self,
+        variables: Hashable | xr.DataArray | list[Any] | Callable[[Any], Any],
+        ascending: bool = True,
+    ) -> Any:
+        """Sort by the values of one-dimensional variables, which may be lazy, without computing them.
+
+        Parameters
+        ----------
+        variables : hashable, DataArray, list of these, or callable
+            The keys: names, or arrays of one dimension, the first one most significant. A function is called with the
+            object. Keys of different dimensions sort each their own.
+        ascending : bool, default True
+            Smallest first. As in xarray, equal keys are in reverse order if it is False.
+
+        Returns
+        -------
+        DataArray or Dataset
+            All variables along the dimension of the keys are reordered, in their chunks. If a key is lazy, so are they,
+            coordinates too; labels along the dimension then have no index, because xarray computes those at once.
+
+        Raises
+        ------
+        ValueError
+            If a key has another number of dimensions than one.
+
+        See Also
+        --------
+        xarray.Dataset.sortby : computes the keys, and gathers all chunks
+        dask_gpusort.sort_by_key
+
+        Notes
+        -----
+        NaN and NaT come last in each key, in both directions.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> ds = xr.Dataset({"k": ("x", [2, 0, 1]), "v": ("x", [20, 0, 10])}).chunk(x=2)
+        >>> ds.gpusort.sortby("k")["v"].values
+        array([ 0, 10, 20])
+        """
+        return labelled.sort_dimensions(self._obj, variables, bool(ascending))
+
+    def median(
+        self, dim: str | Iterable[Hashable] | None = None, *, skipna: bool | None = None, keep_attrs: bool | None = None
+    ) -> Any:
+        """Medians along some dimensions, exact and without a sort.
+
+        Parameters
+        ----------
+        dim : hashable, iterable of hashable, or None
+            Dimensions to reduce, of any chunks; all of them for None.
+        skipna : bool, optional
+            Whether NaN are skipped; by default in floats, complex numbers and objects.
+        keep_attrs : bool, optional
+            As in xarray.
+
+        Returns
+        -------
+        DataArray or Dataset
+            As `xarray.DataArray.median` and `xarray.Dataset.median`.
+
+        See Also
+        --------
+        dask_gpusort.median, dask_gpusort.nanmedian
+        """
+
+        def median(array: Any, axis: Any = None) -> Any:
+            if axis == ():
+                return array
+            function = api.nanmedian if labelled.skips_nan(skipna, array.dtype) else api.median
+            return labelled.through_dask(lambda darr: function(darr, axis), array)
+
+        numeric = {"numeric_only": True} if isinstance(self._obj, xr.Dataset) else {}
+        return self._obj.reduce(median, dim, keep_attrs=keep_attrs, **numeric)
+
+    def rank(self, dim: Hashable, *, pct: bool = False, keep_attrs: bool | None = None) -> Any:
+        """Ranks of the values along a dimension, from 1; equal values have the average of their ranks.
+
+        Parameters
+        ----------
+        dim : hashable
+            Dimension along which to rank, of any chunks. Of a Dataset each variable is ranked on its own; variables
+            without the dimension are dropped.
+        pct : bool, default False
+            Whether ranks are divided by the number of values that are not NaN.
+        keep_attrs : bool, optional
+            As in xarray.
+
+        Returns
+        -------
+        DataArray or Dataset of float64
+            As `xarray.DataArray.rank`, which refuses several chunks along the dimension. NaN have no rank, but NaN.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension.
+
+        See Also
+        --------
+        dask_gpusort.rank
+        """
+
+        def rank(array: Any, axis: int) -> Any:
+            ranks = labelled.through_dask(lambda darr: api.rank(darr, axis, nan_policy="omit", pct=pct), array)
+            return ranks.astype(float)
+
+        found = self._map_along(dim, rank, labels=True, others=False)
+        return found if labelled.keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
+
+    def topk(self, k: int, dim: Hashable) -> Any:
+        """The largest or smallest values along a dimension, sorted.
+
+        Parameters
+        ----------
+        k : int
+            How many: if positive the largest, largest first; if negative the smallest ``-k``, smallest first.
+        dim : hashable
+            Dimension along which to select, of any chunks.
+
+        Returns
+        -------
+        DataArray or Dataset
+            With at most ``abs(k)`` values along the dimension, in one chunk, and without its coordinates. NaN come last
+            in both directions.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension.
+
+        See Also
+        --------
+        dask_gpusort.topk
+        """
+
+        def select(array: Any, axis: int) -> Any:
+            return labelled.through_dask(lambda darr: api.topk(darr, k, axis), array)
+
+        return self._map_along(dim, select, labels=False)
+
+    def _map_along(self, dim: Hashable, function: Callable[[Any, int], Any], **options: bool) -> Any:
+        return labelled.with_dataset(self._obj, lambda ds: labelled.map_along(ds, dim, function, **options))
+
+    def _quantile(self, q: Any, dim: Any, *options: Any) -> Any:
+        return labelled.with_dataset(self._obj, lambda ds: labelled.quantiles(ds, q, dim, *options))
+
+
+@xr.register_dataarray_accessor("gpusort")
+class DataArrayAccessor(_Accessor):
+    """Sorts and order statistics of a DataArray."""
+
+    def quantile(
+        self,
+        q: Any,
+        dim: str | Iterable[Hashable] | None = None,
+        *,
+        method: str = "linear",
+        keep_attrs: bool | None = None,
+        skipna: bool | None = None,
+    ) -> xr.DataArray:
+        """Quantiles along some dimensions, exact and without a sort.
+
+        Parameters
+        ----------
+        q : float or array of floats
+            Quantiles, from 0 to 1.
+        dim, keep_attrs, skipna
+            As for `median`.
+        method : str
+            NumPy's methods; see `dask_gpusort.quantile`.
+
+        Returns
+        -------
+        DataArray
+            As `xarray.DataArray.quantile`; several quantiles are along a first dimension ``quantile``.
+
+        See Also
+        --------
+        dask_gpusort.quantile, dask_gpusort.nanquantile
+        """
+        found: xr.DataArray = self._quantile(q, dim, method, keep_attrs, skipna, False)
+        return found
+
+    def unique(self, dim: Hashable | None = None) -> xr.DataArray:
+        """The distinct values, or along a dimension the distinct slices, sorted.
+
+        Parameters
+        ----------
+        dim : hashable, optional
+            Dimension along which slices are compared. Can be left out for a DataArray of one dimension.
+
+        Returns
+        -------
+        DataArray
+            Without coordinates along the dimension. All NaN are one value. xarray knows no sizes that are unknown, so
+            their number is computed at once, but not the values.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dimension, or several and none is given.
+
+        See Also
+        --------
+        dask_gpusort.unique
+        """
+        if dim is None and self._obj.ndim == 1:
+            (dim,) = self._obj.dims
+
+        def unique(array: Any, axis: int) -> Any:
+            own = None if array.ndim == 1 else axis
+            found = labelled.through_dask(lambda darr: api.unique(darr, axis=own), array)
+            return found.compute_chunk_sizes() if is_dask_collection(found) else found
+
+        result: xr.DataArray = self._map_along(dim, unique, labels=False)
+        return result
+
+
+@xr.register_dataset_accessor("gpusort")
+class DatasetAccessor(_Accessor):
+    """Sorts and order statistics of the variables of a Dataset."""
+
+    def quantile(
+        self,
+        q: Any,
+        dim: str | Iterable[Hashable] | None = None,
+        *,
+        method: str = "linear",
+        numeric_only: bool = False,
+        keep_attrs: bool | None = None,
+        skipna: bool | None = None,
+    ) -> xr.Dataset:
+        """Quantiles of all variables along some dimensions, exact and without a sort.
+
+        Parameters
+        ----------
+        q, dim, method, keep_attrs, skipna
+            As for `DataArrayAccessor.quantile`.
+        numeric_only : bool, default False
+            Whether variables of other dtypes than numbers and booleans are dropped.
+
+        Returns
+        -------
+        Dataset
+            As `xarray.Dataset.quantile`.
+        """
+        found: xr.Dataset = self._quantile(q, dim, method, keep_attrs, skipna, numeric_only)
+        return found

@@ -1,0 +1,210 @@
+"""Tests of `searchsorted` and `isin` against NumPy, and against counts of the keys before each needle."""
+
+from __future__ import annotations
+
+import math
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.sorting import check_sizes, computed
+
+import dask_gpusort
+from dask_gpusort.chunk import numpy_search
+from dask_gpusort.graph.search import build
+
+groups = st.sampled_from([None, 1, 3])
+shapes = st.sampled_from([(0,), (1,), (40,), (6, 7), (3, 0, 2), (2, 3, 4), ()])
+
+
+def ranks_of(keys, needles, side):
+    """Ranks by the stable order of keys and needles together: of equals, needles come first for the left side."""
+    joined = (needles, keys) if side == "left" else (keys, needles)
+    first_key, first_needle = (len(needles), 0) if side == "left" else (0, len(keys))
+    order = oracle.argsort(np.concatenate(joined))
+    is_key = (order >= first_key) & (order < first_key + len(keys))
+    ranks = np.empty(len(needles), np.int64)
+    ranks[order[~is_key] - first_needle] = np.cumsum(is_key)[~is_key]
+    return ranks
+
+
+def draw_needles(data, dtype):
+    shape = data.draw(shapes)
+    needles = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=1)
+    needles = needles.reshape(shape)
+    return needles, ours.dask_array(needles, data.draw(ours.chunkings(shape)))
+
+
+@given(st.data(), ours.arrays(), st.sampled_from(["left", "right"]), groups, st.booleans())
+def test_ranks_of_every_dtype(data, array, side, count, unknown):
+    keys = oracle.sort(array)
+    x = ours.dask_array(keys, data.draw(ours.chunkings(keys.shape)), unknown=unknown)
+    needles, v = draw_needles(data, keys.dtype)
+    with dask.config.set({"gpusort.groups": count}):
+        lazy = dask_gpusort.searchsorted(x, v, side)
+    assert lazy.chunks == v.chunks
+    assert lazy.dtype == np.int64
+    check_sizes(lazy)
+    found = computed(lazy)
+    assert found.tolist() == ranks_of(keys, needles.reshape(-1), side).reshape(needles.shape).tolist()
+    if keys.dtype.kind in "?buifcmMS":
+        assert found.tolist() == np.searchsorted(keys, needles, side).tolist()
+
+
+@given(st.data(), ours.arrays(), st.booleans(), groups, st.sampled_from([0, 1 << 30]))
+def test_membership_of_every_dtype(data, array, invert, count, small):
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
+    elements, v = draw_needles(data, array.dtype)
+    with dask.config.set({"gpusort.groups": count}), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "is_small", lambda order, given: bool(small))
+        lazy = dask_gpusort.isin(v, x, invert=invert)
+    assert lazy.chunks == v.chunks
+    assert lazy.dtype == bool
+    check_sizes(lazy)
+    with np.errstate(invalid="ignore"):
+        wanted = (elements.reshape(-1, 1) == array).any(1).tolist()
+    assert (computed(lazy) != invert).reshape(-1).tolist() == wanted
+
+
+@pytest.mark.parametrize("kind", [None, "sort", "table"])
+@pytest.mark.parametrize("invert", [False, True])
+def test_integers_in_a_set_of_values(kind, invert):
+    rng = np.random.default_rng(0)
+    for dtype in ("i8", "u2", "i1", "?"):
+        elements = rng.integers(-100, 100, (20, 30)).astype(dtype)
+        test = rng.integers(-50, 70, 40).astype(dtype)
+        lazy = dask_gpusort.isin(
+            da.from_array(elements, chunks=7), da.from_array(test, chunks=9), False, invert, kind=kind
+        )
+        oracle.assert_same_bits(computed(lazy), np.isin(elements, test, invert=invert))
+    assert not computed(dask_gpusort.isin(da.arange(3, chunks=2), np.array([], int), kind=kind)).any()
+
+
+def test_integers_of_different_dtypes_are_compared_exactly():
+    large = 2**63
+    cases = [
+        (np.array([large + 1, large], np.uint64), np.array([large - 1, -1, 5])),
+        (np.array([large - 1, -1, 5]), np.array([large, 2**64 - 1, 5], np.uint64)),
+        (np.array([-1, 5], np.int8), np.array([255, 2**64 - 1, 5], np.uint64)),
+        (np.array([255, 3], np.uint8), np.array([-1, 3], np.int8)),
+    ]
+    for elements, test in cases:
+        wanted = [int(one) in set(map(int, test)) for one in elements]
+        assert computed(dask_gpusort.isin(da.from_array(elements, chunks=1), test)).tolist() == wanted
+
+
+def test_numbers_are_not_equal_to_strings_or_dates():
+    x = da.arange(4, chunks=2)
+    for test in (["1", "2"], np.array(["1970-01-02"], "M8[D]")):
+        assert not computed(dask_gpusort.isin(x, test)).any()
+        assert computed(dask_gpusort.isin(x, test, invert=True)).all()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("keys", "needles"),
+    [
+        (np.arange(9, dtype="i4"), np.array([2.5, -1, np.nan])),
+        (np.arange(9, dtype="u8"), np.array([-1, 3])),
+        (np.array([0.5, 1.5, np.nan], "f4"), np.arange(3)),
+        (np.array([1 + 1j, 2]), np.array([1.0, 5])),
+        (np.array(["2020", "2021", "NaT"], "M8[Y]"), np.array(["2020-06-01", "NaT"], "M8[D]")),
+        (np.array(["a", "ccc"]), np.array(["bbbbbb"])),
+    ],
+)
+def test_dtypes_are_promoted_as_in_numpy(keys, needles, side):
+    for count in (None, 2):
+        with dask.config.set({"gpusort.groups": count}):
+            found = computed(dask_gpusort.searchsorted(da.from_array(keys, chunks=2), needles, side))
+        assert found.tolist() == np.searchsorted(keys, needles, side).tolist()
+
+
+def test_needles_without_dimensions_and_lists():
+    x = da.from_array(np.array([1, 3, 5]), chunks=2)
+    assert computed(dask_gpusort.searchsorted(x, 4)) == 2
+    assert dask_gpusort.searchsorted(x, 4).shape == ()
+    assert computed(dask_gpusort.searchsorted([1, 3, 5], [[0, 9]], "right")).tolist() == [[0, 3]]
+
+
+@pytest.mark.parametrize("as_dask", [False, True])
+def test_sorter(as_dask):
+    keys = ours.make("f8", 50, "special")
+    sorter = np.argsort(keys, kind="stable")
+    needles = ours.make("f8", 30, "special", seed=1)
+    given_sorter = da.from_array(sorter, chunks=11) if as_dask else sorter
+    lazy = dask_gpusort.searchsorted(
+        da.from_array(keys, chunks=7), da.from_array(needles, chunks=8), "right", given_sorter
+    )
+    assert computed(lazy).tolist() == np.searchsorted(keys, needles, "right", sorter).tolist()
+
+
+def test_unknown_sizes_of_needles_and_keys():
+    numbers = da.arange(40, chunks=9)
+    keys, needles = numbers[numbers % 3 == 0], numbers[numbers % 2 == 0]
+    wanted = np.searchsorted(np.arange(0, 40, 3), np.arange(0, 40, 2))
+    for count in (None, 3):
+        with dask.config.set({"gpusort.groups": count}):
+            assert computed(dask_gpusort.searchsorted(keys, needles)).tolist() == wanted.tolist()
+            found = computed(dask_gpusort.isin(needles, keys))
+        assert found.tolist() == (np.arange(0, 40, 2) % 3 == 0).tolist()
+
+
+def test_invalid_arguments(raise_if_computes):
+    x = da.arange(6, chunks=2)
+    cases = [
+        (ValueError, "one dimension", lambda: dask_gpusort.searchsorted(x.reshape(2, 3), 1)),
+        (ValueError, "one dimension", lambda: dask_gpusort.searchsorted(da.asarray(3), 1)),
+        (ValueError, "'left', 'right'", lambda: dask_gpusort.searchsorted(x, 1, "middle")),
+        (TypeError, "must be str", lambda: dask_gpusort.searchsorted(x, 1, 0)),
+        (TypeError, "integers", lambda: dask_gpusort.searchsorted(x, 1, sorter=np.arange(6.0))),
+        (ValueError, "sorter.size", lambda: dask_gpusort.searchsorted(x, 1, sorter=np.arange(5))),
+        (TypeError, "DType", lambda: dask_gpusort.searchsorted(x, np.array(["2020"], "M8[D]"))),
+        (ValueError, "'sort' or 'table'", lambda: dask_gpusort.isin(x, [1], kind="hash")),
+        (ValueError, "integer arrays", lambda: dask_gpusort.isin(x, [1.0], kind="table")),
+        (TypeError, "masked", lambda: dask_gpusort.isin(da.ma.masked_equal(x, 1), [1])),
+    ]
+    with raise_if_computes():
+        for error, message, call in cases:
+            with pytest.raises(error, match=message):
+                call()
+
+
+def test_errors_of_the_computation():
+    x = da.arange(6, chunks=2)
+    with pytest.raises(ValueError, match="Sorter index out of range"):
+        computed(dask_gpusort.searchsorted(x, 1, sorter=[0, 1, 2, 3, 4, 6]))
+    longer = x.map_blocks(lambda block: np.append(block, 9), dtype=x.dtype, chunks=x.chunks, meta=x._meta)
+    with pytest.raises(ValueError, match="chunk 0 of the sorted keys has 3 keys"):
+        computed(dask_gpusort.searchsorted(longer, 1))
+    other = x.map_blocks(lambda block: block.astype("f4"), dtype=x.dtype, meta=x._meta)
+    for count in (None, 2):
+        with dask.config.set({"gpusort.groups": count}), pytest.raises(TypeError, match="float32"):
+            computed(dask_gpusort.searchsorted(x, other))
+
+
+def test_building_computes_nothing(raise_if_computes):
+    x, v = da.arange(600, chunks=50), da.ones((20, 20), chunks=(7, 3))
+    with raise_if_computes():
+        for count in (None, 3):
+            with dask.config.set({"gpusort.groups": count}):
+                dask_gpusort.searchsorted(x, v)
+        dask_gpusort.isin(v, x)
+
+
+def test_needles_are_searched_in_blocks(monkeypatch):
+    monkeypatch.setattr(numpy_search, "LEAST_KEYS", 1)
+    monkeypatch.setattr(numpy_search, "BLOCK_NEEDLES", 8)
+    for dtype in ("f8", "i2", "U4", "c16"):
+        keys = oracle.sort(ours.make(dtype, 400, "few"))
+        needles = ours.make(dtype, 300, "few", seed=1)
+        x, v = da.from_array(keys, chunks=90), da.from_array(needles, chunks=100)
+        for side in ("left", "right"):
+            assert (
+                computed(dask_gpusort.searchsorted(x, v, side)).tolist()
+                == np.searchsorted(keys, needles, side).tolist()
+            )

@@ -1,0 +1,63 @@
+"""Tests of the searches of one NumPy chunk against their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dask_gpusort.chunk import numpy_search
+from dask_gpusort.chunk.value_set import make_value_set, occur
+from dask_gpusort.order import Order
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(numpy_search, "LEAST_KEYS", 20)
+    monkeypatch.setattr(numpy_search, "BLOCK_NEEDLES", 4)
+
+
+def codes(most_keys):
+    values = st.integers(0, 30)
+    return st.lists(values, max_size=most_keys).map(lambda some: np.array(some, np.uint64))
+
+
+@given(codes(60), codes(60), st.sampled_from(["left", "right"]))
+def test_rank(keys, needles, side):
+    keys = np.sort(keys)
+    order = Order(keys.dtype)
+    before = keys[:, None] < needles if side == "left" else keys[:, None] <= needles
+    before_needles = needles.copy()
+    assert numpy_search.rank(keys, needles, order, side).tolist() == before.sum(0).tolist()
+    assert needles.tolist() == before_needles.tolist()
+    found = numpy_search.rank_sorted(keys, np.sort(needles), order, side)
+    assert found.tolist() == np.sort(before.sum(0)).tolist()
+    assert found.dtype == np.int64
+
+
+@given(codes(30), codes(30))
+def test_equal_before(keys, needles):
+    keys = np.sort(keys)
+    order = Order(keys.dtype)
+    ranks = numpy_search.rank(keys, needles, order, "right")
+    found = numpy_search.equal_before(keys, needles, ranks, order)
+    assert found.tolist() == [needle in keys.tolist() for needle in needles.tolist()]
+
+
+@given(st.data(), st.sampled_from(["u1", "u2", "u8"]))
+def test_value_sets(data, name):
+    top = int(np.iinfo(name).max)
+    start = data.draw(st.sampled_from([0, 5, top - 40]))
+    values = st.lists(st.integers(start, start + 40), max_size=20)
+    test = np.array(data.draw(values), name)
+    elements = np.array(data.draw(st.lists(st.integers(0, top) | st.integers(start, start + 40), max_size=20)), name)
+    found = make_value_set(test, 41)
+    if not len(test):
+        assert found is None
+        return
+    occurs, least = found
+    assert occur(elements, occurs, least).tolist() == np.isin(elements, test).tolist()
+    width = int(test.max()) - int(test.min())
+    assert len(occurs) == width + 1
+    assert make_value_set(test, width) is None

@@ -1,0 +1,90 @@
+"""Graphs of searches: how many tasks they have, on every scheduler, and that each needle moves once."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import strategies as ours
+from support.sorting import computed
+
+import dask_gpusort
+from dask_gpusort.graph.search import lookup
+
+
+def num_tasks(array, *inputs):
+    """Tasks of an array without those of its inputs."""
+    (array,) = dask.optimize(array)
+    sources = {key for one in inputs for key in dict(one.__dask_graph__())}
+    return len(set(dict(array.__dask_graph__())) - sources)
+
+
+def arrays(chunks, size=6400):
+    keys, needles = np.sort(ours.make("i8", size, "zipf")), ours.make("i8", size, "zipf", seed=1)
+    return da.from_array(keys, chunks=size // chunks), da.from_array(needles, chunks=size // chunks), keys, needles
+
+
+def test_tasks_are_linear_in_chunks():
+    for chunks in (16, 64):
+        x, v, *_ = arrays(chunks)
+        with dask.config.set(num_workers=2):
+            assert num_tasks(dask_gpusort.searchsorted(x, v), x, v) == chunks + 1 + (16 if chunks > 16 else 0)
+        assert num_tasks(dask_gpusort.isin(v, x), x, v) == chunks + 1
+
+
+def test_tasks_of_groups():
+    x, v, *_ = arrays(64)
+    with dask.config.set({"gpusort.groups": 4}):
+        lazy = dask_gpusort.searchsorted(x, v)
+    # Each group is joined and measured; the needles, one bundle here, have two tasks in each group.
+    assert num_tasks(lazy, x, v) == 64 + 2 * 4 + 1 + (1 + 2 * 4 + 1)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+@pytest.mark.parametrize("count", [None, 5])
+def test_schedulers(scheduler, count):
+    x, v, keys, needles = arrays(16)
+    with dask.config.set({"gpusort.groups": count}, scheduler=scheduler):
+        assert (dask_gpusort.searchsorted(x, v, "right").compute() == np.searchsorted(keys, needles, "right")).all()
+        assert (dask_gpusort.isin(v, x).compute() == np.isin(needles, keys)).all()
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_on_a_cluster(on_cluster, count):
+    x, v, keys, needles = arrays(8)
+    with dask.config.set({"gpusort.groups": count}):
+        assert (dask_gpusort.searchsorted(x, v).compute() == np.searchsorted(keys, needles)).all()
+        assert (dask_gpusort.isin(v, x, invert=True).compute() == np.isin(needles, keys, invert=True)).all()
+        assert (dask_gpusort.searchsorted(x[:0], v).compute() == 0).all()
+
+
+def test_several_bundles(monkeypatch):
+    made = []
+    monkeypatch.setattr(lookup, "sort_needles", lambda *given: made.append(found := SORT(*given)) or found)
+    monkeypatch.setattr("dask_gpusort.plan.search.GROUP_SHARE", 1e-6)
+    monkeypatch.setattr("dask_gpusort.graph.search.build.host_memory", lambda: 6 << 30)
+    x, v, keys, needles = arrays(64)
+    with dask.config.set({"gpusort.groups": 4, "num_workers": 1}):
+        lazy = dask_gpusort.searchsorted(x, v.reshape(64, 100))
+    assert (computed(lazy) == np.searchsorted(keys, needles).reshape(64, 100)).all()
+    assert 1 < len(made) < 64
+    assert sum(len(bundle.run) for bundle in made) == len(needles)
+    for bundle in made:
+        assert [bundle.cuts[0], bundle.cuts[-1]] == [0, len(bundle.run)]
+        assert bundle.cuts == sorted(bundle.cuts)
+
+
+SORT = lookup.sort_needles
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_empty_groups(side):
+    keys = np.array([3, 3, 3, 8])
+    sizes = ((0, 2, 0, 2, 0),)
+    x = da.map_blocks(lambda block_id: np.split(keys, [0, 2, 2, 4])[block_id[0]], chunks=sizes, dtype=int)
+    needles = np.array([9, 3, 1, 8, 5, 3])
+    with dask.config.set({"gpusort.groups": 4}):
+        for v in (needles, needles[:0]):
+            found = computed(dask_gpusort.searchsorted(x, da.from_array(v, chunks=4), side))
+            assert found.tolist() == np.searchsorted(keys, v, side).tolist()

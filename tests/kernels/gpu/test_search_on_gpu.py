@@ -1,0 +1,74 @@
+"""Searches in CuPy chunks: the results equal NumPy's, and are CuPy arrays."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support import strategies as ours
+
+import dask_gpusort
+
+cupy = pytest.importorskip("cupy")
+pytestmark = pytest.mark.gpu
+
+
+def on_device(host, chunks):
+    return da.from_array(cupy.asarray(host), chunks=chunks, asarray=False)
+
+
+def check(found, expected):
+    assert isinstance(found._meta, cupy.ndarray)
+    got = found.compute()
+    assert isinstance(got, cupy.ndarray)
+    assert got.dtype == found.dtype == expected.dtype
+    np.testing.assert_array_equal(cupy.asnumpy(got), expected)
+
+
+@pytest.mark.parametrize("groups", [None, 4])
+@pytest.mark.parametrize("distribution", ["bits", "few", "special", "zipf"])
+@pytest.mark.parametrize("dtype", ["?", "f2", "f4", "f8", "i1", "u2", "i8", "u8", "c8", "c16"])
+def test_every_dtype(dtype, distribution, groups):
+    keys = oracle.sort(ours.make(dtype, 50_000, distribution))
+    needles = ours.make(dtype, 30_000, distribution, seed=1).reshape(100, 300)
+    x, v = on_device(keys, 7_000), on_device(needles, (30, 200))
+    with dask.config.set({"gpusort.groups": groups}):
+        for side in ("left", "right"):
+            check(dask_gpusort.searchsorted(x, v, side), np.searchsorted(keys, needles, side))
+        for invert in (False, True):
+            check(dask_gpusort.isin(v, x, invert=invert), np.isin(needles, keys, invert=invert))
+
+
+def test_dtypes_are_promoted_as_in_numpy():
+    keys, needles = np.arange(1000, dtype="i4"), np.linspace(-5, 1005, 777)
+    check(dask_gpusort.searchsorted(on_device(keys, 90), on_device(needles, 100)), np.searchsorted(keys, needles))
+
+
+@pytest.mark.parametrize("kind", [None, "sort", "table"])
+def test_integers_in_a_set_of_values(kind):
+    elements, test = ours.make("i4", 5000, "small"), ours.make("i4", 60, "small", seed=1)
+    lazy = dask_gpusort.isin(on_device(elements, 900), on_device(test, 20), kind=kind)
+    check(lazy, np.isin(elements, test))
+
+
+def test_sorter():
+    keys, needles = ours.make("f8", 5000, "few"), ours.make("f8", 300, "few", seed=1)
+    x = on_device(keys, 900)
+    check(
+        dask_gpusort.searchsorted(x, on_device(needles, 100), "right", dask_gpusort.argsort(x)),
+        np.searchsorted(keys, needles, "right", np.argsort(keys, kind="stable")),
+    )
+
+
+def test_large_test_elements_are_sorted_first():
+    rng = np.random.default_rng(0)
+    elements, test = rng.integers(0, 1 << 40, 100_000), rng.integers(0, 1 << 40, 2_000_000)
+    test[::4] = elements[rng.integers(0, 100_000, 500_000)]
+    check(dask_gpusort.isin(on_device(elements, 30_000), on_device(test, 500_000)), np.isin(elements, test))
+
+
+def test_numpy_and_cupy_chunks_do_not_mix():
+    x = on_device(np.arange(9), 4)
+    for call in (lambda: dask_gpusort.searchsorted(x, [1, 2]), lambda: dask_gpusort.isin(da.arange(4), x)):
+        with pytest.raises(TypeError, match=r"map_blocks\(cupy.asarray\)"):
+            call()
