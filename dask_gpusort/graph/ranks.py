@@ -3,6 +3,7 @@
 The strategies::
 
     "blocks"     lanes are in one chunk each     rank the rows of each chunk
+    "join"       they are on one GPU             concatenate all chunks, rank the rows
     "rechunk"    they are in several             rechunk in bounded memory, rank, rechunk back
     "global"     one lane, or too long a lane    tie groups of the sorted distinct keys, and back (see `sets`)
 """
@@ -25,7 +26,7 @@ from .options import Options
 from .rechunk import chunk_limit, rechunk_checked
 from .rows import check_length
 from .select.lanes import whole_lanes
-from .sets.build import sorted_distinct
+from .sets.build import in_one_chunk, sorted_distinct
 from .sets.number import Numbered
 from .sets.spread import spread_back
 
@@ -84,6 +85,9 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     options.request("positions", options.keys(array, "positions"))
     if array.numblocks[axis] == 1:
         return _rank_blocks(array, ranking, axis)
+    whole = in_one_chunk(array)
+    if whole is not array:
+        return rechunk_checked(_rank_blocks(whole, ranking, axis), array.chunks)
     if array.ndim == 1:
         return _rank_lane(array, ranking)
     if array.shape[axis] * max(array.dtype.itemsize, 1) <= chunk_limit(array) or any(map(math.isnan, array.shape)):

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...chunk.distinct import Columns, are_nan
 from ..collection import Output, new_arrays
-from ..global_sort import Want, global_sort
+from ..global_sort import Want, global_sort, joins_rows
 from ..inputs import flatten
 from ..options import Options
+from ..rechunk import rechunk
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back
@@ -179,10 +180,19 @@ class Unique:
     equal_nan: bool = True
 
 
+def in_one_chunk(array: Any) -> Any:
+    """The array in one chunk, where one GPU holds all of it and what a sort needs: then nothing is exchanged."""
+    options = Options(stable=True)
+    keys = options.keys(array, "both")
+    if array.npartitions == 1 or not joins_rows(options.request("both", keys), keys, ()):
+        return array
+    return rechunk(array, dict.fromkeys(range(array.ndim), -1))
+
+
 def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
     # The first of equal keys is the first in C order.
-    source = flatten(array, None)[0] if wanted.index else array
+    source = in_one_chunk(flatten(array, None)[0] if wanted.index else array)
     columns = Columns(origins=wanted.inverse, counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
     found = sorted_distinct(source, columns, wanted.equal_nan)
     makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
@@ -196,13 +206,14 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
     if wanted.inverse:
         flat = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
-        made["inverse"] = flat if flat.ndim == array.ndim else flat.reshape(array.shape).rechunk(array.chunks)
+        shaped = flat if flat.ndim == array.ndim else flat.reshape(array.shape)
+        made["inverse"] = shaped if shaped.numblocks == array.numblocks else shaped.rechunk(array.chunks)
     return tuple(made.values())
 
 
 def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
-    found = sorted_distinct(array, Columns(), equal_nan)
+    found = sorted_distinct(in_one_chunk(array), Columns(), equal_nan)
     (counts,) = found.number([count_begun], [np.dtype(np.int64)])
     return counts.map_blocks(_as_known, chunks=((1,) * counts.numblocks[0],), dtype=np.int64, meta=counts._meta).sum()
 
