@@ -23,7 +23,7 @@ from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, so
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_rows import argsort_rows, sort_rows, take_rows
-from .cupy_search import equal_before, rank, rank_sorted
+from .cupy_search import equal_before, rank, rank_sorted, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
 from .cupy_top import first_indices
@@ -62,6 +62,7 @@ __all__ = [
     "rank_sorted",
     "reduce_lanes",
     "sample",
+    "scatter",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",

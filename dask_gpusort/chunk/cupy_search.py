@@ -10,15 +10,29 @@ from .. import kernels
 from ..order import Order
 from ..table import Side
 
+#: Keys and needles from which needles are sorted before the search: then threads read neighbouring keys.
+LEAST_KEYS, LEAST_NEEDLES = 1 << 22, 1 << 18
+
 
 def rank(keys: Any, needles: Any, order: Order, side: Side) -> Any:
     """Number of sorted keys less than ("left"), or up to ("right"), each needle; see `numpy_search.rank`."""
+    if len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES or not order.coded:
+        return rank_sorted(keys, needles, order, side)
+    ordered, positions = kernels.sort_with_positions(cupy.ascontiguousarray(needles))
+    return scatter(rank_sorted(keys, ordered, order, side), positions)
+
+
+def rank_sorted(keys: Any, needles: Any, order: Order, side: Side) -> Any:
+    """The same, where sorted needles take less time."""
     search = kernels.search_sorted if order.coded else kernels.search_wide
     return search(cupy.ascontiguousarray(keys), cupy.ascontiguousarray(needles), side)
 
 
-#: One thread a needle: sorted needles read neighbouring keys anyway.
-rank_sorted = rank
+def scatter(values: Any, positions: Any) -> Any:
+    """An array with the values at positions that are a permutation."""
+    found = cupy.empty_like(values)
+    kernels.scatter(values, positions, found)
+    return found
 
 
 def equal_before(keys: Any, needles: Any, ranks: Any, order: Order) -> Any:

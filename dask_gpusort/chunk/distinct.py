@@ -30,7 +30,11 @@ _TABLE_CODES = 1 << 18
 
 def are_nan(keys: Any) -> Any:
     """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
-    return _not_equal(keys, keys) if keys.dtype.kind in NAN_KINDS else np.zeros_like(keys, dtype=bool)
+    if keys.dtype.kind not in NAN_KINDS:
+        return np.zeros_like(keys, dtype=bool)
+    # NumPy warns of signalling NaN.
+    with np.errstate(invalid="ignore"):
+        return keys != keys
 
 
 def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
@@ -42,9 +46,17 @@ def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
 
 
 def _not_equal(keys: Any, others: Any) -> Any:
-    # NumPy warns of signalling NaN.
+    if keys.dtype.char in "fF" and library_of(keys) == "cupy":
+        # CuPy's kernels flush subnormal floats of 32 bits to zero: codes are compared instead.
+        codes, theirs = map(_tie_classes, (keys, others))
+        return (codes != theirs) | are_nan(keys)
     with np.errstate(invalid="ignore"):
         return keys != others
+
+
+def _tie_classes(keys: Any) -> Any:
+    order, ops = Order(keys.dtype, stable=True), ops_for(keys)
+    return ops.floor(ops.encode(np.ascontiguousarray(keys), order), order)
 
 
 @dataclass(frozen=True)
@@ -77,10 +89,15 @@ class TieGroups:
         found[-1] = len(self.keys)
         return found
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of groups."""
-        return len(self.bounds) - 1
+        return int(np.count_nonzero(self.firsts))
+
+    @property
+    def values(self) -> Any:
+        """The first key of each group."""
+        return self.keys if self.count == len(self.keys) else self.keys[self.firsts]
 
     @cached_property
     def numbers(self) -> Any:
@@ -199,24 +216,19 @@ def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -
     ops = ops_for(block)
     run = ops.local_sort(block.reshape(-1), (), order, positions=columns.positions)
     groups = TieGroups.of(ops.decode(run.keys, order), equal_nan)
-    starts = groups.bounds[:-1]
     positions: Any = run.values[-1] if columns.positions else None
     inverse = repeats = None
     if columns.inverse:
-        inverse = _scattered(groups.numbers, positions, block.shape)
+        # Numbers of keys have the dtype of their positions.
+        inverse = ops.scatter(groups.numbers.astype(positions.dtype), positions).reshape(block.shape)
     if columns.repeats:
-        repeats = _scattered(np.arange(len(run), like=starts) - starts[groups.numbers], positions, block.shape)
+        starts = groups.bounds[:-1]
+        preceding = np.arange(len(run), like=starts) - starts[groups.numbers]
+        repeats = ops.scatter(preceding.astype(positions.dtype), positions).reshape(block.shape)
     return Distinct(
-        groups.keys if groups.count == len(run) else groups.keys[starts],
-        groups.bounds[1:] - starts if columns.counts else None,
-        positions[starts].astype(np.int64) if columns.firsts else None,
+        groups.values,
+        np.diff(groups.bounds) if columns.counts else None,
+        positions[groups.firsts].astype(np.int64) if columns.firsts else None,
         inverse,
         repeats,
     )
-
-
-def _scattered(numbers: Any, positions: Any, shape: tuple[int, ...]) -> Any:
-    """Numbers of sorted keys at the positions of these keys in a chunk, of the dtype of the positions."""
-    found = np.empty_like(positions)
-    found[positions] = numbers
-    return found.reshape(shape)

@@ -27,7 +27,7 @@ from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_search import equal_before, rank, rank_sorted
+from .numpy_search import equal_before, rank, rank_sorted, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
@@ -72,6 +72,7 @@ __all__ = [
     "rank_sorted",
     "reduce_lanes",
     "sample",
+    "scatter",
     "search",
     "sort_chunks",
     "sort_chunks_by_key",

@@ -22,9 +22,7 @@ def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.
     if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
         return search(keys, needles, order, side)
     ordered, positions = sort_with_positions(needles.copy(), order)
-    ranks = np.empty(len(needles), np.int64)
-    ranks[positions] = rank_sorted(keys, ordered, order, side)
-    return ranks
+    return scatter(rank_sorted(keys, ordered, order, side), positions)
 
 
 def rank_sorted(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
@@ -38,6 +36,13 @@ def rank_sorted(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side)
         block = slice(start, start + BLOCK_NEEDLES)
         np.add(search(keys[low:high], needles[block], order, side), low, out=ranks[block])
     return ranks
+
+
+def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """An array with the values at positions that are a permutation."""
+    found = np.empty_like(values)
+    found[positions] = values
+    return found
 
 
 def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order: Order) -> np.ndarray:

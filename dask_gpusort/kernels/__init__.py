@@ -15,7 +15,7 @@ folders, from the outside inwards, are:
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
 from .keys.ranks import rank_samples
-from .keys.transform import decode, encode, gather, search_sorted
+from .keys.transform import decode, encode, gather, scatter, search_sorted
 from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
@@ -45,6 +45,7 @@ __all__ = [
     "merge_runs",
     "prefers_merging",
     "rank_samples",
+    "scatter",
     "search_by_comparison",
     "search_sorted",
     "search_wide",

@@ -56,8 +56,7 @@ class OfGroups:
 
 
 def _values(numbered: Numbered) -> Any:
-    groups = numbered.groups
-    return groups.keys if groups.count == len(groups.keys) else groups.keys[groups.bounds[:-1]]
+    return numbered.groups.values
 
 
 def _kept(numbered: Numbered, keep: Keep) -> Any:
@@ -193,6 +192,8 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
     # The first of equal keys is the first in C order.
     source = in_one_chunk(flatten(array, None)[0] if wanted.index else array)
+    if source.npartitions == 1:
+        return _unique_of_one_chunk(array, source, wanted)
     columns = Columns(origins=wanted.inverse, counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
     found = sorted_distinct(source, columns, wanted.equal_nan)
     makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
@@ -206,9 +207,28 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
     if wanted.inverse:
         flat = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
-        shaped = flat if flat.ndim == array.ndim else flat.reshape(array.shape)
-        made["inverse"] = shaped if shaped.numblocks == array.numblocks else shaped.rechunk(array.chunks)
+        made["inverse"] = _shaped_as(flat, array)
     return tuple(made.values())
+
+
+def _unique_of_one_chunk(array: Any, source: Any, wanted: Unique) -> tuple[Any, ...]:
+    """The same of an array whose keys are in one chunk: `source`."""
+    columns = Columns(counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
+    options = Options(stable=True)
+    keys = options.keys(source, "both")
+    options.request("both", keys)
+    found = local_distinct(source, keys.order, columns, wanted.equal_nan)
+    if wanted.inverse:
+        inverse = found["inverse"]
+        wide = inverse.astype(np.int64)
+        found["inverse"] = _shaped_as(wide, array)
+    return tuple(found[name] for name in ("values", "firsts", "inverse", "counts") if name in found)
+
+
+def _shaped_as(found: Any, array: Any) -> Any:
+    """The array in the shape and the chunks of another one."""
+    shaped = found if found.ndim == array.ndim else found.reshape(array.shape)
+    return shaped if shaped.numblocks == array.numblocks else shaped.rechunk(array.chunks)
 
 
 def build_nunique(array: Any, equal_nan: bool) -> Any:

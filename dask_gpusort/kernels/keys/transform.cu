@@ -1,4 +1,4 @@
-// Element-wise kernels, one thread per element: encode, decode, gather by position, search by rank.
+// Element-wise kernels, one thread per element: encode, decode, gather and scatter by position, search by rank.
 #include "keys/elements.cuh"
 #include "primitives/binary_search.cuh"
 
@@ -33,6 +33,13 @@ __global__ void gather(const Value* values_in, const Position* positions, Value*
     const Offset i = thread_of_grid();
     if (ahead > 0 && i % kPerSector == 0 && i + ahead < n) prefetch(values_in + i + ahead);
     if (i < n) values_out[i] = values_in[positions[i]];
+}
+
+// values_out[positions[i]] = values_in[i].
+template <class Value, class Position>
+__global__ void scatter(const Value* values_in, const Position* positions, Value* values_out, Offset n) {
+    const Offset i = thread_of_grid();
+    if (i < n) values_out[positions[i]] = values_in[i];
 }
 
 // Number of sorted keys whose canonical code is below (kRight: at or below) the needle's.

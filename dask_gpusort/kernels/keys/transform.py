@@ -150,6 +150,20 @@ def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int
     launch_per_element(name, n, (values, positions, out, np.uint64(n), np.uint64(ahead)))
 
 
+def scatter(values: Any, positions: Any, out: Any) -> None:
+    """``out[positions] = values``, for values that one memory access moves, and positions that differ.
+
+    Parameters
+    ----------
+    values : cupy.ndarray, shape (n,)
+    positions : cupy.ndarray, shape (n,), uint32 or int64
+    out : cupy.ndarray, the dtype of the values
+    """
+    n = positions.size
+    name = instance("scatter", type_of_bytes(values.itemsize), type_of_bytes(positions.itemsize))
+    launch_per_element(name, n, (values, positions, out, np.uint64(n)))
+
+
 def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:
     """Find the ranges of sorted real floats whose keys differ in bits but compare equal: the zeros and the NaNs."""
     cupy = require_cupy()

@@ -188,12 +188,4 @@ __global__ void __launch_bounds__(kTieThreads)
     }
 }
 
-// values_out[offsets[i]] = values_in[i].
-template <class Value>
-__global__ void __launch_bounds__(kTieThreads)
-    scatter(const Value* values_in, const long long* offsets, Value* values_out, Offset n) {
-    const Offset i = thread_of_grid();
-    if (i < n) values_out[offsets[i]] = values_in[i];
-}
-
 }  // namespace gpusort

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import device_key
-from ..keys.transform import gather
+from ..keys.transform import gather, scatter
 from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
 from ..launch.grid import blocks_for, instance
@@ -33,7 +33,6 @@ SOURCE = "wide/tie_groups.cu"
 TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
     cxx_constant(SOURCE, name) for name in ("kTieThreads", "kTieTile", "kSmallGroup", "kGroupShift")
 )
-SCATTER_TYPES = {8: "u64", 16: "ComplexKey"}
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,3 @@ def sort_within_groups(
 def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
     """Stable argsort of unsigned words; `sorted_word`, unless `None`, receives the sorted words."""
     sort_indexed(word, device_key(word.dtype), "long long", positions, sorted_word)
-
-
-def scatter(values: Any, offsets: Any, out: Any) -> None:
-    """`out[offsets] = values`, for values of 8 or 16 bytes."""
-    name, blocks = instance("scatter", SCATTER_TYPES[values.itemsize]), blocks_for(values.size, TIE_THREADS)
-    Launch(SOURCE, name, blocks, TIE_THREADS, (values, offsets, out, np.uint64(values.size))).run()
