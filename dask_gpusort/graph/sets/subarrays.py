@@ -31,14 +31,14 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
     Raises
     ------
     TypeError
-        If the chunks are not NumPy's, or the elements are objects or records.
+        If the chunks are not NumPy's, or the elements are objects or strings of variable width.
     ValueError
         If the shape of a subarray is unknown, or empty.
     """
-    if library_of(array._meta) != "numpy" or array.dtype.kind in "OVT":
+    if library_of(array._meta) != "numpy" or array.dtype.kind in "OT":
         raise TypeError(
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
-            "chunks of numbers, dates or strings of fixed width"
+            "chunks of dtypes of fixed width"
         )
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
     moved = array.transpose(first)
