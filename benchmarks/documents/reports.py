@@ -99,6 +99,7 @@ REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "core_cpu": (on_cpu, "The core on a CPU", "benchmarks.cpu.core"),
     "comparison_cpu": (on_cpu, "Compared keys and several keys on a CPU", "benchmarks.cpu.comparison"),
     "order_statistics_cpu": (on_cpu, "Order statistics on a CPU", "benchmarks.cpu.order_statistics"),
+    "sorted_order_cpu": (on_cpu, "Distinct keys, ranks, searches and gathers on a CPU", "benchmarks.cpu.sorted_order"),
     "cores_cpu": (on_cpu, "Few keys, one chunk and clusters on a host with many cores", "benchmarks.cpu.cores"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
     "gpu_comparison": (on_gpu, "Comparison sorts, wide keys and merging on a GPU", "benchmarks.gpu.comparison"),

@@ -1,7 +1,7 @@
 """Measures the public functions on Dask arrays of CuPy chunks, on one GPU.
 
-    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs large memory rows small host statistics] [--keys-log2 28]
-                                         [--library cupy] [--output DIRECTORY] [--commit COMMIT]
+    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs large memory rows small host statistics order]
+                                         [--keys-log2 28] [--library cupy] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/gpu_dask_arrays.json. A time is the wall time from the call, so with the construction of the graph, to
 the end of a synchronization of the device after ``persist(scheduler="threads")``: the median of 7 runs after two
@@ -375,15 +375,58 @@ def on_host(array: Any) -> np.ndarray:
 
 
 def statistic_row(
-    library: Library, work: str, ours: Callable[[Any], Any], chunks: tuple[Any, ...], theirs: Any, wanted: np.ndarray
+    library: Library, work: str, ours: Callable[..., Any], chunks: tuple[Any, ...], theirs: Any, wanted: np.ndarray
 ) -> Row:
+    return compared_row(library, "statistics", work, ours, chunks, theirs, (library.module.asarray(wanted),))
+
+
+def compared_row(
+    library: Library,
+    section: str,
+    work: str,
+    ours: Callable[..., Any],
+    chunks: tuple[Any, ...],
+    theirs: Callable[[], Any],
+    wanted: tuple[Any, ...],
+) -> Row:
+    """A row for a function of arrays in chunks, beside CuPy's; the results have the bits of the wanted arrays."""
     taken = library.milliseconds(lambda: held(ours(*chunks)))
     idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
     baselines = {"CuPy": statistics.median(library.milliseconds(theirs, SLOW_REPEATS, 1)), "no-op": idle}
-    right = bits_equal(on_host(ours(*chunks).compute(scheduler="threads")), wanted)
+    found = dask.compute(*several(ours(*chunks)), scheduler="threads")
+    right = all(bits_equal(one, array) for one, array in zip(found, wanted, strict=True))
     size, samples = chunks[0].size, {"ours": taken}
     library.pool.free_all_blocks()
-    return Row(work, statistics.median(taken), "ms", "statistics", size, baselines, verified=right, samples=samples)
+    return Row(work, statistics.median(taken), "ms", section, size, baselines, verified=right, samples=samples)
+
+
+#: Least ratio to CuPy's function of one array.
+LEAST_OF_ORDER = {"unique": 3, "unique, counts, inverse": 3, "rank": 3, "take": 0.95, "searchsorted": 4}
+
+
+def order_rows(library: Library, n: int) -> Iterator[Row]:
+    """What a sorted order gives, beside CuPy's functions; the results are compared with CuPy's."""
+    module, n = library.module, n // 2
+    keys = library.keys("int64", n)
+    ordered = module.sort(keys)
+    needles = library.keys("int64", n, seed=3)
+    positions = module.argsort(needles)
+    both = {"return_inverse": True, "return_counts": True}
+    calls: dict[str, tuple[tuple[Any, ...], Callable[..., Any], Callable[..., Any]]] = {
+        "unique": ((keys,), dask_gpusort.unique, module.unique),
+        "unique, counts, inverse": ((keys,), partial(dask_gpusort.unique, **both), partial(module.unique, **both)),
+        "rank": ((keys,), dask_gpusort.rank, lambda a: module.argsort(module.argsort(a)) + 1.0),
+        "take": ((keys, positions), dask_gpusort.take, module.take),
+        "searchsorted": ((ordered, needles), dask_gpusort.searchsorted, module.searchsorted),
+    }
+    for name, (arrays, ours, theirs) in calls.items():
+        wanted = tuple(array.ravel() for array in several(theirs(*arrays)))
+        for count in (1, 4):
+            work = f"{name} of int64, {count} chunk{'s' * (count > 1)}"
+            row = compared_row(
+                library, "order", work, ours, in_chunks(count, *arrays), partial(theirs, *arrays), wanted
+            )
+            yield row.aiming(LEAST_OF_ORDER[name])
 
 
 SECTIONS = {
@@ -396,6 +439,7 @@ SECTIONS = {
     "small": small_rows,
     "host": host_rows,
     "statistics": statistic_rows,
+    "order": order_rows,
 }
 
 

@@ -83,6 +83,8 @@ class TieGroups:
     @cached_property
     def bounds(self) -> Any:
         """Position of the first key of each group, and the number of keys: int64, shape (groups + 1,)."""
+        if self.count == len(self.keys):
+            return np.arange(self.count + 1, like=self.firsts)
         starts = np.flatnonzero(self.firsts)
         found = np.empty_like(starts, shape=(len(starts) + 1,), dtype=np.int64)
         found[:-1] = starts

@@ -80,19 +80,23 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
 
 def _rank_rows(rows: Any, ranking: Ranking) -> Any:
     """The ranks of keys along the last axis. NaN are equal, and last."""
-    length = rows.shape[-1]
-    ops = ops_for(rows)
-    positions = ops.argsort_rows(rows, Order(rows.dtype, stable=True), rows.ndim - 1).reshape(-1, length)
-    in_row = np.arange(positions.size, like=positions).reshape(positions.shape)
-    row_start = in_row[:, :1]
+    ordered, positions = _sorted_rows(rows.reshape(-1, rows.shape[-1]))
     if ranking.method == "ordinal":
-        ranks = in_row - row_start + 1
+        ranks = np.arange(positions.size, like=positions, dtype=np.int64) % rows.shape[-1] + 1
     else:
-        ordered = ops.take_rows(rows.reshape(-1, length), positions, 1)
-        ranks = _of_sorted(ordered, ranking)
-    found = np.empty_like(ranks).reshape(-1)
-    found[(positions + row_start).reshape(-1)] = ranks.reshape(-1)
-    return found.reshape(rows.shape)
+        ranks = _of_sorted(ordered, ranking).reshape(-1)
+    return ops_for(rows).scatter(ranks, positions).reshape(rows.shape)
+
+
+def _sorted_rows(rows: Any) -> tuple[Any, Any]:
+    """Rows of keys, sorted, and the positions of the sorted keys among all keys, shape (keys,)."""
+    ops, order, (count, length) = ops_for(rows), Order(rows.dtype, stable=True), rows.shape
+    if count == 1:
+        run = ops.local_sort(rows.reshape(-1), (), order, positions=True)
+        return ops.decode(run.keys, order).reshape(1, -1), run.values[-1]
+    positions = ops.argsort_rows(rows, order, 1)
+    ordered = ops.take_rows(rows, positions, 1)
+    return ordered, (positions + np.arange(0, count * length, length, like=positions)[:, None]).reshape(-1)
 
 
 def _of_sorted(ordered: Any, ranking: Ranking) -> Any:
@@ -105,4 +109,4 @@ def _of_sorted(ordered: Any, ranking: Ranking) -> Any:
     # Numbers and positions count from the first row; ranks count from their own.
     number = np.arange(groups.count, like=starts) - groups.numbers[starts // length * length]
     ranks = ranking.of_groups(number, starts % length, groups.bounds[1:] - starts)
-    return ranks[groups.numbers].reshape(-1, length)
+    return (ranks if groups.count == ordered.size else ranks[groups.numbers]).reshape(-1, length)

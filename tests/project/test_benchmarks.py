@@ -64,12 +64,13 @@ def run(name: str, *options: str, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of all CPU benchmarks, at small sizes."""
-    for module in ("pandas", "zarr", "xarray"):
+    for module in ("pandas", "scipy", "zarr", "xarray"):
         pytest.importorskip(module)
     directory = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load("cpu.cluster"), "PROCESSES", False)
-        for name in ("cpu.core", "cpu.comparison", "cpu.order_statistics", "baselines", "cpu.scaling", "model.cost"):
+        own = ("core", "comparison", "order_statistics", "sorted_order", "scaling")
+        for name in (*(f"cpu.{one}" for one in own), "baselines", "model.cost"):
             run(name, "--quick", "--output", str(directory))
     return directory
 
@@ -99,6 +100,13 @@ def test_order_statistics(measured: Path) -> None:
     assert {name for row in rows for name in row.baselines} >= {"da.percentile", "da.quantile", "our sort", "xarray"}
     assert len({row.work for row in rows}) >= 12
     assert all(row.wanted or row.baselines or "workers" in row.work for row in rows)
+
+
+def test_sorted_order(measured: Path) -> None:
+    rows = record(measured / "sorted_order_cpu.json").rows
+    baselines = {name for row in rows for name in row.baselines}
+    assert baselines >= {"da.unique", "np.unique", "scipy.stats.rankdata", "da.searchsorted", "np.take of the whole"}
+    assert {row.section for row in rows} == {"sets", "order", "large"}
 
 
 def test_baselines_sort_the_same_keys(measured: Path) -> None:
