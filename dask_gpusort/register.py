@@ -65,17 +65,19 @@ _SORTS = {
     "argpartition": api.argpartition,
 }
 _REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
-_OURS = {**_SORTS, **{function.__name__: _reduction(function) for function in _REDUCTIONS}}
+_READS = {"take": api.take, "take_along_axis": api.take_along_axis}
+_OURS = {**_SORTS, **_READS, **{function.__name__: _reduction(function) for function in _REDUCTIONS}}
 
 
 def register() -> None:
     """Make functions of NumPy lazy and exact for Dask arrays, and put them into `dask.array`.
 
-    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`, `median`, `quantile`, `percentile` and their
-    twins that skip NaN. What calls NumPy's functions then uses this package too, such as xarray's `median` and
-    `quantile` of Dask arrays. Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles
-    are approximate or need whole lanes. A repeated call has no effect. For `lexsort`, NumPy recognises Dask arrays in a
-    tuple of keys, but not in a list.
+    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`, `take`, `take_along_axis`, `median`,
+    `quantile`, `percentile` and their twins that skip NaN. What calls NumPy's functions then uses this package too,
+    such as xarray's `median` and `quantile` of Dask arrays. Without it NumPy's sorts compute the whole array, with a
+    warning, and Dask's quantiles are approximate or need whole lanes. A repeated call has no effect. For `lexsort`,
+    NumPy recognises Dask arrays in a tuple of keys, but not in a list. `take` without an axis flattens the array, as
+    in NumPy, where `dask.array.take` uses the first axis.
 
     See Also
     --------

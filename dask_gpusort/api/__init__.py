@@ -5,6 +5,7 @@
 `order_statistics`  medians, quantiles, percentiles
 `top_k`             the largest and the smallest keys
 `partitions`        partitions by the keys at some ranks
+`positions`         elements at given positions, read or written
 ==================  ==================================================
 """
 
@@ -18,6 +19,7 @@ from .order_statistics import (
     quantile,
 )
 from .partitions import argpartition, partition
+from .positions import put_along_axis, take, take_along_axis
 from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
 from .top_k import argtopk, topk
 
@@ -36,8 +38,11 @@ __all__ = [
     "nanquantile",
     "partition",
     "percentile",
+    "put_along_axis",
     "quantile",
     "sort",
     "sort_by_key",
+    "take",
+    "take_along_axis",
     "topk",
 ]

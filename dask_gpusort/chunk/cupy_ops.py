@@ -22,6 +22,7 @@ from .cupy_buffers import empty
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
+from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_select import count_nans, extract, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
@@ -36,6 +37,7 @@ __all__ = [
     "before",
     "check_lengths",
     "concatenate",
+    "concatenate_along",
     "count_nans",
     "decode",
     "edges",
@@ -54,6 +56,8 @@ __all__ = [
     "merge",
     "pack",
     "paste",
+    "put",
+    "put_along",
     "reduce_lanes",
     "sample",
     "sort_chunks",
@@ -62,6 +66,8 @@ __all__ = [
     "sorted_keys",
     "summarize_run",
     "synchronize",
+    "take",
+    "take_along",
     "take_rows",
 ]
 

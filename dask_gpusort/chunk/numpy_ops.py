@@ -9,6 +9,7 @@
     sample, count_nans -> extract -> keys_at              order statistics of long lanes
     buckets                                               partitions by keys at some ranks
     first_indices                                         the first keys of rows, to be merged with those of others
+    take, take_along, put, put_along                      elements at given positions, nothing else needed
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
+from .numpy_positions import concatenate_along, put, put_along, take, take_along
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_select import buckets, count_nans, extract, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
@@ -42,6 +44,7 @@ __all__ = [
     "ceiling",
     "check_lengths",
     "concatenate",
+    "concatenate_along",
     "count_nans",
     "decode",
     "differ",
@@ -63,6 +66,8 @@ __all__ = [
     "pack",
     "packed_order",
     "paste",
+    "put",
+    "put_along",
     "reduce_lanes",
     "sample",
     "search",
@@ -71,6 +76,8 @@ __all__ = [
     "sort_rows",
     "sorted_keys",
     "summarize_run",
+    "take",
+    "take_along",
     "take_rows",
 ]
 

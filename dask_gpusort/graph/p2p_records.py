@@ -166,6 +166,31 @@ def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
     return reader.pieces(heads)
 
 
+def read_portions(file: BinaryIO | None, group: int, most: int) -> Iterator[list[Piece]]:
+    """Read the pieces of one group in chunk order, some at a time.
+
+    Parameters
+    ----------
+    file : binary file or None
+        As for `read_group`.
+    group : int
+        Number of the group, for the messages.
+    most : int
+        Keys in the pieces of a portion, unless a piece has more.
+    """
+    if file is None:
+        return
+    reader = _GroupReader(file, f"group {group} of the exchange")
+    portion: list[_Head] = []
+    for head in sorted(reader.heads()):
+        if portion and sum(other.keys for other in portion) + head.keys > most:
+            yield reader.pieces(portion)
+            portion = []
+        portion.append(head)
+    if portion:
+        yield reader.pieces(portion)
+
+
 class _GroupReader:
     """Reads the records of one group into one array a column."""
 
