@@ -9,6 +9,7 @@ from typing import Any
 import dask.array as da
 
 from . import api
+from .arguments import refuse_in_place
 
 _previous: dict[str, Any] = {}
 
@@ -44,6 +45,12 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
     return api.lexsort(keys, axis)
 
 
+def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """`numpy.take` for Dask arrays; see `dask_gpusort.take`."""
+    refuse_in_place("take", out, None)
+    return api.take(a, indices, axis, mode)
+
+
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """One of NumPy's reductions for Dask arrays; arguments that only Dask's own function has are dropped.
 
@@ -65,7 +72,7 @@ _SORTS = {
     "argpartition": api.argpartition,
 }
 _REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
-_READS = {"take": api.take, "take_along_axis": api.take_along_axis}
+_READS = {"take": _take, "take_along_axis": api.take_along_axis}
 _OURS = {**_SORTS, **_READS, **{function.__name__: _reduction(function) for function in _REDUCTIONS}}
 
 

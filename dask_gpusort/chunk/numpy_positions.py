@@ -9,12 +9,15 @@ import numpy as np
 
 def take(block: np.ndarray, indices: np.ndarray, axis: int, mode: str = "raise") -> np.ndarray:
     """`numpy.take`; always an array."""
-    found: np.ndarray = block.take(indices.reshape(-1), axis, mode=mode)  # type: ignore[call-overload]
-    return found.reshape(*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :])
+    positions = indices.astype(np.intp, copy=False).reshape(-1)
+    found: np.ndarray = block.take(positions, axis, mode=mode)  # type: ignore[call-overload]
+    return found.reshape((*block.shape[:axis], *indices.shape, *block.shape[axis + 1 :]))
 
 
 def take_along(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """`numpy.take_along_axis`."""
+    if block.ndim == 1 and block.size:
+        return take(block, indices, axis)  # in half the time
     return np.take_along_axis(block, indices, axis)
 
 

@@ -14,7 +14,7 @@ from ..collection import Output, new_arrays
 from ..inputs import flatten
 from ..rechunk import chunk_limit, rechunk
 from .blocks import along_chunks, put_into_lanes, scatter_in_memory, take_from_axis, take_from_lanes
-from .choice import INDEX_BYTES, bundles_of, choose_strategy, moves_by_p2p, shared_memory
+from .choice import INDEX_BYTES, bundles_of, choose_strategy, moves_by_p2p, scatters_in_memory
 from .put import Put
 from .requests import GroupedAxis, Rows
 from .take import Take
@@ -80,9 +80,8 @@ def scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> lis
     list of dask arrays
         One for each array of values.
     """
-    shared, memory = shared_memory(positions)
     total = sum(chunks) * (INDEX_BYTES + sum(value.dtype.itemsize for value in values))
-    if shared and total <= memory:
+    if scatters_in_memory(positions, total):
         return scatter_in_memory(values, positions, chunks)
     return _put_by_exchange(values, positions, chunks, 0)
 

@@ -1,15 +1,19 @@
-r"""Requests, answers and values through the P2P engine of distributed.
+r"""Reads and writes through the P2P engine of distributed: no task's result is held while others are sent.
 
-A read is two exchanges. The task of a source group reads its requests from the disk in portions, and sends the answers
-of one portion before it reads the next::
+A read is two exchanges: the source and the requests go to the groups, and the answers come back. The task of a group
+reads its source, then the requests in portions, and sends the answers of one portion before it reads the next::
 
-    take-requests o         take-source s
+    source chunk c          bundle o: take-requests, take-shapes
         |                       |
-    take-send o             take-answer s      portion after portion: requests read, answers sent
-        |                   /           \\
-    ~~~ engine ~~~ barrier               ~~~ engine ~~~ barrier --> take-fill o
-                                                                       |
-                                                        take-order o --
+    take-rows c             take-send o          offsets in a group, positions in the bundle
+          \                   /
+           ~~~ engine, barrier
+                   |
+             take-answer s                       elements, positions in the bundle
+                   |
+           ~~~ engine, barrier
+                   |
+              take-fill o                        written to their positions
 
 A write is one exchange: ``put-send``, the barrier, ``put-merge``. See `graph.p2p` for the engine.
 
@@ -19,68 +23,79 @@ Import this module only where a client of distributed is in use: it imports dist
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from dask._task_spec import Task, TaskRef
 
-from ...chunk import ops_for
 from ...chunk.run import Run
 from ..cut_runs import CutRun
+from ..input_checks import checked_chunk
 from ..p2p import engine
 from ..p2p_records import read_portions
 from .put import GroupWriter, Put
-from .requests import Requests, Rows, fill_bundle
+from .requests import Requests, Rows, Shapes, fill_bundle, shapes_of
 from .take import Take
 
-#: Most requests of a portion: their offsets and answers take some 32 MiB where elements have 8 bytes.
-PORTION_REQUESTS = 1 << 21
-#: What the keys of a run are where the run is rows alone.
-NO_KEY = np.dtype("V0")
+#: Most requests of a portion: offsets, positions and answers take some 16 MiB where elements have 8 bytes, and the
+#: messages as much again.
+PORTION_REQUESTS = 1 << 19
+#: The dtype of a run's keys where only its rows matter.
+NO_KEY = np.dtype("u1")
+#: The engine's number of the first run: run 0 would have a record for every group, even an empty one.
+FIRST_RUN = 1
 
 
 def take_by_p2p(take: Take) -> Iterator[Task]:
-    """Tasks from the requests to the filled bundles."""
-    token, groups, bundles = take.token, len(take.groups), len(take.bundles)
+    """Tasks from the chunks of the source and the requests to the filled bundles."""
+    token, groups, bundles = take.token, range(len(take.groups)), range(len(take.bundles))
     asked, answered = (engine.ShuffleId(f"take-{step}-{token}") for step in ("requests", "answers"))
-    sends = [
-        _send(f"take-send-{token}", asked, TaskRef((f"take-requests-{token}", bundle)), bundle)
-        for bundle in range(bundles)
+    chunks = len(take.source_keys)
+    rows = [
+        Task(
+            (f"take-rows-{token}", chunk), send_rows, TaskRef(take.source_keys[chunk]), asked, chunk, group, len(groups)
+        )
+        for group in groups
+        for chunk in take.groups.chunks(group)
     ]
-    yield from sends
-    arrived = _barrier(asked, sends, groups)
-    yield arrived
-    answers = []
-    for group in range(groups):
-        source = TaskRef((f"take-source-{token}", group))
-        arguments = (source, asked, arrived.ref(), (group, groups), answered, bundles)
-        answers.append(Task((f"take-answer-{token}", group), answer_portions, *arguments))
+    sends = [_send(f"take-send-{token}", asked, f"take-requests-{token}", bundle, chunks) for bundle in bundles]
+    yield from (*rows, *sends)
+    yield (arrived := _barrier(asked, [*rows, *sends], len(groups)))
+    answers = [
+        Task(
+            (f"take-answer-{token}", group),
+            answer_portions,
+            asked,
+            arrived.ref(),
+            Senders(group, len(groups), chunks, take.axis.size_of(group), len(bundles)),
+            answered,
+        )
+        for group in groups
+    ]
     yield from answers
-    done = _barrier(answered, answers, bundles)
-    yield done
-    for bundle in range(bundles):
-        order = TaskRef((f"take-order-{token}", bundle))
-        yield Task((f"take-fill-{token}", bundle), fill_received, order, take.rows, answered, bundle, done.ref())
+    yield (done := _barrier(answered, answers, len(bundles)))
+    for bundle in bundles:
+        shapes = Task((f"take-shapes-{token}", bundle), shapes_of, TaskRef((f"take-requests-{token}", bundle)))
+        yield shapes
+        yield Task((f"take-fill-{token}", bundle), fill_received, shapes.ref(), take.rows, answered, bundle, done.ref())
 
 
 def put_by_p2p(put: Put) -> Iterator[Task]:
     """Tasks from the requests to the written groups."""
     token, moved = put.token, engine.ShuffleId(f"put-{put.token}")
-    bundles = range(len(put.bundles))
-    sends = [
-        _send(f"put-send-{token}", moved, TaskRef((f"put-requests-{token}", bundle)), bundle) for bundle in bundles
-    ]
+    sends = [_send(f"put-send-{token}", moved, f"put-requests-{token}", bundle) for bundle in range(len(put.bundles))]
     yield from sends
-    arrived = _barrier(moved, sends, len(put.groups))
-    yield arrived
+    yield (arrived := _barrier(moved, sends, len(put.groups)))
     for group in range(len(put.groups)):
         arguments = (put.before(group), moved, group, arrived.ref(), put.writer(group))
         yield Task((f"put-merge-{token}", group), write_received, *arguments)
 
 
-def _send(name: str, shuffle_id: str, requests: TaskRef, bundle: int) -> Task:
-    return Task((name, bundle), send_requests, requests, shuffle_id, bundle)
+def _send(name: str, shuffle_id: str, requests: str, bundle: int, runs_before: int = 0) -> Task:
+    return Task((name, bundle), send_requests, TaskRef((requests, bundle)), shuffle_id, bundle, runs_before)
 
 
 def _barrier(shuffle_id: str, sends: Sequence[Task], outputs: int) -> Any:
@@ -93,76 +108,108 @@ def _barrier(shuffle_id: str, sends: Sequence[Task], outputs: int) -> Any:
     )
 
 
-def send_requests(requests: Requests, shuffle_id: str, bundle: int) -> int:
-    """Task: send a bundle's requests to their groups; gives the number of the attempt.
+@dataclass(frozen=True)
+class Senders:
+    """What the task of a group receives, and who gets its answers.
 
-    The engine's runs are numbered from one: run 0 would have a record for every group, even an empty one.
+    Attributes
+    ----------
+    group, groups : int
+        Its number, and how many there are.
+    chunks : int
+        Of the source: their runs come before those of the requests.
+    size : int
+        Elements of the group.
+    bundles : int
+        How many request.
     """
-    ends = np.array(requests.ends, np.int64)
-    run_id: int = engine.send_run(shuffle_id, 1 + bundle, CutRun(requests.run, bundle, ends, ends))
-    return run_id
+
+    group: int
+    groups: int
+    chunks: int
+    size: int
+    bundles: int
 
 
-def answer_portions(source: Any, asked: str, run_id: int, group: tuple[int, int], answered: str, bundles: int) -> int:
+def send_rows(block: Any, shuffle_id: str, chunk: int, group: int, groups: int) -> int:
+    """Task: send a chunk of the source to its group; gives the number of the attempt."""
+    checked_chunk(block, None)
+    ends = np.array([0] * (group + 1) + [len(block)] * (groups - group), np.int64)
+    run = Run(np.empty(len(block), NO_KEY), (block,))
+    attempt: int = engine.send_run(shuffle_id, FIRST_RUN + chunk, CutRun(run, chunk, ends, ends))
+    return attempt
+
+
+def send_requests(requests: Requests, shuffle_id: str, bundle: int, runs_before: int) -> int:
+    """Task: send a bundle's requests to their groups; gives the number of the attempt."""
+    attempt: int = engine.send_run(shuffle_id, FIRST_RUN + runs_before + bundle, requests.cut(bundle))
+    return attempt
+
+
+@contextmanager
+def _received(shuffle_id: str, group: int, attempt: int) -> Iterator[BinaryIO | None]:
+    """The file of a group, open; None if nothing was sent."""
+    file = engine.receive_group(shuffle_id, group, attempt)
+    try:
+        yield file
+    finally:
+        if file is not None:
+            file.close()
+
+
+def answer_portions(asked: str, arrived: int, own: Senders, answered: str) -> int:
     """Task: answer the requests for a group; gives the number of the attempt.
 
     Parameters
     ----------
-    source : array
-        The group's elements.
-    asked, run_id : str, int
-        The exchange of the requests, and its attempt.
-    group : tuple of (number, groups)
+    asked, arrived : str, int
+        The shuffle of the source and the requests, and its attempt.
+    own : Senders
     answered : str
-        The exchange of the answers.
-    bundles : int
-        Number of bundles that request.
+        The shuffle of the answers.
+
+    Raises
+    ------
+    RuntimeError
+        If the source is not complete.
     """
-    number, groups = group
-    file = engine.receive_group(asked, number, run_id)
-    attempt = None
-    try:
-        for portion, pieces in enumerate(read_portions(file, number, PORTION_REQUESTS)):
-            # Each portion is a run of its own, whose number is the same when it is sent again.
-            run = _answers(source, pieces, number, bundles)
-            attempt = engine.send_run(answered, 1 + number + groups * portion, run)
-    finally:
-        if file is not None:
-            file.close()
-    if attempt is None:
-        attempt = engine.send_run(answered, 1 + number, _answers(source, [], number, bundles))
+    with _received(asked, own.group, arrived) as file:
+        portions = read_portions(file, own.group, PORTION_REQUESTS, FIRST_RUN + own.chunks)
+        first = next(portions, []) if own.size else []
+        rows = Run.concat([run for _, run in first], copy=None).values[0] if first else np.empty(0)
+        if len(rows) != own.size:
+            raise RuntimeError(f"group {own.group} received {len(rows)} of {own.size} elements")
+        attempt = engine.send_run(answered, FIRST_RUN + own.group, _answers(rows, [], own))
+        # Each portion is a run of its own, whose number is the same when it is sent again.
+        for portion, pieces in enumerate(portions, 1):
+            number = FIRST_RUN + own.group + portion * own.groups
+            attempt = engine.send_run(answered, number, _answers(rows, pieces, own))
     return int(attempt)
 
 
-def _answers(source: Any, pieces: Sequence[tuple[int, Run]], group: int, bundles: int) -> CutRun:
-    """The elements that some bundles request of a group, in the order of the bundles."""
-    counts = [0] * bundles
+def _answers(rows: Any, pieces: Sequence[tuple[int, Run]], own: Senders) -> CutRun:
+    """The elements that some bundles request of a group, in the order of the bundles, with their positions there."""
+    counts = [0] * own.bundles
     for bundle, piece in pieces:
         counts[bundle] += len(piece)
-    ops = ops_for(source)
-    offsets = [piece.keys for _, piece in pieces]
-    rows = ops.take(source, ops.concatenate(offsets), 0) if offsets else source[:0]
     ends = np.array(list(accumulate(counts, initial=0)), np.int64)
-    return CutRun(Run(np.empty(len(rows), NO_KEY), (rows,)), group, ends, ends)
+    if not pieces:
+        return CutRun(Run(np.empty(0, np.uint32), (rows[:0],)), own.group, ends, ends)
+    asked = Run.concat([piece for _, piece in pieces], copy=None)
+    return CutRun(Run(asked.values[0], (rows.take(asked.keys, 0),)), own.group, ends, ends)
 
 
-def fill_received(requests: Requests, rows: Rows, shuffle_id: str, bundle: int, run_id: int) -> list[Any]:
+def fill_received(shapes: Shapes, rows: Rows, shuffle_id: str, bundle: int, attempt: int) -> list[Any]:
     """Task: the elements that the chunks of a bundle requested, from the answers that arrived."""
-    file = engine.receive_group(shuffle_id, bundle, run_id)
-    try:
+    with _received(shuffle_id, bundle, attempt) as file:
         portions = read_portions(file, bundle, PORTION_REQUESTS)
-        return fill_bundle(requests, ((group, run.values[0]) for pieces in portions for group, run in pieces), rows)
-    finally:
-        if file is not None:
-            file.close()
+        return fill_bundle(shapes, ((run.keys, run.values[0]) for pieces in portions for _, run in pieces), rows)
 
 
-def write_received(chunks: list[Any], shuffle_id: str, group: int, run_id: int, writer: GroupWriter) -> tuple[Any, ...]:
+def write_received(
+    chunks: list[Any], shuffle_id: str, group: int, attempt: int, writer: GroupWriter
+) -> tuple[Any, ...]:
     """Task: a group with the values that arrived, read and written in portions."""
-    file = engine.receive_group(shuffle_id, group, run_id)
-    try:
+    with _received(shuffle_id, group, attempt) as file:
         portions = read_portions(file, group, PORTION_REQUESTS)
         return writer(chunks, (shard for pieces in portions for _, shard in pieces))
-    finally:
-        if file is not None:
-            file.close()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from dask.typing import Key
@@ -30,6 +30,9 @@ from .. import serialization
 from ..cut_runs import CutRun
 from ..finish import cut_part
 from ..input_checks import checked_chunk, wrong_size
+
+#: Shape of each chunk of a bundle.
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Requests:
     run: Run
     order: Any
     ends: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: Shapes
 
     def __sizeof__(self) -> int:
         """Bytes held, for Dask's ``sizeof``."""
@@ -94,9 +97,10 @@ class Requests:
         return slice(self.ends[group], self.ends[group + 1])
 
     def cut(self, bundle: int) -> CutRun:
-        """The run and its cuts, for the P2P exchange; its start is the number of the bundle."""
+        """All that travels and its cuts, for the P2P exchange; the start is the number of the bundle."""
         ends = np.array(self.ends, np.int64)
-        return CutRun(self.run, bundle, ends, ends)
+        kept = (self.order,) if len(self.order) else ()
+        return CutRun(Run(self.run.keys, (*self.run.values, *kept)), bundle, ends, ends)
 
 
 def _split(requests: Requests) -> tuple[Any, list[Any]]:
@@ -151,6 +155,11 @@ def order_of(requests: Requests) -> Requests:
     return Requests(requests.run[:0], requests.order, requests.ends, requests.shapes)
 
 
+def shapes_of(requests: Requests) -> Shapes:
+    """Task: the shapes of a bundle's chunks."""
+    return requests.shapes
+
+
 def cut_offsets(requests: Requests, group: int) -> Any:
     """Task: the offsets that a bundle requests of a group."""
     return complete(cut_part(requests.run.keys, requests.part(group)))
@@ -187,14 +196,15 @@ class Rows:
     shape: tuple[int, ...]
 
 
-def fill_bundle(requests: Requests, answers: Iterable[tuple[int, Any]], rows: Rows) -> list[Any]:
+def fill_bundle(shapes: Shapes, answers: Iterable[tuple[Any, Any]], rows: Rows) -> list[Any]:
     """The elements that the chunks of a bundle requested.
 
     Parameters
     ----------
-    requests : Requests
-    answers : iterable of (group, array)
-        Each group's rows, in the order of the requests.
+    shapes : tuple of tuples of int
+        Of the bundle's chunks of indices.
+    answers : iterable of (positions, array)
+        Each group's rows, and their positions in the bundle.
     rows : Rows
 
     Returns
@@ -207,22 +217,24 @@ def fill_bundle(requests: Requests, answers: Iterable[tuple[int, Any]], rows: Ro
     RuntimeError
         If answers are missing.
     """
-    whole = ops_for(requests.order).empty(rows.dtype, (len(requests.order), *rows.shape))
-    filled = 0
-    for group, found in answers:
-        whole[requests.order[requests.part(group)]] = found
+    ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
+    whole, filled = None, 0
+    for positions, found in answers:
+        whole = ops_for(found).empty(rows.dtype, (ends[-1], *rows.shape)) if whole is None else whole
+        whole[positions] = found
         filled += len(found)
-    if filled != len(whole):
-        raise RuntimeError(f"{filled} of {len(whole)} requests were answered")
-    complete(whole)
-    ends = accumulate((math.prod(shape) for shape in requests.shapes), initial=0)
-    parts = zip(requests.shapes, pairwise(ends), strict=True)
-    return [whole[slice(*part)].reshape(*shape, *rows.shape) for shape, part in parts]
+    if filled != ends[-1]:
+        raise RuntimeError(f"{filled} of {ends[-1]} requests were answered")
+    # No answer at all arrives for no requests of NumPy chunks.
+    whole = np.empty((0, *rows.shape), rows.dtype) if whole is None else complete(whole)
+    parts = zip(shapes, pairwise(ends), strict=True)
+    return [whole[slice(*part)].reshape((*shape, *rows.shape)) for shape, part in parts]
 
 
 def fill_from_answers(requests: Requests, answers: list[Any], rows: Rows) -> list[Any]:
     """Task: the elements that the chunks of a bundle requested, from the answers of all groups."""
-    return fill_bundle(requests, enumerate(answers), rows)
+    parts = (requests.order[requests.part(group)] for group in range(len(answers)))
+    return fill_bundle(requests.shapes, zip(parts, answers, strict=True), rows)
 
 
 def keys_of(name: str, numblocks: Sequence[int], extra_dims: int = 0) -> list[Key]:

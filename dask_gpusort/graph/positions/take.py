@@ -14,8 +14,8 @@ Data flow, for O bundles of indices and S groups of the source::
         |
     output chunks
 
-Each answer is a task of its own, or by the P2P exchange a portion of one (see `p2p_positions`). So no task holds more
-than a group and a bundle, wherever the indices point.
+Each answer is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. By the
+P2P exchange it is a portion of a task, and all that is drawn here goes through the disk (see `p2p_positions`).
 """
 
 from __future__ import annotations
@@ -80,18 +80,23 @@ class Take:
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the filled bundles."""
-        tasks = [*self._sources(), *self._requests()]
+        tasks = list(self._requests())
         if self.p2p:
             # Imported here, because it imports distributed.
             from .p2p_positions import take_by_p2p
 
             tasks += take_by_p2p(self)
         else:
-            tasks += self._answers()
+            tasks += [*self._sources(), *self._answers()]
         return {task.key: task for task in tasks}
 
+    @property
+    def source_keys(self) -> list[Key]:
+        """Keys of the source's chunks."""
+        return keys_of(self.names[0], (self.groups.ends[-1],), len(self.rows.shape))
+
     def _sources(self) -> Iterator[Task]:
-        chunks = keys_of(self.names[0], (self.groups.ends[-1],), len(self.rows.shape))
+        chunks = self.source_keys
         for group in range(len(self.groups)):
             own = List(*(TaskRef(chunks[chunk]) for chunk in self.groups.chunks(group)))
             yield Task((f"take-source-{self.token}", group), join_group, own, self.axis.size_of(group))
@@ -100,9 +105,7 @@ class Take:
         chunks = keys_of(self.names[1], self.numblocks)
         for bundle in range(len(self.bundles)):
             own = List(*(TaskRef(chunks[chunk]) for chunk in self.bundles.chunks(bundle)))
-            requests = Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis)
-            yield requests
-            yield Task((f"take-order-{self.token}", bundle), order_of, requests.ref())
+            yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis)
 
     def _answers(self) -> Iterator[Task]:
         for bundle in range(len(self.bundles)):
@@ -113,9 +116,12 @@ class Take:
                 source = TaskRef((f"take-source-{self.token}", group))
                 found.append(Task((f"take-answer-{self.token}", bundle, group), answer, source, shard.ref()))
                 yield from (shard, found[-1])
-            order = TaskRef((f"take-order-{self.token}", bundle))
+            order = Task((f"take-order-{self.token}", bundle), order_of, requests)
             answers = List(*(task.ref() for task in found))
-            yield Task((f"take-fill-{self.token}", bundle), fill_from_answers, order, answers, self.rows)
+            yield from (
+                order,
+                Task((f"take-fill-{self.token}", bundle), fill_from_answers, order.ref(), answers, self.rows),
+            )
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the filled bundles to the output chunks."""
