@@ -67,7 +67,8 @@ class Addressed:
     @property
     def bytes(self) -> float:
         """Bytes of all lanes, and of what is written to them."""
-        return self.lanes * self.size * self.itemsize + self.indices * self.index_bytes
+        written = self.indices * self.index_bytes if self.index_bytes else 0
+        return self.lanes * self.size * self.itemsize + written
 
 
 def choose_addressing(array: Addressed, shared: bool, memory: float) -> PositionsStrategy:

@@ -16,6 +16,8 @@ from support.sorting import check_sizes, computed
 
 import dask_gpusort
 
+#: Where a lane in several chunks is joined, Dask makes swapped byte orders native and padded records packed.
+DTYPES = [dtype for dtype in ours.EVERY if dtype.names is None]
 modes = st.sampled_from(("raise", "wrap", "clip"))
 
 
@@ -24,14 +26,15 @@ def test_any_axis(data, mode, exchange, count):
     shape = data.draw(st.sampled_from([(13,), (60,), (5, 7), (3, 4, 5), (4, 0)]))
     axis = data.draw(st.sampled_from([None, *range(-len(shape), len(shape))]))
     size = math.prod(shape) if axis is None else shape[axis]
-    array = ours.make(data.draw(st.sampled_from(ours.EVERY)), math.prod(shape), "bits", 7).reshape(shape)
+    array = ours.make(data.draw(st.sampled_from(DTYPES)), math.prod(shape), "bits", 7).reshape(shape)
     wide = size if mode == "raise" else 3 * size
-    own = data.draw(st.sampled_from([(0,), (5,), (90,), (3, 4), (2, 3, 2), ()]))
+    own = data.draw(st.sampled_from([(0,), (5,), (90,), (3, 4), (2, 3, 2), ()])) if size else (0,)
     dtype, spread = data.draw(st.sampled_from(["i8", "i4", "i2"])), data.draw(st.sampled_from(["random", "equal"]))
     indices = ours_at.indices_below(wide, own, dtype, 3, spread)
     x, at = (ours_at.chunked(data.draw, one) for one in (array, indices))
     found = ours_at.built(dask_gpusort.take, exchange, count, x, at, axis, mode)
-    wanted = np.asarray(np.take(array, indices, axis, mode=mode))
+    # NumPy makes swapped byte orders native in its scalars.
+    wanted = np.asarray(np.take(array, indices, axis, mode=mode), array.dtype)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     check_sizes(found)
     oracle.assert_same_bits(computed(found), wanted)

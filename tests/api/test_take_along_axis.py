@@ -71,7 +71,9 @@ def test_a_sort_from_its_positions_and_back(exchange):
     positions = dask_gpusort.argsort(x)
     ordered = ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, positions, 0)
     oracle.assert_same_bits(computed(ordered), oracle.sort(array))
-    back = ours_at.built(dask_gpusort.put_along_axis, exchange, 4, x * 0, positions, ordered, 0)
+    back = ours_at.built(
+        dask_gpusort.put_along_axis, exchange, 4, da.zeros(300, dtype="f4", chunks=50), positions, ordered, 0
+    )
     oracle.assert_same_bits(computed(back), array)
 
 
@@ -103,6 +105,8 @@ def test_chunks_of_unknown_sizes(axis):
     several = ours.dask_array(array, (4, 3), unknown=True)
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.take_along_axis(several, at, axis)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        ours_at.built(dask_gpusort.take_along_axis, "tasks", 2, several, at, axis)
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.put_along_axis(several, at, 0, axis)
 

@@ -14,6 +14,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.core import flatten
+from tlz import concat
 
 from ...chunk import complete, ops_for
 from ..input_checks import checked_chunk
@@ -25,8 +26,9 @@ from .requests import not_permuted
 
 def take_block(block: Any, indices: Any, axis: int, length: float, mode: str | None) -> Any:
     """Task: elements of one chunk; `mode` is that of `numpy.take`, None takes along the axis."""
-    (block,) = flatten([block])
-    checked_chunk(block, None)
+    chunks = [checked_chunk(each, None) for each in flatten([block])]
+    # Dask leaves the chunks of an empty array as they are.
+    block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
     check_length(block, axis, length)
     ops = ops_for(block)
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
@@ -67,7 +69,8 @@ def along_chunks(array: Any, indices: Any, axis: int) -> Chunks:
 def take_from_lanes(array: Any, indices: Any, axis: int, limit: float) -> Any:
     """`take_along_axis`, by chunks of whole lanes, which are joined up to `limit` bytes."""
     wanted = along_chunks(array, indices, axis)
-    array = _whole_lanes(array, axis, wanted, limit)
+    array, indices = whole_units(array), whole_units(indices)
+    array = _whole_lanes(array, axis, along_chunks(array, indices, axis), limit)
     grid = along_chunks(indices, array, axis)
     lanes = {dim: sizes for dim, sizes in enumerate(grid) if dim != axis and indices.shape[dim] != 1}
     indices = _align(indices, lanes)
@@ -96,7 +99,8 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
     wanted = array.chunks
     if array.numblocks[axis] > 1 and any(map(math.isnan, array.chunks[axis])):
         raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
-    array = _shorter_lanes(array, axis, limit)
+    array = _shorter_lanes(whole_units(array), axis, limit)
+    indices = whole_units(indices)
     # Several indices of another dimension for one lane are written in C order, so they must be in one chunk.
     shared = [dim for dim in range(array.ndim) if dim != axis and array.shape[dim] == 1 != indices.shape[dim]]
     lanes = {dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis and dim not in shared}
@@ -174,17 +178,22 @@ def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks
 
 def _whole_lanes(array: Any, axis: int, wanted: Chunks, limit: float) -> Any:
     """The array with its axis in one chunk, and the other axes as wanted if that makes no chunk of more bytes."""
-    if any(map(math.isnan, (*array.shape, *(size for sizes in wanted for size in sizes)))):
+    others = {dim: wanted[dim] for dim in range(array.ndim) if dim != axis and array.shape[dim] != 1}
+    if any(map(math.isnan, (*array.shape, *concat(others.values())))):
         if array.numblocks[axis] > 1:
             raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
         return array
-    others = {dim: wanted[dim] for dim in range(array.ndim) if dim != axis and array.shape[dim] != 1}
     largest = array.shape[axis] * array.dtype.itemsize * math.prod(max(sizes) for sizes in others.values())
     if largest <= max(limit, largest_chunk(array)):
         return rechunk(array, {**others, axis: -1}, None if math.isinf(limit) else limit)
     if array.numblocks[axis] == 1:
         return array
     return rechunk(array, whole_axes(array, (axis,), array.dtype.itemsize, limit), limit)
+
+
+def whole_units(array: Any) -> Any:
+    """The array with axes of size one in one chunk, without the empty ones, so that it can be broadcast."""
+    return rechunk(array, {dim: -1 for dim in range(array.ndim) if array.shape[dim] == 1 < array.numblocks[dim]})
 
 
 def _shorter_lanes(array: Any, axis: int, limit: float) -> Any:

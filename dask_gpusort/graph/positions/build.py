@@ -13,7 +13,7 @@ from ...plan.positions import PositionsStrategy
 from ..collection import Output, new_arrays
 from ..inputs import flatten
 from ..rechunk import chunk_limit, rechunk
-from .blocks import along_chunks, put_into_lanes, scatter_in_memory, take_from_axis, take_from_lanes
+from .blocks import along_chunks, put_into_lanes, scatter_in_memory, take_from_axis, take_from_lanes, whole_units
 from .choice import INDEX_BYTES, bundles_of, choose_strategy, moves_by_p2p, scatters_in_memory
 from .put import Put
 from .requests import GroupedAxis, Rows
@@ -27,9 +27,9 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     if strategy != "exchange":
         return take_from_axis(array, indices, axis, mode, _limit_of(array, strategy))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
-    found = _take_by_exchange(array.transpose(first), indices, axis, mode)
+    found = _take_by_exchange(_with_axes(array, first), indices, axis, mode)
     behind = list(range(indices.ndim, found.ndim))
-    found = found.transpose([*behind[:axis], *range(indices.ndim), *behind[axis:]])
+    found = _with_axes(found, [*behind[:axis], *range(indices.ndim), *behind[axis:]])
     return rechunk(found, (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :]))
 
 
@@ -47,7 +47,9 @@ def build_take_along(array: Any, indices: Any, axis: int) -> Any:
 
 def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
     """`numpy.put_along_axis`, as a new array."""
-    values = values[(None,) * (array.ndim - values.ndim)]
+    if indices.size == 0:
+        return array
+    values = whole_units(values[(None,) * (array.ndim - values.ndim)])
     sizes = list(enumerate(zip(array.shape, indices.shape, strict=True)))
     # Several indices of another dimension for one lane are written in C order, by one task.
     shared = any(own == 1 != other for dim, (own, other) in sizes if dim != axis)
@@ -94,15 +96,22 @@ def _limit_of(array: Any, strategy: PositionsStrategy) -> float:
 def _lane_by_lane(function: Callable[..., Any], arrays: Sequence[Any], axis: int) -> Any:
     """Apply a function to the lanes of some arrays, which are broadcast, one by one; they are few and long."""
     others = [dim for dim in range(arrays[0].ndim) if dim != axis]
-    moved = [array.transpose([*others, axis]) for array in arrays]
+    moved = [_with_axes(array, [*others, axis]) for array in arrays]
     back = np.argsort([*others, axis]).tolist()
-    return _stacked(function, moved).transpose(back)
+    return _with_axes(_stacked(function, moved), back)
+
+
+def _with_axes(array: Any, axes: list[int]) -> Any:
+    # Dask makes tasks even if nothing changes.
+    return array if axes == sorted(axes) else array.transpose(axes)
 
 
 def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     if arrays[0].ndim == 1:
         return function(*arrays)
     sizes = {array.shape[0] for array in arrays} - {1} or {1}
+    if any(map(math.isnan, sizes)):
+        raise ValueError("indices of chunks of unknown sizes, for lanes in several chunks: call compute_chunk_sizes()")
     (count,) = sizes
     lanes = [
         _stacked(function, [array[index if array.shape[0] > 1 else 0] for array in arrays]) for index in range(count)

@@ -23,6 +23,10 @@ def choose_strategy(array: Any, indices: Any, axis: int, moved_bytes: int = 0) -
     """The strategy for reading, or for writing values of `moved_bytes` each."""
     chunks = max(array.numblocks[axis], indices.numblocks[axis] if moved_bytes else 1)
     asked = setting("exchange")
+    if any(map(math.isnan, array.shape)):
+        return "blocks"  # which refuses several chunks along the axis
+    if 0 in (*array.shape, *indices.shape):
+        return "gather"
     if asked != "auto" and chunks > 1:
         return "gather" if asked in ("join", "gather") else "exchange"
     lanes = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
@@ -70,7 +74,8 @@ def moves_by_p2p(array: Any, total_bytes: float) -> bool:
     """Whether the P2P engine of distributed moves so many bytes."""
     kind, _ = scheduler_in_use(array)
     asked, workers = setting("exchange"), _workers(array)
-    fits = workers.memory is not None and not exceeds_exchange(total_bytes, workers)
+    known = workers.memory is not None and not math.isnan(total_bytes)
+    fits = known and not exceeds_exchange(total_bytes, workers)
     chosen = choose_exchange(
         "p2p" if asked == "p2p" else "tasks" if asked != "auto" else "auto",
         kind,
