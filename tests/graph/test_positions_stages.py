@@ -35,18 +35,18 @@ def test_requests_are_the_indices_by_group(sizes, data):
     assert sorted(found) == list(range(len(flat)))
 
 
-def test_answers_fill_the_chunks():
+def test_replies_fill_the_chunks():
     source = np.arange(10.0)
     blocks = [np.array([[7, 0], [5, 2]]), np.array([6, 1])]
     requests = make_requests(blocks, [], GroupedAxis((0, 3, 6, 10), 0))
-    answers = [
+    replies = [
         (requests.order[requests.part(group)], source[start:][cut_offsets(requests, group)])
         for group, start in enumerate((0, 3, 6))
     ]
-    filled = fill_bundle(requests.shapes, answers, Rows(source.dtype, ()))
+    filled = fill_bundle(requests.shapes, replies, Rows(source.dtype, ()))
     assert [block.tolist() for block in filled] == [[[7, 0], [5, 2]], [6, 1]]
-    with pytest.raises(RuntimeError, match="5 of 6 requests were answered"):
-        fill_bundle(requests.shapes, answers[::2], Rows(source.dtype, ()))
+    with pytest.raises(RuntimeError, match="5 of 6 requests have a reply"):
+        fill_bundle(requests.shapes, replies[::2], Rows(source.dtype, ()))
 
 
 def test_the_size_of_requests_is_known_to_dask():

@@ -40,7 +40,9 @@ def put_block(blocks: Any, indices: Any, values: Any, axis: int, length: float) 
     ops = ops_for(chunks[0])
     whole = ops.concatenate_along(chunks, axis)
     check_length(whole, axis, length)
-    for positions, some in zip(flatten([indices]), flatten([values]), strict=True):
+    numbers, given = list(flatten([indices])), list(flatten([values]))
+    # One value for all indices of a lane is in one chunk.
+    for positions, some in zip(numbers, given * len(numbers) if len(given) == 1 else given, strict=True):
         ops.put_along(whole, positions, some, axis)
     return complete(whole)
 
@@ -106,7 +108,6 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
     lanes = {dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis and dim not in shared}
     whole = dict.fromkeys((*shared, *([axis] if shared else [])), -1)
     indices = _align(indices, {**{dim: own for dim, own in lanes.items() if indices.shape[dim] != 1}, **whole})
-    values = _spread(values, indices, axis)
     along = {dim: indices.chunks[dim] for dim in (axis, *shared) if values.shape[dim] != 1}
     values = _align(values, {**{dim: own for dim, own in lanes.items() if values.shape[dim] != 1}, **along})
     dims, count = tuple(range(array.ndim)), array.ndim
@@ -218,13 +219,27 @@ def _align(array: Any, chunks: dict[int, Any]) -> Any:
     return rechunk(array, known)
 
 
-def _spread(values: Any, indices: Any, axis: int) -> Any:
-    """The values with as many dimensions as the indices, and as many elements along the axis."""
-    values = values[(None,) * (indices.ndim - values.ndim)]
-    if values.shape[axis] != 1 or indices.shape[axis] == 1:
-        return values
-    shape = (*values.shape[:axis], indices.shape[axis], *values.shape[axis + 1 :])
-    return da.broadcast_to(values, shape, (*values.chunks[:axis], indices.chunks[axis], *values.chunks[axis + 1 :]))
+def spread_along(values: Any, indices: Any) -> Any:
+    """One value, in an array of one dimension, as an array like the indices."""
+    return da.blockwise(
+        spread_block,
+        (0,),
+        indices,
+        (0,),
+        values,
+        (1,),
+        concatenate=False,
+        align_arrays=False,
+        token="spread",
+        dtype=values.dtype,
+        meta=values._meta,
+    )
+
+
+def spread_block(indices: Any, values: Any) -> Any:
+    """Task: one value for each index."""
+    (value,) = flatten([values])
+    return np.broadcast_to(value, indices.shape)
 
 
 def _restored(array: Any, chunks: Any) -> Any:

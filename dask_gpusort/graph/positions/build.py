@@ -13,7 +13,15 @@ from ...plan.positions import PositionsStrategy
 from ..collection import Output, new_arrays
 from ..inputs import flatten
 from ..rechunk import chunk_limit, rechunk
-from .blocks import along_chunks, put_into_lanes, scatter_in_memory, take_from_axis, take_from_lanes, whole_units
+from .blocks import (
+    along_chunks,
+    put_into_lanes,
+    scatter_in_memory,
+    spread_along,
+    take_from_axis,
+    take_from_lanes,
+    whole_units,
+)
 from .choice import INDEX_BYTES, bundles_of, choose_strategy, moves_by_p2p, scatters_in_memory
 from .put import Put
 from .requests import GroupedAxis, Rows
@@ -58,7 +66,7 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
         return put_into_lanes(array, indices, values, axis, _limit_of(array, strategy))
 
     def put_lane(lane: Any, own: Any, some: Any) -> Any:
-        some = da.broadcast_to(some, own.shape, own.chunks) if some.shape != own.shape else rechunk(some, own.chunks)
+        some = rechunk(some, own.chunks) if some.shape == own.shape else spread_along(some, own)
         return _put_by_exchange([some.astype(array.dtype)], own, lane.chunks[0], axis, lane)[0]
 
     return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
@@ -134,7 +142,7 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str) -> Any:
         bundles=bundles,
         numblocks=indices.numblocks,
         rows=Rows(source.dtype, source.shape[1:]),
-        p2p=moves_by_p2p(source, source.nbytes + indices.size * (row_bytes + INDEX_BYTES)),
+        p2p=moves_by_p2p(source, source.shape[0] * row_bytes + indices.size * (row_bytes + INDEX_BYTES)),
     )
     meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
     output = Output(meta, (*indices.chunks, *source.chunks[1:]))

@@ -31,7 +31,8 @@ def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     if math.isnan(size):
         return build_take(array, da.from_array(indices, asarray=False), axis, mode)
     positions = positions_of(indices, int(size), axis, mode)
-    if positions.size * FEW_INDICES > size or not array.size:
+    # Under query planning Dask does not take a list of positions.
+    if positions.size * FEW_INDICES > size or not array.size or da.array_expr_enabled():
         return build_take(array, da.from_array(positions, asarray=False), axis, mode)
     found = array[(*(slice(None),) * axis, positions.reshape(-1))]
     if positions.ndim == 1:

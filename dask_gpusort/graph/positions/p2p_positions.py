@@ -1,7 +1,7 @@
 r"""Reads and writes through the P2P engine of distributed: no task's result is held while others are sent.
 
-A read is two exchanges: the source and the requests go to the groups, and the answers come back. The task of a group
-reads its source, then the requests in portions, and sends the answers of one portion before it reads the next::
+A read is two exchanges: the source and the requests go to the groups, and the replies come back. The task of a group
+reads its source, then the requests in portions, and sends the replies of one portion before it reads the next::
 
     source chunk c          bundle o: take-requests, take-shapes
         |                       |
@@ -9,7 +9,7 @@ reads its source, then the requests in portions, and sends the answers of one po
           \                   /
            ~~~ engine, barrier
                    |
-             take-answer s                       elements, positions in the bundle
+             take-reply s                       elements, positions in the bundle
                    |
            ~~~ engine, barrier
                    |
@@ -40,7 +40,7 @@ from .put import GroupWriter, Put
 from .requests import Requests, Rows, Shapes, fill_bundle, shapes_of
 from .take import Take
 
-#: Most requests of a portion: offsets, positions and answers take some 16 MiB where elements have 8 bytes, and the
+#: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes, and the
 #: messages as much again.
 PORTION_REQUESTS = 1 << 19
 #: The dtype of a run's keys where only its rows matter.
@@ -52,7 +52,7 @@ FIRST_RUN = 1
 def take_by_p2p(take: Take) -> Iterator[Task]:
     """Tasks from the chunks of the source and the requests to the filled bundles."""
     token, groups, bundles = take.token, range(len(take.groups)), range(len(take.bundles))
-    asked, answered = (engine.ShuffleId(f"take-{step}-{token}") for step in ("requests", "answers"))
+    asked, replied = (engine.ShuffleId(f"take-{step}-{token}") for step in ("requests", "replies"))
     chunks = len(take.source_keys)
     rows = [
         Task(
@@ -64,23 +64,23 @@ def take_by_p2p(take: Take) -> Iterator[Task]:
     sends = [_send(f"take-send-{token}", asked, f"take-requests-{token}", bundle, chunks) for bundle in bundles]
     yield from (*rows, *sends)
     yield (arrived := _barrier(asked, [*rows, *sends], len(groups)))
-    answers = [
+    replies = [
         Task(
-            (f"take-answer-{token}", group),
-            answer_portions,
+            (f"take-reply-{token}", group),
+            reply_portions,
             asked,
             arrived.ref(),
             Senders(group, len(groups), chunks, take.axis.size_of(group), len(bundles)),
-            answered,
+            replied,
         )
         for group in groups
     ]
-    yield from answers
-    yield (done := _barrier(answered, answers, len(bundles)))
+    yield from replies
+    yield (done := _barrier(replied, replies, len(bundles)))
     for bundle in bundles:
         shapes = Task((f"take-shapes-{token}", bundle), shapes_of, TaskRef((f"take-requests-{token}", bundle)))
         yield shapes
-        yield Task((f"take-fill-{token}", bundle), fill_received, shapes.ref(), take.rows, answered, bundle, done.ref())
+        yield Task((f"take-fill-{token}", bundle), fill_received, shapes.ref(), take.rows, replied, bundle, done.ref())
 
 
 def put_by_p2p(put: Put) -> Iterator[Task]:
@@ -110,7 +110,7 @@ def _barrier(shuffle_id: str, sends: Sequence[Task], outputs: int) -> Any:
 
 @dataclass(frozen=True)
 class Senders:
-    """What the task of a group receives, and who gets its answers.
+    """What the task of a group receives, and who gets its replies.
 
     Attributes
     ----------
@@ -157,16 +157,16 @@ def _received(shuffle_id: str, group: int, attempt: int) -> Iterator[BinaryIO | 
             file.close()
 
 
-def answer_portions(asked: str, arrived: int, own: Senders, answered: str) -> int:
-    """Task: answer the requests for a group; gives the number of the attempt.
+def reply_portions(asked: str, arrived: int, own: Senders, replied: str) -> int:
+    """Task: reply to the requests for a group; gives the number of the attempt.
 
     Parameters
     ----------
     asked, arrived : str, int
         The shuffle of the source and the requests, and its attempt.
     own : Senders
-    answered : str
-        The shuffle of the answers.
+    replied : str
+        The shuffle of the replies.
 
     Raises
     ------
@@ -179,15 +179,15 @@ def answer_portions(asked: str, arrived: int, own: Senders, answered: str) -> in
         rows = Run.concat([run for _, run in first], copy=None).values[0] if first else np.empty(0)
         if len(rows) != own.size:
             raise RuntimeError(f"group {own.group} received {len(rows)} of {own.size} elements")
-        attempt = engine.send_run(answered, FIRST_RUN + own.group, _answers(rows, [], own))
+        attempt = engine.send_run(replied, FIRST_RUN + own.group, _replies(rows, [], own))
         # Each portion is a run of its own, whose number is the same when it is sent again.
         for portion, pieces in enumerate(portions, 1):
             number = FIRST_RUN + own.group + portion * own.groups
-            attempt = engine.send_run(answered, number, _answers(rows, pieces, own))
+            attempt = engine.send_run(replied, number, _replies(rows, pieces, own))
     return int(attempt)
 
 
-def _answers(rows: Any, pieces: Sequence[tuple[int, Run]], own: Senders) -> CutRun:
+def _replies(rows: Any, pieces: Sequence[tuple[int, Run]], own: Senders) -> CutRun:
     """The elements that some bundles request of a group, in the order of the bundles, with their positions there."""
     counts = [0] * own.bundles
     for bundle, piece in pieces:
@@ -200,7 +200,7 @@ def _answers(rows: Any, pieces: Sequence[tuple[int, Run]], own: Senders) -> CutR
 
 
 def fill_received(shapes: Shapes, rows: Rows, shuffle_id: str, bundle: int, attempt: int) -> list[Any]:
-    """Task: the elements that the chunks of a bundle requested, from the answers that arrived."""
+    """Task: the elements that the chunks of a bundle requested, from the replies that arrived."""
     with _received(shuffle_id, bundle, attempt) as file:
         portions = read_portions(file, bundle, PORTION_REQUESTS)
         return fill_bundle(shapes, ((run.keys, run.values[0]) for pieces in portions for _, run in pieces), rows)

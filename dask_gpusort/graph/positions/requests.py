@@ -196,14 +196,14 @@ class Rows:
     shape: tuple[int, ...]
 
 
-def fill_bundle(shapes: Shapes, answers: Iterable[tuple[Any, Any]], rows: Rows) -> list[Any]:
+def fill_bundle(shapes: Shapes, replies: Iterable[tuple[Any, Any]], rows: Rows) -> list[Any]:
     """The elements that the chunks of a bundle requested.
 
     Parameters
     ----------
     shapes : tuple of tuples of int
         Of the bundle's chunks of indices.
-    answers : iterable of (positions, array)
+    replies : iterable of (positions, array)
         Each group's rows, and their positions in the bundle.
     rows : Rows
 
@@ -215,26 +215,26 @@ def fill_bundle(shapes: Shapes, answers: Iterable[tuple[Any, Any]], rows: Rows) 
     Raises
     ------
     RuntimeError
-        If answers are missing.
+        If replies are missing.
     """
     ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
     whole, filled = None, 0
-    for positions, found in answers:
+    for positions, found in replies:
         whole = ops_for(found).empty(rows.dtype, (ends[-1], *rows.shape)) if whole is None else whole
         whole[positions] = found
         filled += len(found)
     if filled != ends[-1]:
-        raise RuntimeError(f"{filled} of {ends[-1]} requests were answered")
-    # No answer at all arrives for no requests of NumPy chunks.
+        raise RuntimeError(f"{filled} of {ends[-1]} requests have a reply")
+    # No reply at all arrives for no requests of NumPy chunks.
     whole = np.empty((0, *rows.shape), rows.dtype) if whole is None else complete(whole)
     parts = zip(shapes, pairwise(ends), strict=True)
     return [whole[slice(*part)].reshape((*shape, *rows.shape)) for shape, part in parts]
 
 
-def fill_from_answers(requests: Requests, answers: list[Any], rows: Rows) -> list[Any]:
-    """Task: the elements that the chunks of a bundle requested, from the answers of all groups."""
-    parts = (requests.order[requests.part(group)] for group in range(len(answers)))
-    return fill_bundle(requests.shapes, zip(parts, answers, strict=True), rows)
+def fill_from_replies(requests: Requests, replies: list[Any], rows: Rows) -> list[Any]:
+    """Task: the elements that the chunks of a bundle requested, from the replies of all groups."""
+    parts = (requests.order[requests.part(group)] for group in range(len(replies)))
+    return fill_bundle(requests.shapes, zip(parts, replies, strict=True), rows)
 
 
 def keys_of(name: str, numblocks: Sequence[int], extra_dims: int = 0) -> list[Key]:

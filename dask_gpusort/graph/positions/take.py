@@ -6,7 +6,7 @@ Data flow, for O bundles of indices and S groups of the source::
         |                                                   |
     take-requests o     divided by group                take-source s     joined
         |           |                                       |
-        |       take-shard (o, s)      offsets ------> take-answer (o, s)
+        |       take-shard (o, s)      offsets ------> take-reply (o, s)
         |                                                   |
     take-order o        what goes where                     |  elements
         |                                                   |
@@ -14,7 +14,7 @@ Data flow, for O bundles of indices and S groups of the source::
         |
     output chunks
 
-Each answer is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. By the
+Each reply is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. By the
 P2P exchange it is a portion of a task, and all that is drawn here goes through the disk (see `p2p_positions`).
 """
 
@@ -34,10 +34,10 @@ from ...chunk import complete, ops_for
 from ...plan.positions import Bundles
 from ..local_sort import NOTHING
 from ..recipe import Chunks
-from .requests import GroupedAxis, Rows, cut_offsets, fill_from_answers, join_group, keys_of, make_requests, order_of
+from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, keys_of, make_requests, order_of
 
 
-def answer(source: Any, offsets: Any) -> Any:
+def reply(source: Any, offsets: Any) -> Any:
     """Task: the elements of a group at some offsets."""
     return complete(ops_for(source).take(source, offsets, 0))
 
@@ -59,7 +59,7 @@ class Take:
     rows : Rows
         Of the source, whose dimensions after the first are one chunk each.
     p2p : bool
-        Whether the P2P engine of distributed moves requests and answers.
+        Whether the P2P engine of distributed moves requests and replies.
     """
 
     names: tuple[str, ...]
@@ -87,7 +87,7 @@ class Take:
 
             tasks += take_by_p2p(self)
         else:
-            tasks += [*self._sources(), *self._answers()]
+            tasks += [*self._sources(), *self._replies()]
         return {task.key: task for task in tasks}
 
     @property
@@ -107,20 +107,20 @@ class Take:
             own = List(*(TaskRef(chunks[chunk]) for chunk in self.bundles.chunks(bundle)))
             yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis)
 
-    def _answers(self) -> Iterator[Task]:
+    def _replies(self) -> Iterator[Task]:
         for bundle in range(len(self.bundles)):
             requests = TaskRef((f"take-requests-{self.token}", bundle))
             found = []
             for group in range(len(self.groups)):
                 shard = Task((f"take-shard-{self.token}", bundle, group), cut_offsets, requests, group)
                 source = TaskRef((f"take-source-{self.token}", group))
-                found.append(Task((f"take-answer-{self.token}", bundle, group), answer, source, shard.ref()))
+                found.append(Task((f"take-reply-{self.token}", bundle, group), reply, source, shard.ref()))
                 yield from (shard, found[-1])
             order = Task((f"take-order-{self.token}", bundle), order_of, requests)
-            answers = List(*(task.ref() for task in found))
+            replies = List(*(task.ref() for task in found))
             yield from (
                 order,
-                Task((f"take-fill-{self.token}", bundle), fill_from_answers, order.ref(), answers, self.rows),
+                Task((f"take-fill-{self.token}", bundle), fill_from_replies, order.ref(), replies, self.rows),
             )
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
