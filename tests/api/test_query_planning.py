@@ -33,6 +33,7 @@ SOME = [
     "test_merge_sorted.py::test_is_sorted_along_an_axis",
     "test_topk.py::test_any_axis",
     "test_partition.py::test_any_axis",
+    "test_take_along_axis.py::test_take",
 ]
 REST = [
     "test_sort.py::test_one_dimension",
@@ -46,6 +47,8 @@ REST = [
     "test_merge_sorted.py::test_merge_by_a_key",
     "test_less.py::test_along_an_axis",
     "test_topk.py::test_one_dimension",
+    "test_take_along_axis.py::test_put",
+    "test_take.py::test_any_axis",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
     "../graph/test_lanes.py",
