@@ -9,6 +9,7 @@ from typing import Any
 import dask.array as da
 
 from . import api
+from .arguments import refuse_in_place
 
 _previous: dict[str, Any] = {}
 
@@ -44,6 +45,12 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
     return api.lexsort(keys, axis)
 
 
+def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """`numpy.take` for Dask arrays; see `dask_gpusort.take`."""
+    refuse_in_place("take", out, None)
+    return api.take(a, indices, axis, mode)
+
+
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """One of NumPy's reductions for Dask arrays; arguments that only Dask's own function has are dropped.
 
@@ -64,11 +71,26 @@ _SORTS = {
     "partition": api.partition,
     "argpartition": api.argpartition,
 }
-_SEARCHES = (api.searchsorted, api.isin)
 _REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
+#: Functions with NumPy's own arguments.
+_SAME = (
+    api.searchsorted,
+    api.isin,
+    api.unique,
+    api.unique_all,
+    api.unique_counts,
+    api.unique_inverse,
+    api.unique_values,
+    api.union1d,
+    api.intersect1d,
+    api.setdiff1d,
+    api.setxor1d,
+    api.take_along_axis,
+)
 _OURS = {
     **_SORTS,
-    **{function.__name__: function for function in _SEARCHES},
+    "take": _take,
+    **{function.__name__: function for function in _SAME},
     **{function.__name__: _reduction(function) for function in _REDUCTIONS},
 }
 
@@ -76,11 +98,12 @@ _OURS = {
 def register() -> None:
     """Make functions of NumPy lazy and exact for Dask arrays, and put them into `dask.array`.
 
-    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`, `searchsorted`, `isin`, `median`,
-    `quantile`, `percentile` and the twins of these three that skip NaN. What calls NumPy's functions then uses this
-    package too, such as xarray's `median` and `quantile` of Dask arrays. Without it NumPy's sorts compute the whole
-    array, with a warning, and Dask's quantiles are approximate or need whole lanes. A repeated call has no effect.
-    For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a list.
+    These are `sort`, `argsort`, `lexsort`, `partition`, `argpartition`; `median`, `quantile`, `percentile` and their
+    twins that skip NaN; `searchsorted`, `isin`, `unique` and its kind, the set functions; `take`, `take_along_axis`.
+    What calls NumPy's functions then uses this package too, such as xarray's `median` and `quantile` of Dask arrays.
+    Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles are approximate or need whole
+    lanes. A repeated call has no effect. For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a
+    list. `take` without an axis flattens the array, as in NumPy, where `dask.array.take` uses the first axis.
 
     See Also
     --------

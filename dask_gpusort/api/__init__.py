@@ -8,6 +8,7 @@
 `ranks`             ranks of keys
 `sets`              distinct values, sets
 `search`            positions in a sorted array, membership
+`positions`         elements at given positions, read or written
 ==================  ==================================================
 """
 
@@ -21,6 +22,7 @@ from .order_statistics import (
     quantile,
 )
 from .partitions import argpartition, partition
+from .positions import put_along_axis, take, take_along_axis
 from .ranks import rank
 from .search import isin, searchsorted
 from .sets import (
@@ -56,6 +58,7 @@ __all__ = [
     "nunique",
     "partition",
     "percentile",
+    "put_along_axis",
     "quantile",
     "rank",
     "searchsorted",
@@ -63,6 +66,8 @@ __all__ = [
     "setxor1d",
     "sort",
     "sort_by_key",
+    "take",
+    "take_along_axis",
     "topk",
     "union1d",
     "unique",

@@ -22,6 +22,7 @@ from .cupy_buffers import empty
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
+from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_search import equal_before, rank, rank_sorted, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
@@ -37,6 +38,7 @@ __all__ = [
     "before",
     "check_lengths",
     "concatenate",
+    "concatenate_along",
     "count_nans",
     "decode",
     "draw",
@@ -58,6 +60,8 @@ __all__ = [
     "merge",
     "pack",
     "paste",
+    "put",
+    "put_along",
     "rank",
     "rank_sorted",
     "reduce_lanes",
@@ -69,6 +73,8 @@ __all__ = [
     "sorted_keys",
     "summarize_run",
     "synchronize",
+    "take",
+    "take_along",
     "take_rows",
 ]
 

@@ -10,6 +10,7 @@
     buckets                                               partitions by keys at some ranks
     rank, rank_sorted, equal_before                       searches among sorted keys
     first_indices                                         the first keys of rows, to be merged with those of others
+    take, take_along, put, put_along                      elements at given positions, nothing else needed
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
 from .numpy_composite import pack, packed_order
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
+from .numpy_positions import concatenate_along, put, put_along, take, take_along
 from .numpy_rows import argsort_rows, sort_rows, take_rows
 from .numpy_search import equal_before, rank, rank_sorted, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
@@ -44,6 +46,7 @@ __all__ = [
     "ceiling",
     "check_lengths",
     "concatenate",
+    "concatenate_along",
     "count_nans",
     "decode",
     "differ",
@@ -68,6 +71,8 @@ __all__ = [
     "pack",
     "packed_order",
     "paste",
+    "put",
+    "put_along",
     "rank",
     "rank_sorted",
     "reduce_lanes",
@@ -79,6 +84,8 @@ __all__ = [
     "sort_rows",
     "sorted_keys",
     "summarize_run",
+    "take",
+    "take_along",
     "take_rows",
 ]
 

@@ -166,6 +166,34 @@ def read_group(file: BinaryIO | None, group: int, expected: int) -> list[Piece]:
     return reader.pieces(heads)
 
 
+def read_portions(file: BinaryIO | None, group: int, most: int, whole: int = 0) -> Iterator[list[Piece]]:
+    """Read the pieces of one group in chunk order, some at a time.
+
+    Parameters
+    ----------
+    file : binary file or None
+        As for `read_group`.
+    group : int
+        Number of the group, for the messages.
+    most : int
+        Keys in the pieces of a portion, unless a piece has more.
+    whole : int
+        Runs whose pieces are the first portion, however many keys they have; 0 for none.
+    """
+    if file is None:
+        return
+    reader = _GroupReader(file, f"group {group} of the exchange")
+    portion: list[_Head] = []
+    for head in sorted(reader.heads()):
+        full = sum(other.keys for other in portion) + head.keys > most and head.chunk >= whole
+        if portion and (full or portion[-1].chunk < whole <= head.chunk):
+            yield reader.pieces(portion)
+            portion = []
+        portion.append(head)
+    if portion:
+        yield reader.pieces(portion)
+
+
 class _GroupReader:
     """Reads the records of one group into one array a column."""
 

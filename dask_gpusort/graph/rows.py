@@ -100,11 +100,11 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
             whole = _whole_rows(keys, values, axis)
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
-    return tuple(array if _same(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
+    return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
 
 
-def _same(chunks: Any, others: Any) -> bool:
-    # Unknown sizes are nan, which differs from itself.
+def equal_chunks(chunks: Any, others: Any) -> bool:
+    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
     return len(chunks) == len(others) and all(
         np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
     )

@@ -37,6 +37,7 @@ SOME = [
     "test_partition.py::test_any_axis",
     "../graph/test_select_join.py::test_several_long_lanes",
     "test_search.py::test_ranks_of_every_dtype",
+    "test_take_along_axis.py::test_take",
 ]
 REST = [
     "test_sort.py::test_one_dimension",
@@ -51,6 +52,8 @@ REST = [
     "test_less.py::test_along_an_axis",
     "test_topk.py::test_one_dimension",
     "test_ranks.py::test_any_axis",
+    "test_take_along_axis.py::test_put",
+    "test_take.py::test_any_axis",
     "test_weights.py::test_bad_weights_raise_in_the_computation",
     "test_weights.py::test_long_lanes_are_sorted[0]",
     "test_search.py::test_membership_of_every_dtype",

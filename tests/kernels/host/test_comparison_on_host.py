@@ -357,12 +357,13 @@ def test_lexsort_keeps_equal_floats_with_different_bits_tied(device):
 
 @pytest.fixture
 def launched(device, monkeypatch):
-    """Names of the launched kernels in wide/."""
+    """Names of the launched kernels in wide/, and of those that scatter."""
     names = []
 
     def run(launch):
-        if launch.source.startswith("wide/"):
-            names.append(launch.kernel.partition("<")[0])
+        name = launch.kernel.partition("<")[0]
+        if launch.source.startswith("wide/") or name == "scatter":
+            names.append(name)
         device.launch(launch)
 
     monkeypatch.setattr(Launch, "run", run)

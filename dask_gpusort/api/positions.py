@@ -1,0 +1,172 @@
+"""The public functions for elements at given positions; they check their arguments, then make the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arguments import axis_or_none, checked_array
+from ..graph.positions.build import build_put_along, build_take, build_take_along
+from ..graph.positions.known_indices import take_known
+from ..index_arguments import (
+    along_axis,
+    check_broadcast,
+    check_mode,
+    checked_along_indices,
+    checked_take_indices,
+    checked_values,
+    indices_in_memory,
+)
+
+
+def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    """Elements of a Dask array at positions along an axis, lazily: `numpy.take`.
+
+    Parameters
+    ----------
+    a : dask array
+        NumPy or CuPy chunks, any number of them. Other arrays are converted by `dask.array.asanyarray`.
+    indices : dask array or array_like of int, any shape
+        Of a Dask array, neither the indices nor their number need be known, unless `a` has several chunks along the
+        axis that do not fit one chunk.
+    axis : int or None, default None
+        Axis along which to take; None takes from the flattened array.
+    mode : {"raise", "wrap", "clip"}
+        What to do with indices that are out of range. Negative ones count from the end with "raise".
+
+    Returns
+    -------
+    dask array
+        Shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``, in the chunks of `a` and of the indices.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+    TypeError
+        If the indices are no integers; if `a` has NumPy chunks and the indices CuPy chunks, or the reverse.
+    ValueError
+        If `mode` is unknown; if sizes of several chunks along the axis are unknown.
+    IndexError
+        If an index is out of range: at once if the indices are in memory, else when it is read.
+
+    See Also
+    --------
+    take_along_axis : positions of each lane
+    dask.array.take : indices in memory only
+
+    Notes
+    -----
+    Elements of chunks that share a memory are taken from the joined chunks. On a cluster the indices travel to the
+    elements and these back, in tasks that hold no more than a tenth of a worker's memory each, or a chunk.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5, 1, 7, 3, 2], chunks=2)
+    >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
+    array([2, 5, 2])
+    """
+    check_mode(mode)
+    array = checked_array(a)
+    checked_axis = axis_or_none(axis, array.ndim) if array.ndim or axis is not None else None
+    if indices_in_memory(indices):
+        return take_known(array, checked_take_indices(indices), checked_axis, mode)
+    return build_take(array, checked_take_indices(checked_array(indices), array), checked_axis, mode)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Elements of a Dask array at positions of each lane, lazily: `numpy.take_along_axis`.
+
+    With `argsort` it gives the sorted array, and with the inverse of a permutation what was before it.
+
+    Parameters
+    ----------
+    arr : dask array
+        NumPy or CuPy chunks, any number of them. Other arrays are converted by `dask.array.asanyarray`.
+    indices : dask array of int
+        Of as many dimensions. The other axes are broadcast against those of `arr`.
+    axis : int or None, default -1
+        Axis along which to take; None takes from the flattened array, with one-dimensional indices.
+
+    Returns
+    -------
+    dask array
+        In the chunks of the indices; along axes that these are broadcast to, in the chunks of `arr`.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If the axis is out of bounds.
+    ValueError
+        If the numbers of dimensions differ; if sizes of several chunks along the axis are unknown.
+    IndexError
+        If the indices are no integers, or the shapes do not match; when it is read, if an index is out of range.
+    TypeError
+        If `arr` has NumPy chunks and the indices CuPy chunks, or the reverse.
+
+    See Also
+    --------
+    put_along_axis, take, argsort
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5, 1, 7, 3, 2], chunks=2)
+    >>> dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)).compute()
+    array([1, 2, 3, 5, 7])
+    """
+    array, checked = along_axis(checked_array(arr), axis, indices)
+    positions = checked_along_indices(indices, array)
+    check_broadcast(array.shape, positions.shape, checked)
+    return build_take_along(array, positions, checked)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:
+    """A Dask array with values at positions of each lane, lazily: `numpy.put_along_axis` as a new array.
+
+    A Dask array cannot be changed in place, so the result is returned, and `arr` stays as it is.
+
+    Parameters
+    ----------
+    arr : dask array
+        NumPy or CuPy chunks, any number of them. Other arrays are converted by `dask.array.asanyarray`.
+    indices : dask array of int
+        Of as many dimensions. The other axes are broadcast against those of `arr`.
+    values : dask array or array_like
+        Broadcast to the shape of the indices, and converted to the dtype of `arr`. If an index occurs several times,
+        the last value in C order stays, as in NumPy.
+    axis : int or None
+        Axis along which to write; None writes to the flattened array, with one-dimensional indices.
+
+    Returns
+    -------
+    dask array
+        Of the shape, the dtype and the chunks of `arr`.
+
+    Raises
+    ------
+    AxisError, IndexError, TypeError
+        As `take_along_axis`.
+    ValueError
+        As `take_along_axis`; if the values cannot be broadcast.
+
+    See Also
+    --------
+    take_along_axis
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([5, 1, 7, 3, 2], chunks=2)
+    >>> dask_gpusort.put_along_axis(x, da.from_array([4, 0]), 9, axis=0).compute()
+    array([9, 1, 7, 3, 9])
+    """
+    original = checked_array(arr)
+    array, checked = along_axis(original, axis, indices)
+    positions = checked_along_indices(indices, array)
+    shape = check_broadcast(array.shape, positions.shape, checked)
+    found = build_put_along(array, positions, checked_values(values, array, shape), checked)
+    return found if axis is not None else found.reshape(original.shape).rechunk(original.chunks)

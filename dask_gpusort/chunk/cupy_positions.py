@@ -1,0 +1,64 @@
+"""Elements of one CuPy chunk at given positions: the steps of `numpy_positions`, under the same names.
+
+CuPy wraps indices that are out of range, so they are checked first, which waits for the device. Threads of the device
+write in any order, so of several values for a position the last one is found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+from .index_range import positions_of
+
+
+def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
+    """`numpy.take`."""
+    return cupy.take(block, positions_of(indices, block.shape[axis], axis, mode), axis)
+
+
+def take_along(block: Any, indices: Any, axis: int) -> Any:
+    """`numpy.take_along_axis`."""
+    return cupy.take_along_axis(block, positions_of(indices, block.shape[axis], axis), axis)
+
+
+def put_along(block: Any, indices: Any, values: Any, axis: int) -> None:
+    """Write to a chunk as `numpy.put_along_axis`. Of several values for a position the last in C order stays."""
+    positions = positions_of(indices, block.shape[axis], axis)
+    grid = cupy.arange(block.size, dtype=np.int64).reshape(block.shape)
+    shape = [max(pair) if dim != axis else positions.shape[axis] for dim, pair in _pairs(block, positions)]
+    if 0 in shape:
+        return
+    reached = cupy.broadcast_to(positions, shape)
+    lanes = cupy.broadcast_to(grid, [size if dim != axis else block.shape[axis] for dim, size in enumerate(shape)])
+    flat = cupy.take_along_axis(lanes, reached, axis).reshape(-1)
+    whole = cupy.ascontiguousarray(block)
+    put(whole.reshape(-1), flat, cupy.broadcast_to(values, shape).reshape(-1))
+    if whole is not block:
+        block[...] = whole
+
+
+def put(block: Any, positions: Any, rows: Any) -> None:
+    """Write rows to a chunk at positions along the first axis. Of several rows for a position the last one stays."""
+    if not len(positions):
+        return
+    # Counted from one, as zero is a position without a row. CUDA has no atomic maximum of int64 that CuPy takes.
+    numbers = cupy.arange(1, len(positions) + 1, dtype=np.uint64)
+    last = cupy.zeros(len(block), np.uint64)
+    cupyx.scatter_max(last, positions, numbers)
+    stays = last[positions] == numbers
+    block[positions[stays]] = rows[stays]
+
+
+def concatenate_along(blocks: Sequence[Any], axis: int) -> Any:
+    """Join arrays of one dtype along an axis, always in new memory."""
+    return cupy.concatenate(blocks, axis)
+
+
+def _pairs(block: Any, positions: Any) -> enumerate[tuple[int, int]]:
+    """The sizes of a chunk and of positions in each dimension."""
+    return enumerate(zip(block.shape, positions.shape, strict=True))

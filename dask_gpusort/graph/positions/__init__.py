@@ -1,0 +1,13 @@
+"""Graphs of reads and writes at positions: the exchange by position.
+
+===============  ============================================================
+`build`          from checked arguments to output arrays
+`choice`         which strategy suits an array
+`blocks`         lanes that are whole in a chunk: a task for each chunk
+`requests`       indices divided by the groups of chunks that they name
+`take`           requests go to the groups, elements come back
+`put`            values go to the groups; also the scatter of a permutation
+`p2p_positions`  both through the P2P engine of distributed
+`known_indices`  indices in memory
+===============  ============================================================
+"""

@@ -1,0 +1,246 @@
+"""Reads and writes in chunks that hold whole lanes: nothing is exchanged.
+
+A read names its source in every task, which has one chunk along the axis. A write takes all chunks along the axis, of
+the array, of the indices and of the values, as they are: the task joins those of the array, and writes the others one
+after the other. So the last value for a position stays, in C order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.core import flatten
+from tlz import concat
+
+from ...chunk import complete, ops_for
+from ..input_checks import checked_chunk
+from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
+from ..recipe import Chunks
+from ..rows import check_length, equal_chunks
+from .requests import not_permuted
+
+
+def take_block(block: Any, indices: Any, axis: int, length: float, mode: str | None) -> Any:
+    """Task: elements of one chunk; `mode` is that of `numpy.take`, None takes along the axis."""
+    chunks = [checked_chunk(each, None) for each in flatten([block])]
+    # Dask leaves the chunks of an empty array as they are.
+    block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
+    check_length(block, axis, length)
+    ops = ops_for(block)
+    return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
+
+
+def put_block(blocks: Any, indices: Any, values: Any, axis: int, length: float) -> Any:
+    """Task: the chunks of some lanes, joined, with values written to them."""
+    chunks = [checked_chunk(block, None) for block in flatten([blocks])]
+    ops = ops_for(chunks[0])
+    whole = ops.concatenate_along(chunks, axis)
+    check_length(whole, axis, length)
+    numbers, given = list(flatten([indices])), list(flatten([values]))
+    # One value for all indices of a lane is in one chunk.
+    for positions, some in zip(numbers, given * len(numbers) if len(given) == 1 else given, strict=True):
+        ops.put_along(whole, positions, some, axis)
+    return complete(whole)
+
+
+def scatter_block(positions: Any, values: Any, length: int) -> Any:
+    """Task: the values of all chunks at their positions."""
+    numbers, rows = list(flatten([positions])), list(flatten([values]))
+    ops = ops_for(rows[0])
+    written = sum(map(len, numbers))
+    if written != length:
+        raise not_permuted(written, length)
+    whole = ops.empty(rows[0].dtype, (length,))
+    for number, some in zip(numbers, rows, strict=True):
+        whole[number] = some
+    return complete(whole)
+
+
+def along_chunks(array: Any, indices: Any, axis: int) -> Chunks:
+    """Chunks of `take_along_axis`: those of the indices, or of the array where these are broadcast."""
+    return tuple(
+        own if dim != axis and indices.shape[dim] == 1 else sizes
+        for dim, (own, sizes) in enumerate(zip(array.chunks, indices.chunks, strict=True))
+    )
+
+
+def take_from_lanes(array: Any, indices: Any, axis: int, limit: float) -> Any:
+    """`take_along_axis`, by chunks of whole lanes, which are joined up to `limit` bytes."""
+    wanted = along_chunks(array, indices, axis)
+    array, indices = whole_units(array), whole_units(indices)
+    array = _whole_lanes(array, axis, along_chunks(array, indices, axis), limit)
+    grid = along_chunks(indices, array, axis)
+    lanes = {dim: sizes for dim, sizes in enumerate(grid) if dim != axis and indices.shape[dim] != 1}
+    indices = _align(indices, lanes)
+    dims = tuple(range(array.ndim))
+    contracted = tuple(array.ndim if dim == axis else dim for dim in dims)
+    chunks = along_chunks(array, indices, axis)
+    inputs = (array, contracted, indices, dims)
+    return _restored(_take(array, dims, inputs, chunks, axis, None), wanted)
+
+
+def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float) -> Any:
+    """`take`, by chunks of whole lanes, which are joined up to `limit` bytes."""
+    wanted = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
+    array = _whole_lanes(array, axis, array.chunks, limit)
+    last = array.ndim + indices.ndim
+    positions = tuple(range(array.ndim, last))
+    contracted = tuple(last if dim == axis else dim for dim in range(array.ndim))
+    dims = (*range(axis), *positions, *range(axis + 1, array.ndim))
+    chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
+    inputs = (array, contracted, indices, positions)
+    return _restored(_take(array, dims, inputs, chunks, axis, mode), wanted)
+
+
+def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:
+    """`put_along_axis` in one task for all chunks of the same lanes, of up to `limit` bytes."""
+    wanted = array.chunks
+    if array.numblocks[axis] > 1 and any(map(math.isnan, array.chunks[axis])):
+        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+    array = _shorter_lanes(whole_units(array), axis, limit)
+    indices = whole_units(indices)
+    # Several indices of another dimension for one lane are written in C order, so they must be in one chunk.
+    shared = [dim for dim in range(array.ndim) if dim != axis and array.shape[dim] == 1 != indices.shape[dim]]
+    lanes = {dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis and dim not in shared}
+    whole = dict.fromkeys((*shared, *([axis] if shared else [])), -1)
+    indices = _align(indices, {**{dim: own for dim, own in lanes.items() if indices.shape[dim] != 1}, **whole})
+    along = {dim: indices.chunks[dim] for dim in (axis, *shared) if values.shape[dim] != 1}
+    values = _align(values, {**{dim: own for dim, own in lanes.items() if values.shape[dim] != 1}, **along})
+    dims, count = tuple(range(array.ndim)), array.ndim
+    written = tuple(count + 1 + dim if dim == axis or dim in shared else dim for dim in dims)
+    found = da.blockwise(
+        put_block,
+        dims,
+        array,
+        tuple(count if dim == axis else dim for dim in dims),
+        indices,
+        written,
+        values,
+        written,
+        new_axes={axis: (array.shape[axis],)},
+        adjust_chunks={dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis},
+        concatenate=False,
+        align_arrays=False,
+        token="put-along",
+        dtype=array.dtype,
+        meta=array._meta,
+        axis=axis,
+        length=array.shape[axis],
+    )
+    return _restored(found, wanted)
+
+
+def scatter_in_memory(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
+    """Values at their positions, by one task for each array of values."""
+    length = sum(chunks)
+    return [
+        _restored(
+            da.blockwise(
+                scatter_block,
+                (1,),
+                positions,
+                (0,),
+                value,
+                (0,),
+                new_axes={1: length},
+                concatenate=False,
+                align_arrays=False,
+                token="scatter",
+                dtype=value.dtype,
+                meta=value._meta,
+                length=length,
+            ),
+            (tuple(chunks),),
+        )
+        for value in values
+    ]
+
+
+def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks, axis: int, mode: str | None) -> Any:
+    return da.blockwise(
+        take_block,
+        dims,
+        *inputs,
+        adjust_chunks=dict(zip(dims, chunks, strict=True)),
+        concatenate=False,
+        align_arrays=False,
+        token="take",
+        dtype=array.dtype,
+        meta=np.empty_like(array._meta, shape=(0,) * len(dims)),
+        axis=axis,
+        length=array.shape[axis],
+        mode=mode,
+    )
+
+
+def _whole_lanes(array: Any, axis: int, wanted: Chunks, limit: float) -> Any:
+    """The array with its axis in one chunk, and the other axes as wanted if that makes no chunk of more bytes."""
+    others = {dim: wanted[dim] for dim in range(array.ndim) if dim != axis and array.shape[dim] != 1}
+    if any(map(math.isnan, (*array.shape, *concat(others.values())))):
+        if array.numblocks[axis] > 1:
+            raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+        return array
+    largest = array.shape[axis] * array.dtype.itemsize * math.prod(max(sizes) for sizes in others.values())
+    if largest <= max(limit, largest_chunk(array)):
+        return rechunk(array, {**others, axis: -1}, None if math.isinf(limit) else limit)
+    if array.numblocks[axis] == 1:
+        return array
+    return rechunk(array, whole_axes(array, (axis,), array.dtype.itemsize, limit), limit)
+
+
+def whole_units(array: Any) -> Any:
+    """The array with axes of size one in one chunk, without the empty ones, so that it can be broadcast."""
+    return rechunk(array, {dim: -1 for dim in range(array.ndim) if array.shape[dim] == 1 < array.numblocks[dim]})
+
+
+def _shorter_lanes(array: Any, axis: int, limit: float) -> Any:
+    """The array with its other axes divided so that whole lanes of a chunk have at most `limit` bytes."""
+    others = [max(sizes) for dim, sizes in enumerate(array.chunks) if dim != axis]
+    largest = array.shape[axis] * array.dtype.itemsize * math.prod(others)
+    if not largest > max(limit, largest_chunk(array)):
+        return array
+    chosen = whole_axes(array, (axis,), array.dtype.itemsize, limit)
+    return rechunk(array, {dim: sizes for dim, sizes in chosen.items() if dim != axis}, limit)
+
+
+def _align(array: Any, chunks: dict[int, Any]) -> Any:
+    """The array in these chunks; if some sizes are unknown, it has as many chunks already."""
+    known = {}
+    for dim, sizes in chunks.items():
+        count = 1 if sizes == -1 else len(sizes)
+        if not (math.isnan(array.shape[dim]) or (sizes != -1 and np.isnan(sizes).any())):
+            known[dim] = sizes
+        elif array.numblocks[dim] != count:
+            raise ValueError("chunks of unknown sizes do not match: call compute_chunk_sizes() first")
+    return rechunk(array, known)
+
+
+def spread_along(values: Any, indices: Any) -> Any:
+    """One value, in an array of one dimension, as an array like the indices."""
+    return da.blockwise(
+        spread_block,
+        (0,),
+        indices,
+        (0,),
+        values,
+        (1,),
+        concatenate=False,
+        align_arrays=False,
+        token="spread",
+        dtype=values.dtype,
+        meta=values._meta,
+    )
+
+
+def spread_block(indices: Any, values: Any) -> Any:
+    """Task: one value for each index."""
+    (value,) = flatten([values])
+    return np.broadcast_to(value, indices.shape)
+
+
+def _restored(array: Any, chunks: Any) -> Any:
+    return array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks)

@@ -1,0 +1,180 @@
+"""Values for positions in several groups of chunks: each group receives what is written to it.
+
+Data flow, for O bundles of indices and values and T groups of the array::
+
+    indices, values of bundle o                chunks of group t
+        |                                          |
+    put-requests o      divided by group           |
+        |                                          |
+    put-shard (o, t)    offsets, values  --->  put-merge t      a copy of the group, written bundle by bundle
+                                                   |
+                                               output chunks
+
+Bundles are in C order, and requests for a group keep their order. So the last value for a position stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete, ops_for
+from ...chunk.run import Run
+from ...plan.positions import Bundles
+from ..finish import take_part
+from ..input_checks import checked_chunk, wrong_size
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+from .requests import GroupedAxis, cut_shard, make_requests, not_permuted
+
+
+@dataclass(frozen=True)
+class GroupWriter:
+    """Makes a group from what it held before and from values: a function that can be pickled.
+
+    Attributes
+    ----------
+    size : int
+        Positions of the group.
+    dtypes : tuple of numpy.dtype
+        Of the arrays that are written.
+    permuted : bool
+        Whether every position is written once, so that it held nothing before.
+    """
+
+    size: int
+    dtypes: tuple[np.dtype[Any], ...]
+    permuted: bool
+
+    def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any, ...]:
+        """The arrays of a group, after all shards are written in their order.
+
+        Raises
+        ------
+        ValueError
+            If the chunks have another size, or a permutation lacks positions.
+        """
+        arrays, written = self._before(chunks), 0
+        for shard in shards:
+            written += len(shard)
+            ops = ops_for(shard.keys)
+            arrays = arrays or [ops.empty(dtype, (self.size,)) for dtype in self.dtypes]
+            for array, values in zip(arrays, shard.values, strict=True):
+                ops.put(array, shard.keys, values)
+        if self.permuted and written != self.size:
+            raise not_permuted(written, self.size)
+        # No shard at all arrives for an empty group of NumPy chunks.
+        arrays = arrays or [np.empty(0, dtype) for dtype in self.dtypes]
+        for array in arrays:
+            complete(array)
+        return tuple(arrays)
+
+    def _before(self, chunks: Sequence[Any]) -> list[Any]:
+        if self.permuted:
+            return []
+        blocks = [checked_chunk(block, None) for block in chunks]
+        whole = ops_for(blocks[0]).concatenate_along(blocks, 0)
+        if len(whole) != self.size:
+            raise wrong_size(f"a group of chunks has {len(whole)} elements", self.size)
+        return [whole]
+
+
+def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tuple[Any, ...]:
+    """Task: a group with the values of all shards."""
+    return writer(chunks, shards)
+
+
+@dataclass(frozen=True)
+class Put:
+    """All that the tasks of one write by an exchange are made from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the indices, of the arrays of values, and of the array if it is kept where nothing is written.
+    dtypes : tuple of numpy.dtype
+        Of the outputs, one for each array of values.
+    axis : GroupedAxis
+        Of the outputs.
+    groups, bundles : Bundles
+        Of the outputs' chunks, and of the chunks of indices.
+    p2p : bool
+        Whether the P2P engine of distributed moves the values.
+    """
+
+    names: tuple[str, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    axis: GroupedAxis
+    groups: Bundles
+    bundles: Bundles
+    p2p: bool = False
+
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    @property
+    def permuted(self) -> bool:
+        """Whether every position is written once."""
+        return len(self.names) == 1 + len(self.dtypes)
+
+    def writer(self, group: int) -> GroupWriter:
+        """The function that makes a group."""
+        return GroupWriter(self.axis.size_of(group), self.dtypes, self.permuted)
+
+    def before(self, group: int) -> List:
+        """The chunks of a group before it is written."""
+        name = self.names[-1]
+        return List(*([] if self.permuted else [TaskRef((name, chunk)) for chunk in self.groups.chunks(group)]))
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks from the chunks to the written groups."""
+        tasks = list(self._requests())
+        if self.p2p:
+            # Imported here, because it imports distributed.
+            from .p2p_positions import put_by_p2p
+
+            tasks += put_by_p2p(self)
+        else:
+            tasks += self._merges()
+        return {task.key: task for task in tasks}
+
+    def _requests(self) -> Iterator[Task]:
+        indices, *values = self.names[: 1 + len(self.dtypes)]
+        for bundle in range(len(self.bundles)):
+            chunks = self.bundles.chunks(bundle)
+            own, *moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in (indices, *values))
+            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(*moved), self.axis)
+
+    def _merges(self) -> Iterator[Task]:
+        for group in range(len(self.groups)):
+            shards = []
+            for bundle in range(len(self.bundles)):
+                requests = TaskRef((f"put-requests-{self.token}", bundle))
+                shards.append(Task((f"put-shard-{self.token}", bundle, group), cut_shard, requests, group))
+            yield from shards
+            refs = List(*(task.ref() for task in shards))
+            yield Task((f"put-merge-{self.token}", group), write_group, self.before(group), refs, self.writer(group))
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the written groups to the chunks of one output."""
+        tasks = []
+        for group in range(len(self.groups)):
+            own, merged = self.groups.chunks(group), TaskRef((f"put-merge-{self.token}", group))
+            ends = pairwise(accumulate((int(chunks[0][chunk]) for chunk in own), initial=0))
+            tasks += [
+                Task((name, chunk), take_part, merged, which, *part) for chunk, part in zip(own, ends, strict=True)
+            ]
+        return {task.key: task for task in tasks}

@@ -1,0 +1,247 @@
+"""Requests: the indices of a bundle of chunks, divided by the groups of chunks that they name.
+
+The groups of an axis and their bounds are known before anything moves. So a stable sort of the indices by the number
+of their group is all that an exchange needs: the requests for a group are then a slice::
+
+    indices 7 0 5 2 | 6 1 ...      bounds 0 3 6 8
+    group   2 0 1 0   2 0
+    order   1 3 5 | 2 | 0 4        positions in the bundle
+    offsets 0 2 1 | 2 | 1 0        in the group: what travels, with the values if some are written
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from dask.typing import Key
+
+from ...chunk import complete, ops_for
+from ...chunk.index_range import positions_of
+from ...chunk.run import Run
+from ...order import Order
+from ...plan.positions import Bundles
+from .. import serialization
+from ..cut_runs import CutRun
+from ..finish import cut_part
+from ..input_checks import checked_chunk, wrong_size
+
+#: Shape of each chunk of a bundle.
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class GroupedAxis:
+    """An axis whose chunks are divided into groups.
+
+    Attributes
+    ----------
+    bounds : tuple of int
+        First position of each group, and the end of the last.
+    axis : int
+        Its number, for errors.
+    mode : {"raise", "wrap", "clip"}
+        As for `numpy.take`.
+    """
+
+    bounds: tuple[int, ...]
+    axis: int
+    mode: str = "raise"
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], groups: Bundles, axis: int, mode: str = "raise") -> GroupedAxis:
+        """The axis of chunks of these sizes."""
+        starts = list(accumulate(map(int, sizes), initial=0))
+        return cls(tuple(starts[end] for end in groups.ends), axis, mode)
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def size_of(self, group: int) -> int:
+        """Positions in a group."""
+        return self.bounds[group + 1] - self.bounds[group]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """The indices of a bundle, in the order of their groups.
+
+    Attributes
+    ----------
+    run : Run
+        Offsets in the groups, int64, and the values to write there.
+    order : integer array, shape (n,)
+        Positions in the bundle; empty where values are written.
+    ends : tuple of int
+        Where the requests for each group begin, and their end.
+    shapes : tuple of tuples of int
+        Shape of each chunk of the bundle.
+    """
+
+    run: Run
+    order: Any
+    ends: tuple[int, ...]
+    shapes: Shapes
+
+    def __sizeof__(self) -> int:
+        """Bytes held, for Dask's ``sizeof``."""
+        return object.__sizeof__(self) + sys.getsizeof(self.run) + int(self.order.nbytes)
+
+    def part(self, group: int) -> slice:
+        """Where the requests for a group are."""
+        return slice(self.ends[group], self.ends[group + 1])
+
+    def cut(self, bundle: int) -> CutRun:
+        """All that travels and its cuts, for the P2P exchange; the start is the number of the bundle."""
+        ends = np.array(self.ends, np.int64)
+        kept = (self.order,) if len(self.order) else ()
+        return CutRun(Run(self.run.keys, (*self.run.values, *kept)), bundle, ends, ends)
+
+
+def _split(requests: Requests) -> tuple[Any, list[Any]]:
+    return (requests.ends, requests.shapes), [requests.order, *requests.run.arrays]
+
+
+def _join(kept: Any, arrays: Sequence[Any]) -> Requests:
+    order, offsets, *values = arrays
+    return Requests(Run(offsets, tuple(values)), order, *kept)
+
+
+serialization.add_class(Requests, _split, _join)
+
+
+def make_requests(indices: list[Any], values: list[list[Any]], axis: GroupedAxis) -> Requests:
+    """Task: the requests of a bundle.
+
+    Parameters
+    ----------
+    indices : list of arrays
+        The chunks of the bundle, of any shape, in C order.
+    values : list of lists of arrays
+        For each array of values its chunks in the bundle, which are written; empty if elements are read.
+    axis : GroupedAxis
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range.
+    """
+    serialization.register()
+    ops = ops_for(indices[0])
+    blocks = [checked_chunk(block, None) for block in indices]
+    size = axis.bounds[-1]
+    positions = ops.concatenate([positions_of(block, size, axis.axis, axis.mode).reshape(-1) for block in blocks])
+    groups = np.searchsorted(ops.from_host(np.array(axis.bounds[1:-1], np.int64)), positions, "right")
+    groups = groups.astype(np.min_scalar_type(len(axis)))
+    order = ops.argsort_rows(groups, Order(groups.dtype, stable=True), 0)
+    starts = ops.from_host(np.array(axis.bounds[:-1], np.int64))
+    offsets = positions[order] - starts[groups[order]]
+    counts = np.bincount(groups, minlength=len(axis)).tolist()
+    moved = tuple(ops.concatenate(own)[order] for own in values)
+    narrow = np.uint32 if len(order) <= np.iinfo(np.uint32).max else np.int64
+    kept = order[:0] if values else order.astype(narrow)
+    shapes = tuple(tuple(map(int, block.shape)) for block in indices)
+    complete(offsets)
+    return Requests(Run(offsets, moved), kept, tuple(accumulate(counts, initial=0)), shapes)
+
+
+def order_of(requests: Requests) -> Requests:
+    """Task: requests without the offsets, which are freed when they are sent."""
+    return Requests(requests.run[:0], requests.order, requests.ends, requests.shapes)
+
+
+def shapes_of(requests: Requests) -> Shapes:
+    """Task: the shapes of a bundle's chunks."""
+    return requests.shapes
+
+
+def cut_offsets(requests: Requests, group: int) -> Any:
+    """Task: the offsets that a bundle requests of a group."""
+    return complete(cut_part(requests.run.keys, requests.part(group)))
+
+
+def cut_shard(requests: Requests, group: int) -> Run:
+    """Task: the offsets in a group, and the values for it."""
+    shard = requests.run[requests.part(group)].own()
+    complete(shard.keys)
+    return shard
+
+
+def join_group(chunks: list[Any], size: int) -> Any:
+    """Task: the chunks of a group, end to end; a single one is not copied."""
+    blocks = [checked_chunk(block, None) for block in chunks]
+    found = sum(len(block) for block in blocks)
+    if found != size:
+        raise wrong_size(f"a group of chunks has {found} elements", size)
+    return complete(ops_for(blocks[0]).concatenate(blocks)) if len(blocks) > 1 else blocks[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What an index names.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    shape : tuple of int
+        Of one row; () for a single element.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def fill_bundle(shapes: Shapes, replies: Iterable[tuple[Any, Any]], rows: Rows) -> list[Any]:
+    """The elements that the chunks of a bundle requested.
+
+    Parameters
+    ----------
+    shapes : tuple of tuples of int
+        Of the bundle's chunks of indices.
+    replies : iterable of (positions, array)
+        Each group's rows, and their positions in the bundle.
+    rows : Rows
+
+    Returns
+    -------
+    list of arrays
+        For each chunk of indices one of its shape, with the dimensions of a row behind.
+
+    Raises
+    ------
+    RuntimeError
+        If replies are missing.
+    """
+    ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
+    whole, filled = None, 0
+    for positions, found in replies:
+        whole = ops_for(found).empty(rows.dtype, (ends[-1], *rows.shape)) if whole is None else whole
+        whole[positions] = found
+        filled += len(found)
+    if filled != ends[-1]:
+        raise RuntimeError(f"{filled} of {ends[-1]} requests have a reply")
+    # No reply at all arrives for no requests of NumPy chunks.
+    whole = np.empty((0, *rows.shape), rows.dtype) if whole is None else complete(whole)
+    parts = zip(shapes, pairwise(ends), strict=True)
+    return [whole[slice(*part)].reshape((*shape, *rows.shape)) for shape, part in parts]
+
+
+def fill_from_replies(requests: Requests, replies: list[Any], rows: Rows) -> list[Any]:
+    """Task: the elements that the chunks of a bundle requested, from the replies of all groups."""
+    parts = (requests.order[requests.part(group)] for group in range(len(replies)))
+    return fill_bundle(requests.shapes, zip(parts, replies, strict=True), rows)
+
+
+def keys_of(name: str, numblocks: Sequence[int], extra_dims: int = 0) -> list[Key]:
+    """Keys of the chunks of an array in C order; it has one chunk along the last `extra_dims` dimensions."""
+    return [(name, *index, *(0,) * extra_dims) for index in np.ndindex(*numblocks)]
+
+
+def not_permuted(written: int, size: int) -> ValueError:
+    """The error for a scatter to positions that are no permutation."""
+    return ValueError(f"{written} of {size} positions are written: the positions must be a permutation")

@@ -1,0 +1,134 @@
+"""Elements at positions in several groups of chunks: requests go to the groups, elements come back.
+
+Data flow, for O bundles of indices and S groups of the source::
+
+    indices of bundle o                            source chunks of group s
+        |                                                   |
+    take-requests o     divided by group                take-source s     joined
+        |           |                                       |
+        |       take-shard (o, s)      offsets ------> take-reply (o, s)
+        |                                                   |
+    take-order o        what goes where                     |  elements
+        |                                                   |
+    take-fill o  <------------------------------------------
+        |
+    output chunks
+
+Each reply is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. By the
+P2P exchange it is a portion of a task, and all that is drawn here goes through the disk (see `p2p_positions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from operator import getitem
+from typing import Any
+
+from dask._task_spec import List, Task, TaskRef
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...chunk import complete, ops_for
+from ...plan.positions import Bundles
+from ..local_sort import NOTHING
+from ..recipe import Chunks
+from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, keys_of, make_requests, order_of
+
+
+def reply(source: Any, offsets: Any) -> Any:
+    """Task: the elements of a group at some offsets."""
+    return complete(ops_for(source).take(source, offsets, 0))
+
+
+@dataclass(frozen=True)
+class Take:
+    """All that the tasks of one read by an exchange are made from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the source and of the indices.
+    axis : GroupedAxis
+        The first axis of the source.
+    groups, bundles : Bundles
+        Of the source's chunks, and of the chunks of indices in C order.
+    numblocks : tuple of int
+        Chunks of the indices in each dimension.
+    rows : Rows
+        Of the source, whose dimensions after the first are one chunk each.
+    p2p : bool
+        Whether the P2P engine of distributed moves requests and replies.
+    """
+
+    names: tuple[str, ...]
+    axis: GroupedAxis
+    groups: Bundles
+    bundles: Bundles
+    numblocks: tuple[int, ...]
+    rows: Rows
+    p2p: bool = False
+
+    takes_held_chunks = False
+    is_gang = False
+    first_tasks = 0
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(*vars(self).values())
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks from the chunks to the filled bundles."""
+        tasks = list(self._requests())
+        if self.p2p:
+            # Imported here, because it imports distributed.
+            from .p2p_positions import take_by_p2p
+
+            tasks += take_by_p2p(self)
+        else:
+            tasks += [*self._sources(), *self._replies()]
+        return {task.key: task for task in tasks}
+
+    @property
+    def source_keys(self) -> list[Key]:
+        """Keys of the source's chunks."""
+        return keys_of(self.names[0], (self.groups.ends[-1],), len(self.rows.shape))
+
+    def _sources(self) -> Iterator[Task]:
+        chunks = self.source_keys
+        for group in range(len(self.groups)):
+            own = List(*(TaskRef(chunks[chunk]) for chunk in self.groups.chunks(group)))
+            yield Task((f"take-source-{self.token}", group), join_group, own, self.axis.size_of(group))
+
+    def _requests(self) -> Iterator[Task]:
+        chunks = keys_of(self.names[1], self.numblocks)
+        for bundle in range(len(self.bundles)):
+            own = List(*(TaskRef(chunks[chunk]) for chunk in self.bundles.chunks(bundle)))
+            yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis)
+
+    def _replies(self) -> Iterator[Task]:
+        for bundle in range(len(self.bundles)):
+            requests = TaskRef((f"take-requests-{self.token}", bundle))
+            found = []
+            for group in range(len(self.groups)):
+                shard = Task((f"take-shard-{self.token}", bundle, group), cut_offsets, requests, group)
+                source = TaskRef((f"take-source-{self.token}", group))
+                found.append(Task((f"take-reply-{self.token}", bundle, group), reply, source, shard.ref()))
+                yield from (shard, found[-1])
+            order = Task((f"take-order-{self.token}", bundle), order_of, requests)
+            replies = List(*(task.ref() for task in found))
+            yield from (
+                order,
+                Task((f"take-fill-{self.token}", bundle), fill_from_replies, order.ref(), replies, self.rows),
+            )
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the filled bundles to the output chunks."""
+        keys = keys_of(name, self.numblocks, len(self.rows.shape))
+        tasks = (
+            Task(keys[chunk], getitem, TaskRef((f"take-fill-{self.token}", bundle)), number)
+            for bundle in range(len(self.bundles))
+            for number, chunk in enumerate(self.bundles.chunks(bundle))
+        )
+        return {task.key: task for task in tasks}

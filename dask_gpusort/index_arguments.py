@@ -1,0 +1,145 @@
+"""Checks of the arguments of reads and writes at positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from .arguments import checked_array, checked_axis
+from .chunk import library_of
+from .graph.inputs import flatten
+
+_MODES = ("clip", "raise", "wrap")
+
+
+def check_mode(mode: Any) -> None:
+    """Refuse unknown modes of `take`.
+
+    Raises
+    ------
+    ValueError
+        If it is one.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+def indices_in_memory(indices: Any) -> bool:
+    """Whether indices are known when the graph is built."""
+    return not is_dask_collection(indices)
+
+
+def checked_take_indices(indices: Any, array: Any = None) -> Any:
+    """Indices of `take`: a Dask array, or in memory an array.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers or booleans; if their chunks are of another library than those of `array`.
+    """
+    known = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    if known.size == 0 and not hasattr(indices, "dtype"):
+        known = known.astype(np.intp)  # of an empty list
+    if not np.can_cast(known.dtype, np.intp, "same_kind"):
+        raise TypeError(
+            f"Cannot cast array data from {known.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'same_kind'"
+        )
+    if array is not None:
+        _check_library(array, known)
+    return known.astype(np.intp) if known.dtype.kind == "b" else known
+
+
+def _check_library(array: Any, other: Any, name: str = "indices") -> None:
+    own, theirs = library_of(array._meta), library_of(other._meta)
+    if own != theirs:
+        raise TypeError(
+            f"an array of {own} chunks and {name} of {theirs} chunks: move one of them, with "
+            "map_blocks(cupy.asarray) or map_blocks(cupy.asnumpy)"
+        )
+
+
+def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
+    """The array and the axis along which positions count; the flattened array for None.
+
+    Raises
+    ------
+    ValueError
+        If the axis is None, and the indices do not have one dimension.
+    AxisError
+        If the axis is out of bounds.
+    """
+    if axis is not None:
+        return array, checked_axis(axis, array.ndim)
+    if np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    return flatten(array, None)
+
+
+def checked_along_indices(indices: Any, array: Any) -> Any:
+    """Indices of `take_along_axis`, a Dask array.
+
+    Raises
+    ------
+    IndexError
+        If they are no integers.
+    ValueError
+        If the number of dimensions is not the array's.
+    TypeError
+        If their chunks are of another library.
+    """
+    checked = checked_array(indices)
+    if checked.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if checked.ndim != array.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    _check_library(array, checked)
+    return checked
+
+
+def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int) -> tuple[float, ...]:
+    """The shape of the elements that indices name.
+
+    Raises
+    ------
+    IndexError
+        If the shapes do not match along another axis.
+    """
+    pairs = list(enumerate(zip(shape, indices, strict=True)))
+    if any(
+        dim != axis and 1 not in (own, other) and own != other and own == own and other == other
+        for dim, (own, other) in pairs
+    ):
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together: indices of shape {tuple(indices)} do "
+            f"not fit an array of shape {tuple(shape)} beside axis {axis}"
+        )
+    return tuple(own if dim != axis and other == 1 else other for dim, (own, other) in pairs)
+
+
+def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
+    """Values of `put_along_axis`, a Dask array that broadcasts to a shape.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    TypeError
+        If its chunks are of another library than those of the array.
+    """
+    checked = checked_array(values)
+    if not is_dask_collection(values) and library_of(array._meta) == "cupy":
+        checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)
+    _check_library(array, checked, "values")
+    sizes = zip(reversed(checked.shape), reversed(shape), strict=False)
+    fits = all(own in (1, other) or math.isnan(own) or math.isnan(other) for own, other in sizes)
+    extra = checked.shape[: max(checked.ndim - len(shape), 0)]
+    if not fits or any(size != 1 for size in extra):
+        raise ValueError(
+            f"shape mismatch: value array of shape {checked.shape} could not be broadcast to indexing result of "
+            f"shape {tuple(shape)}"
+        )
+    return checked[(0,) * len(extra)]

@@ -1,0 +1,117 @@
+"""Tests of `take` against NumPy: any axis, indices of any shape, every mode."""
+
+from __future__ import annotations
+
+import math
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import positions as ours_at
+from support import strategies as ours
+from support.sorting import check_sizes, computed
+
+import dask_gpusort
+
+#: Where a lane in several chunks is joined, Dask makes swapped byte orders native and padded records packed.
+DTYPES = [dtype for dtype in ours.EVERY if dtype.names is None]
+modes = st.sampled_from(("raise", "wrap", "clip"))
+
+
+@given(st.data(), modes, ours_at.exchanges, ours.groups)
+def test_any_axis(data, mode, exchange, count):
+    shape = data.draw(st.sampled_from([(13,), (60,), (5, 7), (3, 4, 5), (4, 0)]))
+    axis = data.draw(st.sampled_from([None, *range(-len(shape), len(shape))]))
+    size = math.prod(shape) if axis is None else shape[axis]
+    array = ours.make(data.draw(st.sampled_from(DTYPES)), math.prod(shape), "bits", 7).reshape(shape)
+    wide = size if mode == "raise" else 3 * size
+    own = data.draw(st.sampled_from([(0,), (5,), (90,), (3, 4), (2, 3, 2), ()])) if size else (0,)
+    dtype, spread = data.draw(st.sampled_from(["i8", "i4", "i2"])), data.draw(st.sampled_from(["random", "equal"]))
+    indices = ours_at.indices_below(wide, own, dtype, 3, spread)
+    x, at = (ours_at.chunked(data.draw, one) for one in (array, indices))
+    found = ours_at.built(dask_gpusort.take, exchange, count, x, at, axis, mode)
+    # NumPy makes swapped byte orders native in its scalars.
+    wanted = np.asarray(np.take(array, indices, axis, mode=mode), array.dtype)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), wanted)
+    if axis is not None:
+        number = axis % len(shape)
+        assert found.chunks == (*x.chunks[:number], *at.chunks, *x.chunks[number + 1 :])
+
+
+@given(st.data(), modes)
+def test_indices_in_memory(data, mode):
+    array = np.arange(240).reshape(12, 20)
+    axis = data.draw(st.sampled_from([None, 0, 1, -1]))
+    indices = data.draw(
+        st.sampled_from([3, [1], [], [5, -2, 5], np.array([[0, 1], [-1, 3]]), [True, False], range(11)])
+    )
+    x = ours_at.chunked(data.draw, array)
+    found = dask_gpusort.take(x, indices, axis, mode)
+    wanted = np.asarray(np.take(array, indices, axis, mode=mode))
+    assert found.shape == wanted.shape
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), wanted)
+
+
+def test_few_indices_in_memory_read_few_chunks():
+    read = []
+
+    def source(block):
+        read.append(len(block))
+        return block
+
+    x = da.from_array(np.arange(400), chunks=10).map_blocks(source, meta=np.empty(0, int))
+    read.clear()
+    assert computed(dask_gpusort.take(x, [[3, 399], [0, -1]])).tolist() == [[3, 399], [0, 399]]
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("mode", ["raise", "clip"])
+def test_an_empty_axis(mode):
+    x = da.zeros((0, 3), chunks=2)
+    for indices in (da.zeros(2, dtype=int), da.zeros(0, dtype=int)):
+        if indices.size:
+            with pytest.raises(IndexError):
+                computed(dask_gpusort.take(x, indices, 0, mode))
+        else:
+            assert computed(dask_gpusort.take(x, indices, 0, mode)).shape == (0, 3)
+
+
+def test_a_scalar():
+    assert computed(dask_gpusort.take(da.from_array(5), da.zeros(3, dtype=int))).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((np.ones(3), np.array([1.0])), TypeError),
+        ((np.ones(3), np.array(["a"])), TypeError),
+        ((np.ones((2, 3)), np.array([0]), 2), np.exceptions.AxisError),
+        ((np.ones(3), np.array([0]), 0, "nearest"), ValueError),
+    ],
+)
+def test_errors_are_those_of_numpy(arguments, error, raise_if_computes):
+    array, indices, *more = arguments
+    with pytest.raises(error):
+        np.take(array, indices, *more[:1], mode=more[1] if len(more) > 1 else "raise")
+    with raise_if_computes():
+        for given_indices in (indices, da.from_array(indices)):
+            with pytest.raises(error):
+                dask_gpusort.take(da.from_array(array), given_indices, *more)
+
+
+def test_indices_in_memory_out_of_range_raise_at_once(raise_if_computes):
+    with raise_if_computes(), pytest.raises(IndexError, match="index 7 is out of bounds for axis 1 with size 3"):
+        dask_gpusort.take(da.ones((2, 3)), [0, 7], 1)
+
+
+def test_indices_of_an_unknown_number():
+    x, line = da.from_array(np.arange(40.0), chunks=7), da.arange(40, chunks=6)
+    for exchange in ("auto", "gather", "tasks"):
+        found = ours_at.built(dask_gpusort.take, exchange, 3, x, line[line % 3 == 0])
+        assert computed(found).tolist() == list(range(0, 40, 3))

@@ -1,0 +1,178 @@
+"""Tests of `take_along_axis` and `put_along_axis` against NumPy: any axis, any chunks, any exchange."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracle
+from support import positions as ours_at
+from support import strategies as ours
+from support.sorting import check_sizes, computed
+
+import dask_gpusort
+
+
+@given(st.data(), ours_at.lanes(), ours_at.exchanges, ours.groups)
+def test_take(data, drawn, exchange, count):
+    array, indices, axis = drawn
+    x, at = (ours_at.chunked(data.draw, one) for one in (array, indices))
+    found = ours_at.built(dask_gpusort.take_along_axis, exchange, count, x, at, axis)
+    wanted = np.take_along_axis(array, indices, axis)
+    assert found.dtype == wanted.dtype
+    for dim, sizes in enumerate(found.chunks):
+        broadcast = dim != axis % array.ndim and indices.shape[dim] == 1
+        assert sizes == (x if broadcast else at).chunks[dim]
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), wanted)
+
+
+@given(st.data(), ours_at.lanes(), ours_at.exchanges, ours.groups)
+def test_put(data, drawn, exchange, count):
+    array, indices, axis = drawn
+    shape = np.take_along_axis(array, indices, axis).shape
+    own = tuple(data.draw(st.sampled_from([1, size])) for size in shape)[
+        data.draw(st.integers(0, 1)) * (len(shape) > 1) :
+    ]
+    size = int(np.prod(own))
+    values = ours.make(array.dtype, size, "bits", 100).reshape(own)
+    x, at, some = (ours_at.chunked(data.draw, one) for one in (array, indices, values))
+    found = ours_at.built(dask_gpusort.put_along_axis, exchange, count, x, at, some, axis)
+    wanted = array.copy()
+    np.put_along_axis(wanted, indices, values, axis)
+    assert found.dtype == array.dtype
+    assert found.chunks == x.chunks
+    check_sizes(found)
+    oracle.assert_same_bits(computed(found), wanted)
+    oracle.assert_same_bits(computed(x), array)
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+def test_the_last_value_for_a_position_stays(exchange):
+    at = np.random.default_rng(0).integers(-5, 5, 500)
+    x, indices, values = da.zeros(5, chunks=2), da.from_array(at, chunks=70), da.arange(500, chunks=90)
+    found = ours_at.built(dask_gpusort.put_along_axis, exchange, 3, x, indices, values, 0)
+    wanted = [max(np.flatnonzero(at % 5 == position)) for position in range(5)]
+    assert computed(found).tolist() == wanted
+    # The order of the memory is not C order.
+    backwards = da.from_array(np.zeros((1, 40), "i8")[:, ::-1], chunks=-1)
+    written = dask_gpusort.put_along_axis(da.zeros((1, 2)), backwards, np.arange(40)[::-1][None], 1)
+    assert computed(written).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+def test_a_sort_from_its_positions_and_back(exchange):
+    array = ours.make("f4", 300, "special")
+    x = da.from_array(array, chunks=40)
+    positions = dask_gpusort.argsort(x)
+    ordered = ours_at.built(dask_gpusort.take_along_axis, exchange, 4, x, positions, 0)
+    oracle.assert_same_bits(computed(ordered), oracle.sort(array))
+    back = ours_at.built(
+        dask_gpusort.put_along_axis, exchange, 4, da.zeros(300, dtype="f4", chunks=50), positions, ordered, 0
+    )
+    oracle.assert_same_bits(computed(back), array)
+
+
+def test_without_an_axis_the_array_is_flattened():
+    array = np.arange(12).reshape(3, 4)
+    x, at = da.from_array(array, chunks=(2, 3)), np.array([11, -12, 5])
+    assert computed(dask_gpusort.take_along_axis(x, at, None)).tolist() == [11, 0, 5]
+    found = dask_gpusort.put_along_axis(x, at, -1, None)
+    np.put_along_axis(array, at, -1, None)
+    assert found.chunks == x.chunks
+    assert computed(found).tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_chunks_of_unknown_sizes(axis):
+    array = ours.make("i4", 60, "bits").reshape(6, 10)
+    indices = np.random.default_rng(0).integers(0, 6, (6, 10))
+    x = ours.dask_array(array, (6, 10), unknown=True)
+    at = ours.forget_sizes(da.from_array(indices, chunks=(6, 10)))
+    oracle.assert_same_bits(
+        computed(dask_gpusort.take_along_axis(x, at, axis)), np.take_along_axis(array, indices, axis)
+    )
+    line = ours.forget_sizes(da.from_array(indices.ravel(), chunks=7))
+    for exchange in ("auto", "gather", "tasks"):
+        found = ours_at.built(
+            dask_gpusort.take_along_axis, exchange, 3, da.from_array(array.ravel(), chunks=13), line, 0
+        )
+        oracle.assert_same_bits(computed(found), array.ravel()[indices.ravel()])
+    several = ours.dask_array(array, (4, 3), unknown=True)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.take_along_axis(several, at, axis)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        ours_at.built(dask_gpusort.take_along_axis, "tasks", 2, several, at, axis)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask_gpusort.put_along_axis(several, at, 0, axis)
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+@pytest.mark.parametrize("wrong", [10, -11, 2**62])
+def test_indices_out_of_range(exchange, wrong):
+    x, at = da.arange(10, chunks=3), da.from_array([0, wrong, 3], chunks=2)
+    message = f"index {wrong} is out of bounds for axis 0 with size 10"
+    for found in (
+        ours_at.built(dask_gpusort.take_along_axis, exchange, 2, x, at, 0),
+        ours_at.built(dask_gpusort.take, exchange, 2, x, at),
+        ours_at.built(dask_gpusort.put_along_axis, exchange, 2, x, at, 1, 0),
+    ):
+        with pytest.raises(IndexError, match=message):
+            computed(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((np.ones((2, 3)), np.zeros((4, 3), int), 1), IndexError),
+        ((np.ones((2, 3)), np.zeros((2, 3)), 1), IndexError),
+        ((np.ones((2, 3)), np.zeros((2, 3), bool), 1), IndexError),
+        ((np.ones((2, 3)), np.zeros(2, int), 1), ValueError),
+        ((np.ones((2, 3)), np.zeros((2, 3), int), 2), np.exceptions.AxisError),
+        ((np.ones((2, 3)), np.zeros((2, 3), int), None), ValueError),
+        ((np.float64(1), np.zeros((), int), 0), np.exceptions.AxisError),
+    ],
+)
+def test_errors_are_those_of_numpy(arguments, error, raise_if_computes):
+    array, indices, axis = arguments
+    for ours_, theirs, more in (
+        (dask_gpusort.take_along_axis, np.take_along_axis, ()),
+        (dask_gpusort.put_along_axis, np.put_along_axis, (1,)),
+    ):
+        with pytest.raises(error):
+            theirs(np.array(array), indices, *more, axis)
+        with raise_if_computes(), pytest.raises(error):
+            ours_(da.from_array(array), da.from_array(indices), *more, axis)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (2, 2, 3)])
+def test_values_that_do_not_fit(shape, raise_if_computes):
+    x, at = da.zeros((2, 3)), da.zeros((2, 3), dtype=int)
+    with raise_if_computes(), pytest.raises(ValueError, match="shape mismatch: value array of shape"):
+        dask_gpusort.put_along_axis(x, at, np.ones(shape), 1)
+
+
+def test_masked_chunks_are_refused():
+    with pytest.raises(TypeError, match="masked"):
+        dask_gpusort.take_along_axis(da.ma.masked_equal(da.arange(4), 2), da.arange(4), 0)
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
+def test_the_graph_is_built_without_computing(exchange, raise_if_computes):
+    x, at = da.arange(20, chunks=3), da.arange(20, chunks=4)[::-1]
+    with raise_if_computes(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours_at.built(dask_gpusort.take_along_axis, exchange, 3, x, at, 0)
+        ours_at.built(dask_gpusort.put_along_axis, exchange, 3, x, at, x[at], 0)
+
+
+def test_on_threads():
+    array = np.random.default_rng(0).random((40, 50))
+    x, at = da.from_array(array, chunks=(7, 9)), dask_gpusort.argsort(da.from_array(array, chunks=(7, 9)), 0)
+    for exchange in ("auto", "tasks"):
+        found = ours_at.built(dask_gpusort.take_along_axis, exchange, 3, x, at, 0)
+        oracle.assert_same_bits(found.compute(scheduler="threads"), np.sort(array, 0))

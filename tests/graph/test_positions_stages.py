@@ -1,0 +1,74 @@
+"""Tests of the stages of the exchange by position, each against its definition, and of the number of tasks."""
+
+from __future__ import annotations
+
+import sys
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import positions as ours_at
+
+import dask_gpusort
+from dask_gpusort.graph.positions.build import scatter
+from dask_gpusort.graph.positions.requests import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.data())
+def test_requests_are_the_indices_by_group(sizes, data):
+    bounds = tuple(np.cumsum([0, *sizes]).tolist())
+    size = bounds[-1]
+    blocks = [ours_at.indices_below(size, (data.draw(st.integers(0, 8)), 2), "i8", seed, "random") for seed in (0, 1)]
+    flat = np.concatenate([block.ravel() for block in blocks])
+    requests = make_requests(blocks, [[np.arange(len(flat))]], GroupedAxis(bounds, 0))
+    found = []
+    for group in range(len(sizes)):
+        part = requests.part(group)
+        positions = requests.run.keys[part] + bounds[group]
+        assert ((bounds[group] <= positions) & (positions < bounds[group + 1])).all()
+        # Equal keys keep their order.
+        assert (np.diff(requests.run.values[0][part]) > 0).all()
+        assert (positions == flat[requests.run.values[0][part]] % max(size, 1)).all()
+        found += requests.run.values[0][part].tolist()
+    assert sorted(found) == list(range(len(flat)))
+
+
+def test_replies_fill_the_chunks():
+    source = np.arange(10.0)
+    blocks = [np.array([[7, 0], [5, 2]]), np.array([6, 1])]
+    requests = make_requests(blocks, [], GroupedAxis((0, 3, 6, 10), 0))
+    replies = [
+        (requests.order[requests.part(group)], source[start:][cut_offsets(requests, group)])
+        for group, start in enumerate((0, 3, 6))
+    ]
+    filled = fill_bundle(requests.shapes, replies, Rows(source.dtype, ()))
+    assert [block.tolist() for block in filled] == [[[7, 0], [5, 2]], [6, 1]]
+    with pytest.raises(RuntimeError, match="5 of 6 requests have a reply"):
+        fill_bundle(requests.shapes, replies[::2], Rows(source.dtype, ()))
+
+
+def test_the_size_of_requests_is_known_to_dask():
+    requests = make_requests([np.arange(1000)], [], GroupedAxis((0, 1000), 0))
+    assert 12_000 <= sys.getsizeof(requests) <= 13_000
+    assert sys.getsizeof(order_of(requests)) <= 5_000
+
+
+@pytest.mark.parametrize("exchange", ["auto", "tasks"])
+def test_a_scatter_needs_a_permutation(exchange):
+    values, positions = da.arange(10, chunks=3), da.arange(9, chunks=3)
+    (found,) = ours_at.built(scatter, exchange, 2, [values[:9]], positions, (5, 5))
+    with pytest.raises(ValueError, match="must be a permutation"):
+        found.compute(scheduler="synchronous")
+
+
+@pytest.mark.parametrize("chunks", [64, 256])
+def test_tasks_grow_with_the_chunks(chunks):
+    x = da.zeros(chunks * 4, chunks=4)
+    at = da.zeros(chunks * 4, chunks=4, dtype=int)
+    found = ours_at.built(dask_gpusort.take_along_axis, "tasks", 8, x, at, 0)
+    assert len(dict(found.dask)) <= 3 * chunks + 2 * 8 * 8 + 4 * 8
+    found = ours_at.built(dask_gpusort.put_along_axis, "tasks", 8, x, at, x, 0)
+    assert len(dict(found.dask)) <= 4 * chunks + 2 * 8 * 8 + 4 * 8
+    assert len(dict(ours_at.built(dask_gpusort.take_along_axis, "gather", None, x, at, 0).dask)) <= 6 * chunks
