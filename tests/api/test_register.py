@@ -14,6 +14,9 @@ from support import strategies as ours
 import dask_gpusort
 
 
+SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
+
+
 @pytest.fixture
 def registered():
     dask_gpusort.register()
@@ -46,6 +49,23 @@ def test_numpy_functions_become_lazy(registered, raise_if_computes):
     for lazy, wanted in found:
         assert isinstance(lazy, da.Array)
         oracle.assert_same_bits(lazy.compute(scheduler="synchronous"), wanted)
+
+
+def test_distinct_values_and_sets_through_numpy(registered, raise_if_computes):
+    array, other = ours.make("i4", 60, "few").reshape(6, 10), np.arange(-3, 40)
+    x, y = da.from_array(array, chunks=(4, 3)), da.from_array(other, chunks=9)
+    with raise_if_computes():
+        found = [
+            *zip(np.unique(x, True, True, True), np.unique(array, True, True, True), strict=True),
+            *((getattr(np, name)(x, y), getattr(np, name)(array, other)) for name in SETS),
+            (np.unique_counts(x).counts, np.unique_counts(array).counts),
+            (np.unique_all(x).inverse_indices, np.unique_all(array).inverse_indices),
+            (da.unique(x), np.unique(array)),
+            (np.take_along_axis(x, np.argsort(x, 1), 1), np.sort(array, 1)),
+        ]
+    for lazy, wanted in found:
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), wanted)
 
 
 @pytest.mark.skipif(NumpyVersion(np.__version__) < "2.5.0", reason="np.sort(descending=) is new in NumPy 2.5")
