@@ -56,7 +56,7 @@ def _not_equal(keys: Any, others: Any) -> Any:
 
 def _tie_classes(keys: Any) -> Any:
     order, ops = Order(keys.dtype, stable=True), ops_for(keys)
-    return ops.floor(ops.encode(np.ascontiguousarray(keys), order), order)
+    return ops.floor(ops.encode(keys, order), order)
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,8 @@ class TieGroups:
     @cached_property
     def numbers(self) -> Any:
         """The number of each key's group, int64."""
+        if self.count == len(self.keys):
+            return self.bounds[:-1]
         return np.cumsum(self.firsts, dtype=np.int64) - 1
 
     def sums(self, amounts: Any) -> Any:
