@@ -13,7 +13,6 @@ from support import strategies as ours
 
 import dask_gpusort
 
-
 SETS = ("union1d", "intersect1d", "setdiff1d", "setxor1d")
 
 
