@@ -70,7 +70,9 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
     if len(dtypes) == 1 and joined.dtype not in dtypes:
         # Concatenation makes swapped byte orders native and padded records packed.
         joined = joined.astype(*dtypes)
-    return joined, tuple((number, arrays[number].numblocks[0]) for number in held)
+    # Of an array of one key, beside others, Dask drops the empty chunks.
+    single = {number for number in held if arrays[number].size == 1 and len(held) > 1}
+    return joined, tuple((number, 1 if number in single else arrays[number].numblocks[0]) for number in held)
 
 
 def companion(keys: Any, value: Any, number: int) -> Any:

@@ -46,6 +46,14 @@ def test_merge(data, dtype, count, descending):
     oracle.assert_same_bits(got, oracle.sort(together, descending=descending))
 
 
+@pytest.mark.parametrize("exchange", ["auto", "join", "gather", "tasks"])
+def test_empty_chunks(exchange):
+    one, few = da.from_array(np.array([5]), chunks=((0, 1),)), da.from_array(np.array([1, 2, 3]), chunks=((2, 0, 1),))
+    for arrays in ((one,), (one, one), (few, one), (one, one[:0], few)):
+        expected = np.sort(np.concatenate([array.compute() for array in arrays]))
+        np.testing.assert_array_equal(dask_gpusort.merge_sorted(*arrays, exchange=exchange).compute(), expected)
+
+
 def test_no_chunk_is_sorted_again():
     x, y = da.arange(0, 100, 2, chunks=7), da.arange(1, 100, 2, chunks=11)
     with (

@@ -41,10 +41,7 @@ def sides_of(first: Any, second: Any) -> Sides:
     """Two arrays of one dimension end to end, as NumPy concatenates them."""
     dtype = np.result_type(first.dtype, second.dtype)
     joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in (first, second)])
-    if math.isnan(joined.size):
-        return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
-    # Dask drops empty chunks when it concatenates.
-    return Sides(joined, int(np.searchsorted(np.cumsum(joined.chunks[0]), first.size, side="right")))
+    return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
 
 
 def build_union(first: Any, second: Any) -> Any:
