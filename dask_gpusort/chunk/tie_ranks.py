@@ -81,10 +81,9 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
 def _rank_rows(rows: Any, ranking: Ranking) -> Any:
     """The ranks of keys along the last axis. NaN are equal, and last."""
     ordered, positions = _sorted_rows(rows.reshape(-1, rows.shape[-1]))
-    if ranking.method == "ordinal":
+    ranks = None if ranking.method == "ordinal" else _of_ties(ordered, ranking)
+    if ranks is None:
         ranks = np.arange(positions.size, like=positions, dtype=np.int64) % rows.shape[-1] + 1
-    else:
-        ranks = _of_sorted(ordered, ranking).reshape(-1)
     return ops_for(rows).scatter(ranks, positions).reshape(rows.shape)
 
 
@@ -99,14 +98,16 @@ def _sorted_rows(rows: Any) -> tuple[Any, Any]:
     return ordered, (positions + np.arange(0, count * length, length, like=positions)[:, None]).reshape(-1)
 
 
-def _of_sorted(ordered: Any, ranking: Ranking) -> Any:
-    """The ranks of sorted rows, shape (rows, length)."""
+def _of_ties(ordered: Any, ranking: Ranking) -> Any:
+    """The ranks of sorted rows, shape (keys,); None if no keys tie, as all methods give ordinal ranks then."""
     length = ordered.shape[1]
     firsts = np.ones_like(ordered, dtype=bool)
     firsts[:, 1:] = changes(ordered[:, 1:], ordered[:, :-1], equal_nan=True)
     groups = TieGroups(ordered.reshape(-1), firsts.reshape(-1))
+    if groups.count == ordered.size:
+        return None
     starts = groups.bounds[:-1]
     # Numbers and positions count from the first row; ranks count from their own.
     number = np.arange(groups.count, like=starts) - groups.numbers[starts // length * length]
     ranks = ranking.of_groups(number, starts % length, groups.bounds[1:] - starts)
-    return (ranks if groups.count == ordered.size else ranks[groups.numbers]).reshape(-1, length)
+    return ranks[groups.numbers]
