@@ -43,6 +43,13 @@ def check_selection() -> None:
         extracted = kernels.extract([cp.asarray(row.reshape(1, -1))], low, high, len(row))
         inside = row[((row > 10) & (row < 30)) | ((row > 500) & (row < 520))]
         check(cp.sort(extracted.inside[0, : int(extracted.found[0])]), np.sort(inside))
+        parts = [cp.asarray(part) for part in np.split(np.arange(SMALL).astype(dtype), [3, 500])]
+        check(kernels.draw_samples(parts, 1), np.arange(SMALL).astype(dtype))
+        assert kernels.draw_samples(parts, 100).size == SMALL // 100
+        for positions in (np.uint32, np.int64):
+            found, at = cp.empty(SMALL, dtype), cp.asarray(np.arange(SMALL)[::-1].astype(positions))
+            kernels.scatter(cp.asarray(np.arange(SMALL).astype(dtype)), at, found)
+            check(found, np.arange(SMALL).astype(dtype)[::-1])
 
 
 def main() -> None:
