@@ -203,6 +203,10 @@ def taken_on_workers(n: int, chunks: int) -> Iterator[Any]:
         yield take, check
 
 
+def aim(least: float | None) -> dict[str, str]:
+    return {} if least is None else {"wanted": f"{least} x"}
+
+
 def sets(effort: Effort) -> Iterator[Row]:
     n, once = effort.size(KEYS, 50_000), Effort(effort.quick, 1)
     found = in_turns(once, {how: (distinct, how, n) for how in ("da.unique", "np.unique")})
@@ -220,7 +224,7 @@ def sets(effort: Effort) -> Iterator[Row]:
     members = in_turns(effort, {how: (warmed, contained, how, n, tested) for how in hows})
     for baseline, wanted in (("da.isin", 5), ("np.isin", None)):
         title = f"isin of {n:,} int64 in {tested:,}"
-        yield compare(members["ours"], members[baseline], baseline, wanted, work=title)
+        yield compare(members["ours"], members[baseline], baseline, wanted, work=title, **aim(wanted))
 
 
 def order(effort: Effort) -> Iterator[Row]:
@@ -232,7 +236,7 @@ def order(effort: Effort) -> Iterator[Row]:
     found = in_turns(effort, {how: (warmed, searched, how, n) for how in hows})
     title = f"searchsorted of {n:,} needles, {SEARCHED_CHUNKS} x {SEARCHED_CHUNKS} chunks"
     for baseline, least in (("da.searchsorted", 5), ("np.searchsorted", None)):
-        yield compare(found["ours"], found[baseline], baseline, least, work=title)
+        yield compare(found["ours"], found[baseline], baseline, least, work=title, **aim(least))
     yield Row(f"{title}: tasks", found["ours"][0].own_seconds, "").aiming(most=1000)
     n = effort.size(POSITIONS, 100_000)
     both = in_turns(effort, {name: (warmed, taken, name == "ours", n) for name in ("ours", "theirs")})

@@ -131,7 +131,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
 
 
 def _joined(array: Any) -> SearchPlan:
-    return SearchPlan((tuple(range(array.npartitions)),))
+    return SearchPlan((tuple(range(math.prod(array.numblocks))),))
 
 
 def _plan(array: Any, needles: Any, *, near: bool = False) -> SearchPlan:

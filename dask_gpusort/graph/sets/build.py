@@ -183,7 +183,7 @@ def in_one_chunk(array: Any) -> Any:
     """The array in one chunk, where one GPU holds all of it and what a sort needs: then nothing is exchanged."""
     options = Options(stable=True)
     keys = options.keys(array, "both")
-    if array.npartitions == 1 or not joins_rows(options.request("both", keys), keys, ()):
+    if math.prod(array.numblocks) == 1 or not joins_rows(options.request("both", keys), keys, ()):
         return array
     return rechunk(array, dict.fromkeys(range(array.ndim), -1))
 
@@ -192,7 +192,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
     # The first of equal keys is the first in C order.
     source = in_one_chunk(flatten(array, None)[0] if wanted.index else array)
-    if source.npartitions == 1:
+    if math.prod(source.numblocks) == 1:
         return _unique_of_one_chunk(array, source, wanted)
     columns = Columns(origins=wanted.inverse, counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
     found = sorted_distinct(source, columns, wanted.equal_nan)
