@@ -16,11 +16,9 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-import xarray as xr
 from scipy.stats import rankdata
 
 import dask_gpusort
-import dask_gpusort.xarray
 
 from ..harness.command import run_rows
 from ..harness.jobs import Effort, compare, in_turns, peak_memory, seconds_of, warmed
@@ -160,32 +158,6 @@ def contained(how: str, n: int, tested: int) -> Iterator[Any]:
 
 
 @contextmanager
-def sorted_dataset(n: int, chunks: int) -> Iterator[Any]:
-    """A dataset sorted by one of its variables, larger than two workers; and the peak of a worker in MiB."""
-    with two_workers(memory=WORKER_MEMORY) as client:
-        rng = da.random.default_rng(0)
-        size = -(-n // chunks)
-        key, value = rng.random(n, chunks=size), rng.integers(0, 1 << 62, n, chunks=size)
-        dataset = xr.Dataset({"k": ("x", key), "v": ("x", value)})
-
-        def sort() -> tuple[bool, int, int]:
-            found = dataset.gpusort.sortby("k")
-            k, v = found["k"].data, found["v"].data
-            # The sum of products tells whether each value is still beside its key.
-            together = [(one * (other % 4096)).sum() for one, other in ((key, value), (k, v))]
-            ordered, before, after = dask.compute(dask_gpusort.is_sorted(k), *together)
-            return bool(ordered), before, after
-
-        def check(found: tuple[bool, float, float]) -> float:
-            ordered, before, after = found
-            assert ordered
-            assert np.isclose(before, after, rtol=1e-9)
-            return max(client.run(peak_of_worker).values()) / 1024
-
-        yield sort, check
-
-
-@contextmanager
 def taken_on_workers(n: int, chunks: int) -> Iterator[Any]:
     """Keys at random positions, larger than two workers; and the peak of a worker in MiB."""
     with two_workers(memory=WORKER_MEMORY) as client:
@@ -245,16 +217,11 @@ def order(effort: Effort) -> Iterator[Row]:
 
 
 def large(effort: Effort) -> Iterator[Row]:
-    once = Effort(effort.quick, 1)
-    for job, what, full in (
-        (sorted_dataset, "sortby of a dataset of two variables", 1 << 28),
-        (taken_on_workers, "take at random positions", 1 << 27),
-    ):
-        n = effort.size(full, 100_000)
-        (sample,) = in_turns(once, {"ours": (job, n, 64)})["ours"]
-        title = f"{what}, {n:,} keys of 16 bytes made by tasks, two workers of {WORKER_MEMORY}"
-        yield Row(title, seconds_of([sample]), "s")
-        yield Row(f"{title}: peak of a worker", sample.own_seconds, "MiB").aiming(most=1024)
+    n = effort.size(1 << 27, 100_000)
+    (sample,) = in_turns(Effort(effort.quick, 1), {"ours": (taken_on_workers, n, 64)})["ours"]
+    title = f"take at random positions, {n:,} int64 made by tasks, two workers of {WORKER_MEMORY}"
+    yield Row(title, seconds_of([sample]), "s")
+    yield Row(f"{title}: peak of a worker", sample.own_seconds, "MiB").aiming(most=1024)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,18 @@ ORDER_STATISTICS: Groups = [
         "",
     ),
 ]
+SORTED_ORDER: Groups = [
+    ("`unique` of 12.8M distinct int64 in 16 chunks", "unique of 12,800,000 distinct", "da.unique"),
+    ("the same", "unique of 12,800,000 distinct", "np.unique"),
+    ("1,000 distinct values of 12.8M int64, with counts; ours with the inverse too", "1,000 distinct values", ""),
+    ("`isin` of 12.8M int64 in 1M", "isin of 12,800,000", "da.isin"),
+    ("the same", "isin of 12,800,000", "np.isin"),
+    ("`rank` of 12.8M float64 in 16 chunks", "rank of 12,800,000", ""),
+    ("`searchsorted` of 12.8M needles, 64 x 64 chunks", "searchsorted of 12,800,000", "da.searchsorted"),
+    ("the same", "searchsorted of 12,800,000", "np.searchsorted"),
+    ("`take_along_axis` of 51.2M random positions in 64 chunks", "take_along_axis of 51,200,000", ""),
+    ("`take` of 1 GiB at 1 GiB of positions, two workers of 1 GiB", "take at random positions", ""),
+]
 GPU_TABLE: Groups = [
     ("uint32 / float32, random bits", "{uint32|float32} keys, random", ""),
     ("uint64 / int64 / float64, random bits", "{uint64|int64|float64} keys, random", ""),
@@ -116,6 +128,17 @@ GPU_DASK: Groups = [
         "",
     ),
     ("10,000 uint32 in 8 chunks", "sort uint32, 8 chunks", ""),
+    ("five quantiles of 2^27 float64, 1 / 16 chunks", "five quantiles of float64, {1 chunk|16 chunks}", ""),
+    (
+        "medians of float32: 4096 rows of 65536 / 524288 columns of 365",
+        "median of float32 {4096 x 65536|365 x 524288}",
+        "",
+    ),
+    ("`unique` of 2^27 int64, 1 / 4 chunks", "unique of int64, {1 chunk|4 chunks}", ""),
+    ("the same, with counts and inverse", "unique, counts, inverse of int64, {1 chunk|4 chunks}", ""),
+    ("`rank` of 2^27 int64; CuPy: argsort twice", "rank of int64, {1 chunk|4 chunks}", ""),
+    ("`take` of 2^27 int64 at random positions", "take of int64, {1 chunk|4 chunks}", ""),
+    ("`searchsorted` of 2^27 int64 needles in as many keys", "searchsorted of int64, {1 chunk|4 chunks}", ""),
 ]
 #: Works of `gpu.multi` that the table of two GPUs shows.
 MULTI_GPU = {
@@ -282,6 +305,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "core_cpu.headline": partial(headline, "core_cpu", CORE),
     "comparison_cpu.headline": partial(headline, "comparison_cpu", COMPARISON),
     "order_statistics_cpu.headline": partial(headline, "order_statistics_cpu", ORDER_STATISTICS),
+    "sorted_order_cpu.headline": partial(headline, "sorted_order_cpu", SORTED_ORDER),
     "gpu_table.headline": gpu_headline,
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
     "gpu_dask_arrays.headline": gpu_dask_headline,
