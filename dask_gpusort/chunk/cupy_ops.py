@@ -26,7 +26,8 @@ from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_rows import argsort_rows, sort_rows, take_rows
 from .cupy_search import equal_before, rank, rank_sorted, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
-from .cupy_sorts import argsort_keys, merge, sort_keys, sort_pairs
+from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
+from .cupy_ties import tie_groups
 from .cupy_top import first_indices
 from .run import Run
 
@@ -67,6 +68,7 @@ __all__ = [
     "reduce_lanes",
     "sample",
     "scatter",
+    "sort_and_argsort",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",
@@ -76,6 +78,7 @@ __all__ = [
     "take",
     "take_along",
     "take_rows",
+    "tie_groups",
 ]
 
 check_lengths, key_order = numpy_ops.check_lengths, numpy_ops.key_order

@@ -1,6 +1,6 @@
 """Elements of one CuPy chunk at given positions: the steps of `numpy_positions`, under the same names.
 
-CuPy wraps indices that are out of range, so they are checked first, which waits for the device. Threads of the device
+CuPy wraps indices that are out of range, so they are checked, which waits for the device. Threads of the device
 write in any order, so of several values for a position the last one is found first.
 """
 
@@ -13,11 +13,18 @@ import cupy
 import cupyx
 import numpy as np
 
+from .. import kernels
+from .cupy_joins import concatenate_chunks
 from .index_range import positions_of
 
 
 def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
     """`numpy.take`."""
+    if mode == "raise" and axis == 0 and len(block) and kernels.moves_rows(block):
+        flat = cupy.ascontiguousarray(indices, dtype=np.int64).reshape(-1)
+        found = cupy.empty((len(flat), *block.shape[1:]), block.dtype)
+        if kernels.gather_in_range(block, flat, found):
+            return found.reshape(*indices.shape, *block.shape[1:])
     return cupy.take(block, positions_of(indices, block.shape[axis], axis, mode), axis)
 
 
@@ -56,7 +63,10 @@ def put(block: Any, positions: Any, rows: Any) -> None:
 
 def concatenate_along(blocks: Sequence[Any], axis: int) -> Any:
     """Join arrays of one dtype along an axis, always in new memory."""
-    return cupy.concatenate(blocks, axis)
+    if axis > 0:
+        return cupy.concatenate(blocks, axis)
+    joined, copied = concatenate_chunks(blocks)
+    return joined if copied else joined.copy()
 
 
 def _pairs(block: Any, positions: Any) -> enumerate[tuple[int, int]]:

@@ -51,6 +51,17 @@ def argsort_keys(keys: Any, order: Order) -> Any:
     return kernels.argsort_wide(keys, descending=order.descending)
 
 
+def sort_and_argsort(keys: Any, order: Order) -> tuple[Any, Any]:
+    """The user's keys of one chunk, sorted, and the positions that sort them; see `numpy_ops.sort_and_argsort`."""
+    keys = cupy.ascontiguousarray(keys)
+    if order.coded:
+        found: tuple[Any, Any] = kernels.sort_with_positions(keys, descending=order.descending)
+        return found
+    permutation = argsort_keys(keys, order)
+    # Positions fit 32 bits: the kernels sort fewer than 2**32 keys with positions.
+    return kernels.gather(keys, permutation), permutation.astype(np.uint32)
+
+
 def sort_pairs(keys: Any, values: Sequence[Any], order: Order) -> Run:
     """Sort the user's keys with one companion, or with their positions, in one sort."""
     if not values:

@@ -1,19 +1,8 @@
-"""Distinct keys of one chunk, and tie groups of sorted keys, for NumPy and CuPy.
-
-A tie group is all equal keys. In sorted keys it is contiguous::
-
-    keys       1  1  1  4  4  7            of one chunk, sorted
-    bounds     0        3     5   (6)      first of each tie group, and the end
-    numbers    0  0  0  1  1  2            the tie group of each key
-
-Keys are compared as NumPy's `unique` compares them, by ``!=``: so signed zeros are equal, and NaN are equal only on
-request.
-"""
+"""Distinct keys of one chunk, for NumPy and CuPy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,107 +10,8 @@ import numpy as np
 from ..order import Order
 from . import library_of, ops_for
 
-#: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
-NAN_KINDS = "fcmM"
-
 #: Most codes in a table of counts, 2 MiB: a level-2 cache. Larger tables are slower to count than keys are to sort.
 _TABLE_CODES = 1 << 18
-
-
-def are_nan(keys: Any) -> Any:
-    """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
-    if keys.dtype.kind not in NAN_KINDS:
-        return np.zeros_like(keys, dtype=bool)
-    # NumPy warns of signalling NaN.
-    with np.errstate(invalid="ignore"):
-        return keys != keys
-
-
-def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
-    """Elementwise: whether keys are not equal to others."""
-    found = _not_equal(keys, others)
-    if equal_nan and keys.dtype.kind in NAN_KINDS:
-        found &= ~(are_nan(keys) & are_nan(others))
-    return found
-
-
-def _not_equal(keys: Any, others: Any) -> Any:
-    if keys.dtype.char in "fF" and library_of(keys) == "cupy":
-        # CuPy's kernels flush subnormal floats of 32 bits to zero: codes are compared instead.
-        codes, theirs = map(_tie_classes, (keys, others))
-        return (codes != theirs) | are_nan(keys)
-    with np.errstate(invalid="ignore"):
-        return keys != others
-
-
-def _tie_classes(keys: Any) -> Any:
-    order, ops = Order(keys.dtype, stable=True), ops_for(keys)
-    return ops.floor(ops.encode(keys, order), order)
-
-
-@dataclass(frozen=True)
-class TieGroups:
-    """The tie groups of sorted keys.
-
-    Attributes
-    ----------
-    keys : array, shape (n,)
-    firsts : array of bool, shape (n,)
-        Whether each key is the first of its group.
-    """
-
-    keys: Any
-    firsts: Any
-
-    @classmethod
-    def of(cls, keys: Any, equal_nan: bool) -> TieGroups:
-        """The groups of equal keys; with `equal_nan` all NaN are one group, else each is one."""
-        firsts = np.ones_like(keys, dtype=bool)
-        firsts[1:] = changes(keys[1:], keys[:-1], equal_nan)
-        return cls(keys, firsts)
-
-    @cached_property
-    def bounds(self) -> Any:
-        """Position of the first key of each group, and the number of keys: int64, shape (groups + 1,)."""
-        if self.count == len(self.keys):
-            return np.arange(self.count + 1, like=self.firsts)
-        starts = np.flatnonzero(self.firsts)
-        found = np.empty_like(starts, shape=(len(starts) + 1,), dtype=np.int64)
-        found[:-1] = starts
-        found[-1] = len(self.keys)
-        return found
-
-    @cached_property
-    def count(self) -> int:
-        """Number of groups."""
-        return int(np.count_nonzero(self.firsts))
-
-    @property
-    def values(self) -> Any:
-        """The first key of each group."""
-        return self.keys if self.count == len(self.keys) else self.keys[self.firsts]
-
-    @cached_property
-    def numbers(self) -> Any:
-        """The number of each key's group, int64."""
-        if self.count == len(self.keys):
-            return self.bounds[:-1]
-        return np.cumsum(self.firsts, dtype=np.int64) - 1
-
-    def sums(self, amounts: Any) -> Any:
-        """The sum of some amounts of each group's keys, int64."""
-        sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
-        np.cumsum(amounts, dtype=np.int64, out=sums[1:])
-        return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
-
-    def first_where(self, mask: Any, amounts: Any) -> Any:
-        """The amount of each group's first key inside a mask, -1 where there is none."""
-        numbers, kept = self.numbers[mask], amounts[mask]
-        found = np.full_like(self.bounds, -1)[:-1]
-        leading = np.ones_like(numbers, dtype=bool)
-        leading[1:] = numbers[1:] != numbers[:-1]
-        found[numbers[leading]] = kept[leading]
-        return found
 
 
 @dataclass(frozen=True)
@@ -178,7 +68,7 @@ def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -
         Ascending and stable.
     columns : Columns
     equal_nan : bool
-        As in `TieGroups.of`.
+        As in `TieGroups`.
     """
     if library_of(block) == "numpy" and order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
         codes = ops_for(block).encode(block, order)
@@ -217,22 +107,18 @@ def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Dist
 
 
 def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
-    ops = ops_for(block)
-    run = ops.local_sort(block.reshape(-1), (), order, positions=columns.positions)
-    groups = TieGroups.of(ops.decode(run.keys, order), equal_nan)
-    positions: Any = run.values[-1] if columns.positions else None
-    inverse = repeats = None
-    if columns.inverse:
-        # Numbers of keys have the dtype of their positions.
-        inverse = ops.scatter(groups.numbers.astype(positions.dtype), positions).reshape(block.shape)
-    if columns.repeats:
-        starts = groups.bounds[:-1]
-        preceding = np.arange(len(run), like=starts) - starts[groups.numbers]
-        repeats = ops.scatter(preceding.astype(positions.dtype), positions).reshape(block.shape)
+    ops, keys = ops_for(block), block.reshape(-1)
+    if not columns.positions:
+        groups = ops.tie_groups(ops.sort_chunks([keys], order), equal_nan)
+        return Distinct(groups.values, groups.counts if columns.counts else None)
+    ordered, positions = ops.sort_and_argsort(keys, order)
+    groups = ops.tie_groups(ordered, equal_nan)
+    # Numbers of keys have the dtype of their positions.
+    dtype = positions.dtype
     return Distinct(
         groups.values,
-        np.diff(groups.bounds) if columns.counts else None,
-        positions[groups.firsts].astype(np.int64) if columns.firsts else None,
-        inverse,
-        repeats,
+        groups.counts if columns.counts else None,
+        groups.of_firsts(positions).astype(np.int64) if columns.firsts else None,
+        groups.scatter_numbers(positions, dtype).reshape(block.shape) if columns.inverse else None,
+        groups.scatter_repeats(positions, dtype).reshape(block.shape) if columns.repeats else None,
     )

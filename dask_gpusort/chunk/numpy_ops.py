@@ -35,6 +35,7 @@ from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, so
 from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
+from .tie_groups import tie_groups
 
 __all__ = [
     "NumpyKeys",
@@ -79,6 +80,7 @@ __all__ = [
     "sample",
     "scatter",
     "search",
+    "sort_and_argsort",
     "sort_chunks",
     "sort_chunks_by_key",
     "sort_rows",
@@ -87,6 +89,7 @@ __all__ = [
     "take",
     "take_along",
     "take_rows",
+    "tie_groups",
 ]
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
@@ -135,6 +138,12 @@ def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
     run = local_sort(concatenate(chunks), (), order, positions=True)
     found: np.ndarray = run.values[-1].astype(np.int64, copy=False)
     return found
+
+
+def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
+    """The user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
+    run = local_sort(keys, (), order, positions=True)
+    return decode(run.keys, order), run.values[-1]
 
 
 def sort_chunks_by_key(

@@ -9,10 +9,8 @@ import numpy as np
 
 from ..order import Order
 from . import ops_for
-from .distinct import NAN_KINDS, TieGroups, are_nan, changes
+from .tie_groups import NAN_KINDS, RankMethod, are_nan
 
-#: How ties are ranked, as by `scipy.stats.rankdata`.
-RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 #: What NaN do, as in SciPy.
 NanPolicy = Literal["propagate", "omit", "raise"]
 
@@ -41,12 +39,6 @@ class Ranking:
         may_be_nan = keys.kind in NAN_KINDS and self.nan_policy != "raise"
         return np.dtype(np.float64 if self.method == "average" or self.pct or may_be_nan else np.int64)
 
-    def of_groups(self, number: Any, before: Any, counts: Any) -> Any:
-        """The rank of each tie group, from its number, the keys before it and its keys; not for "ordinal"."""
-        if self.method == "average":
-            return before + (counts + 1) / 2
-        return {"min": before, "max": before + counts - 1, "dense": number}[self.method] + 1
-
     def refuse_nan(self, found: Any) -> None:
         """Raise if there are NaN and the policy says so.
 
@@ -63,7 +55,7 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     """The ranks of a chunk's keys along an axis that is whole in the chunk."""
     rows = np.moveaxis(block, axis, -1)
     dtype = ranking.dtype_of(block.dtype)
-    found = _rank_rows(rows, ranking).astype(dtype, copy=False) if block.size else np.empty_like(rows, dtype=dtype)
+    found = _rank_rows(rows, ranking.method, dtype) if block.size else np.empty_like(rows, dtype=dtype)
     if block.dtype.kind in NAN_KINDS:
         nans = are_nan(rows)
         ranking.refuse_nan(nans.any())
@@ -78,36 +70,21 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
     return np.moveaxis(found, -1, axis)
 
 
-def _rank_rows(rows: Any, ranking: Ranking) -> Any:
+def _rank_rows(rows: Any, method: RankMethod, dtype: np.dtype[Any]) -> Any:
     """The ranks of keys along the last axis. NaN are equal, and last."""
-    ordered, positions = _sorted_rows(rows.reshape(-1, rows.shape[-1]))
-    ranks = None if ranking.method == "ordinal" else _of_ties(ordered, ranking)
-    if ranks is None:
-        ranks = np.arange(positions.size, like=positions, dtype=np.int64) % rows.shape[-1] + 1
-    return ops_for(rows).scatter(ranks, positions).reshape(rows.shape)
+    length = rows.shape[-1]
+    ordered, positions = _sorted_rows(rows.reshape(-1, length))
+    groups = ops_for(rows).tie_groups(ordered, True, length)
+    return groups.scatter_ranks(positions, method, dtype).reshape(rows.shape)
 
 
 def _sorted_rows(rows: Any) -> tuple[Any, Any]:
-    """Rows of keys, sorted, and the positions of the sorted keys among all keys, shape (keys,)."""
+    """Rows of keys, sorted, and the positions of the sorted keys among all keys, each of shape (keys,)."""
     ops, order, (count, length) = ops_for(rows), Order(rows.dtype, stable=True), rows.shape
     if count == 1:
-        run = ops.local_sort(rows.reshape(-1), (), order, positions=True)
-        return ops.decode(run.keys, order).reshape(1, -1), run.values[-1]
+        found: tuple[Any, Any] = ops.sort_and_argsort(rows.reshape(-1), order)
+        return found
     positions = ops.argsort_rows(rows, order, 1)
     ordered = ops.take_rows(rows, positions, 1)
-    return ordered, (positions + np.arange(0, count * length, length, like=positions)[:, None]).reshape(-1)
-
-
-def _of_ties(ordered: Any, ranking: Ranking) -> Any:
-    """The ranks of sorted rows, shape (keys,); None if no keys tie, as all methods give ordinal ranks then."""
-    length = ordered.shape[1]
-    firsts = np.ones_like(ordered, dtype=bool)
-    firsts[:, 1:] = changes(ordered[:, 1:], ordered[:, :-1], equal_nan=True)
-    groups = TieGroups(ordered.reshape(-1), firsts.reshape(-1))
-    if groups.count == ordered.size:
-        return None
-    starts = groups.bounds[:-1]
-    # Numbers and positions count from the first row; ranks count from their own.
-    number = np.arange(groups.count, like=starts) - groups.numbers[starts // length * length]
-    ranks = ranking.of_groups(number, starts % length, groups.bounds[1:] - starts)
-    return ranks[groups.numbers]
+    whole = positions + np.arange(0, count * length, length, like=positions)[:, None]
+    return ordered.reshape(-1), whole.reshape(-1)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..chunk import complete
 from ..chunk.distinct import Columns
+from ..chunk.tie_groups import ranks_of_groups
 from ..chunk.tie_ranks import Ranking, rank_rows
 from .input_checks import checked_chunk
 from .inputs import flatten
@@ -48,7 +49,8 @@ class RankOf:
         if ranking.method == "ordinal":
             ranks = numbered.passed + 1
         else:
-            ranks = ranking.of_groups(numbered.numbers, numbered.before, numbered.counts[0])[groups.numbers]
+            of_groups = numbered.numbers, numbered.before, numbered.counts[0]
+            ranks = ranks_of_groups(ranking.method, *of_groups)[groups.numbers]
         ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
         if numbered.scan.nans and ranking.nan_policy == "propagate":
             ranks[:] = np.nan

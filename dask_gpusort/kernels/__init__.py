@@ -6,6 +6,8 @@ folders, from the outside inwards, are:
 - ``wide``: keys of several words
 - ``select``: keys at wanted ranks, and keys between bounds
 - ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
+- ``ties``: tie groups of sorted keys
+- ``permute``: writes to the positions of a permutation
 - ``merge``: merge sort, by any comparison
 - ``papers``: the sorts of the papers, to read and to compare with
 - ``policy``: sizes of blocks and tiles, and limits of the device
@@ -15,19 +17,32 @@ folders, from the outside inwards, are:
 from .comparing import argsort_by_comparison, compare_elements, search_by_comparison, sort_by_comparison
 from .complex_keys import argsort_wide, encode_words, search_wide, sort_wide
 from .keys.ranks import rank_samples
-from .keys.transform import decode, encode, gather, scatter, search_sorted
+from .keys.transform import (
+    decode,
+    encode,
+    gather,
+    gather_in_range,
+    moves_rows,
+    rank_sorted_needles,
+    scatter,
+    search_sorted,
+)
 from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
+from .permute.scatter import scatter_numbers
 from .rows import argsort_rows, sort_rows
 from .select.extract import MOST_BRACKETS
 from .selecting import draw_samples, extract, select_rows
 from .sorting import sort_keys, sorted_codes, top_histogram
+from .ties.tie_bits import MOST_RANKED, TieBits, mark_ties, pack_ties
 from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
 
 __all__ = [
     "MOST_BRACKETS",
+    "MOST_RANKED",
     "KernelsUnavailable",
+    "TieBits",
     "argsort",
     "argsort_by_comparison",
     "argsort_rows",
@@ -41,11 +56,17 @@ __all__ = [
     "extract",
     "floor_codes",
     "gather",
+    "gather_in_range",
     "lexsort",
+    "mark_ties",
     "merge_runs",
+    "moves_rows",
+    "pack_ties",
     "prefers_merging",
     "rank_samples",
+    "rank_sorted_needles",
     "scatter",
+    "scatter_numbers",
     "search_by_comparison",
     "search_sorted",
     "search_wide",

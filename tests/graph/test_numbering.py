@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_gpusort.chunk.distinct import TieGroups
+from dask_gpusort.chunk.tie_groups import TieGroups
 from dask_gpusort.graph.sets.build import OfGroups, numbers
 from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
 
@@ -89,6 +89,6 @@ def test_keys_before_a_group(size, values, seed, data):
     cuts = data.draw(st.lists(st.integers(0, size), max_size=9))
     numbering = Numbering((), ("values", "counts"), len(cuts) + 1, True, (before,), counted=True)
     _, (found,) = number_all(split([keys, counts], cuts), numbering)
-    starts = TieGroups.of(keys, True)
+    starts = TieGroups(keys, True)
     expected = (np.cumsum(counts) - counts)[starts.bounds[:-1]][starts.numbers]
     np.testing.assert_array_equal(found, expected)

@@ -44,6 +44,8 @@ KERNEL_FOLDERS = [
     "block_sort",
     "lsd",
     "buckets",
+    "ties",
+    "permute",
     "merge",
     "papers",
     "policy",

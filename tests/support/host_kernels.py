@@ -85,7 +85,8 @@ def use_small_merges(patch):
 
 def replace_cupy_of_steps(patch, cupy):
     """Replace CuPy in the steps on one CuPy chunk."""
-    for name in ("cupy_keys", "cupy_sorts", "cupy_rows", "cupy_lanes", "cupy_select", "cupy_joins", "cupy_ops"):
+    subjects = ("keys", "sorts", "rows", "lanes", "select", "joins", "ties", "search", "positions", "ops")
+    for name in (f"cupy_{subject}" for subject in subjects):
         patch.setattr(f"dask_gpusort.chunk.{name}.cupy", cupy)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...chunk.distinct import Columns, are_nan
+from ...chunk.distinct import Columns
+from ...chunk.tie_groups import are_nan
 from ..collection import Output, new_arrays
 from ..global_sort import Want, global_sort, joins_rows
 from ..inputs import flatten

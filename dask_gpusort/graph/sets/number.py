@@ -21,8 +21,8 @@ from dask._task_spec import List, Task, TaskRef
 from dask.tokenize import tokenize
 from dask.typing import Key
 
-from ...chunk import complete
-from ...chunk.distinct import TieGroups, are_nan, changes
+from ...chunk import complete, ops_for
+from ...chunk.tie_groups import TieGroups, are_nan
 from ..local_sort import NOTHING
 from ..recipe import Chunks
 
@@ -238,7 +238,7 @@ def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
     keys = column["values"]
     if not len(keys):
         return None
-    groups = TieGroups.of(keys, numbering.equal_nan)
+    groups = ops_for(keys).tie_groups(keys, numbering.equal_nan)
     starts = groups.bounds
     head, tail = (
         _totals(column, part, numbering) for part in (slice(0, int(starts[1])), slice(int(starts[-2]), len(keys)))
@@ -268,7 +268,7 @@ def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
         ends.append((-1, -1))
         if edge is None:
             continue
-        continued = previous is not None and not bool(changes(edge.first, previous.last, equal_nan)[0])
+        continued = previous is not None and _are_equal(previous.last, edge.first, equal_nan)
         if continued:
             totals[-1] += edge.head
         else:
@@ -292,6 +292,12 @@ def scan_edges(edges: list[Edge | None], equal_nan: bool) -> Scan:
     return Scan(tuple(found), keys, sum(totals[-1].counts) if nans else 0)
 
 
+def _are_equal(last: Any, first: Any, equal_nan: bool) -> bool:
+    """Whether the last key of a chunk and the first one of a later chunk, each of shape (1,), are one tie group."""
+    groups: TieGroups = ops_for(first).tie_groups(np.concatenate([last, first]), equal_nan)
+    return groups.count == 1
+
+
 def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering) -> tuple[Any, ...]:
     """Task: the results of one sorted chunk, one array for each output."""
     column = dict(zip(numbering.columns, arrays, strict=True))
@@ -302,7 +308,7 @@ def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering
 
 
 def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering) -> Numbered:
-    groups = TieGroups.of(column["values"], numbering.equal_nan)
+    groups = ops_for(column["values"]).tie_groups(column["values"], numbering.equal_nan)
     offset = scan.offsets[chunk] or Offset(False, 0, 0, 0, Totals(), Totals())
     sides, amounts = numbering.sides(column), numbering.amounts(column)
     counts = [groups.sums(amounts * side) for side in sides] if numbering.counted else []

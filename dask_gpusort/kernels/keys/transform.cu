@@ -35,6 +35,18 @@ __global__ void gather(const Value* values_in, const Position* positions, Value*
     if (i < n) values_out[i] = values_in[positions[i]];
 }
 
+// values_out[i] = values_in[indices[i]], from the end for negative indices; raises `wrong` if one is out of range.
+template <class Value>
+__global__ void gather_in_range(const Value* values_in, Offset num_values, const long long* indices, Value* values_out,
+                                Offset n, u32* wrong) {
+    const Offset i = thread_of_grid();
+    if (i >= n) return;
+    const long long index = indices[i];
+    const Offset position = Offset(index < 0 ? index + (long long)num_values : index);
+    if (position < num_values) values_out[i] = values_in[position];
+    else *wrong = 1;
+}
+
 // values_out[positions[i]] = values_in[i].
 template <class Value, class Position>
 __global__ void scatter(const Value* values_in, const Position* positions, Value* values_out, Offset n) {

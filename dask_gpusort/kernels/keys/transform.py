@@ -1,4 +1,7 @@
-"""Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank."""
+"""Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank.
+
+Sorted needles are ranked by tiles (``sorted_needles.cu``).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.array_checks import check_array, prepare_out
+from ..launch.array_checks import INDEX_LIMIT, check_array, check_side, prepare_out
+from ..launch.constants import cxx_constant
 from ..launch.cxx_types import is_movable, type_of_bytes
 from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, side_by_side
@@ -17,6 +21,9 @@ from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
 THREADS = 256
+NEEDLES_SOURCE = "keys/sorted_needles.cu"
+NEEDLE_THREADS = cxx_constant(NEEDLES_SOURCE, "kNeedleThreads")
+NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(NEEDLES_SOURCE, "kNeedlesPerThread")
 
 
 def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
@@ -110,12 +117,38 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
     return search_ranks(SOURCE, "search_sorted", (device_key(keys.dtype, descending).order,), keys, needles, side)
 
 
+def rank_sorted_needles(keys: Any, needles: Any, side: str = "left") -> Any:
+    """As `search_sorted`, of needles that are sorted like the keys, in ascending order.
+
+    Returns
+    -------
+    cupy.ndarray, shape (k,)
+        uint32, or int64 if there are 2**32 keys or more.
+    """
+    check_array(keys, "keys")
+    check_array(needles, "needles")
+    check_side(side)
+    if keys.dtype != needles.dtype:
+        raise ValueError(f"`needles` are {needles.dtype} and `keys` {keys.dtype}; give one dtype.")
+    n, count = keys.size, needles.size
+    ranks = require_cupy().empty(count, np.uint32 if n < INDEX_LIMIT else np.int64)
+    name = instance("rank_sorted_needles", device_key(keys.dtype).order, side == "right", type_of_bytes(ranks.itemsize))
+    arguments = (keys, np.uint64(n), needles, np.uint64(count), ranks)
+    Launch(NEEDLES_SOURCE, name, blocks_for(count, NEEDLE_TILE), NEEDLE_THREADS, arguments).run()
+    return ranks
+
+
 def value_type(values: Any) -> str | None:
     """Name the C++ type that holds one value (a row, in several dimensions); `None` if no single access moves it."""
     width = values.itemsize * math.prod(values.shape[1:])
     if not is_movable(width) or not values.flags.c_contiguous or values.data.ptr % width:
         return None
     return type_of_bytes(width)
+
+
+def moves_rows(values: Any) -> bool:
+    """Whether one memory access moves a value of an array (a row, in several dimensions)."""
+    return value_type(values) is not None
 
 
 def gather(values: Any, positions: Any, out: Any = None) -> Any:
@@ -148,6 +181,27 @@ def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int
     n = positions.size
     name = instance("gather", type_name, type_of_bytes(positions.itemsize))
     launch_per_element(name, n, (values, positions, out, np.uint64(n), np.uint64(ahead)))
+
+
+def gather_in_range(values: Any, indices: Any, out: Any) -> bool:
+    """``out[...] = values[indices]`` for indices that may be negative or out of range; waits for the device.
+
+    Parameters
+    ----------
+    values : cupy.ndarray, shape (n, ...)
+        Rows that one memory access moves.
+    indices : cupy.ndarray of int64, shape (k,)
+    out : cupy.ndarray, shape (k, ...), the dtype of the values
+
+    Returns
+    -------
+    bool
+        Whether all indices are in range; else the elements of the others are undefined.
+    """
+    n, wrong = indices.size, require_cupy().zeros(1, np.uint32)
+    arguments = (values, np.uint64(len(values)), indices, out, np.uint64(n), wrong)
+    launch_per_element(instance("gather_in_range", value_type(values) or ""), n, arguments)
+    return not int(wrong[0])
 
 
 def scatter(values: Any, positions: Any, out: Any) -> None:

@@ -129,6 +129,27 @@ def record_sorts(recorder, dtype, descending):
         recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
 
+def record_ties(recorder):
+    """Record tie groups, what is made of them, and scatters by a permutation, in one launch, two or three."""
+    for dtype in DTYPES:
+        keys = recorder.empty(1000, dtype)
+        kernels.mark_ties(keys)
+        for side in ("left", "right"):
+            kernels.rank_sorted_needles(keys, keys, side)
+    ties = kernels.pack_ties(recorder.empty(1000, "?"))
+    for method in ("average", "min", "max", "dense"):
+        ties.ranks(ties.starts(9), method, 100)
+    for dtype in ("u4", "i8"):
+        ties.numbers(dtype)
+    for dtype in ("u1", "u2", "u4", "u8", "c16"):
+        values = recorder.empty(1000, dtype)
+        ties.take_firsts(values, 9)
+        kernels.gather_in_range(values, recorder.empty(1000, "i8"), values)
+    for dtype in ("u4", "i8", "f8"):
+        for n in (1000, 1 << 22, 1 << 25):
+            kernels.scatter_numbers(None, recorder.empty(n, "u4"), recorder.empty(n, dtype))
+
+
 EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 

@@ -52,6 +52,32 @@ def check_selection() -> None:
             check(found, np.arange(SMALL).astype(dtype)[::-1])
 
 
+def check_ties() -> None:
+    """Tie groups, what is made of them, scatters by a permutation, and ranks of sorted needles."""
+    rng = np.random.default_rng(4)
+    for dtype in ("f4", "i8"):
+        keys = np.sort(rng.integers(0, 3_000, ONE_LEVEL).astype(dtype))
+        values, starts, numbers, counts = np.unique(keys, True, True, True)
+        ties = kernels.mark_ties(cp.asarray(keys))
+        check(ties.starts(ties.count())[:-1], starts)
+        check(ties.take_firsts(cp.asarray(keys), ties.count()), values)
+        check(ties.numbers(np.uint32), numbers)
+        check(ties.ranks(ties.starts(ties.count()), "max", len(keys)), (starts + counts)[numbers])
+        needles = np.sort(rng.integers(-9, 3_009, ONE_LEVEL).astype(dtype))
+        for side in ("left", "right"):
+            found = kernels.rank_sorted_needles(cp.asarray(keys), cp.asarray(needles), side)
+            check(found, np.searchsorted(keys, needles, side))
+    for n in (SMALL, TWO_LEVELS, 3 * TWO_LEVELS):
+        positions = rng.permutation(n).astype(np.uint32)
+        for out in ("u4", "i8", "f8"):
+            found = cp.empty(n, out)
+            kernels.scatter_numbers(None, cp.asarray(positions), found)
+            check(found[cp.asarray(positions)], np.arange(n))
+    found = cp.empty(3, np.float64)
+    assert kernels.gather_in_range(cp.arange(5.0), cp.asarray([4, -5, 0]), found)
+    assert not kernels.gather_in_range(cp.arange(5.0), cp.asarray([4, -6, 5]), found)
+
+
 def main() -> None:
     for n in (SMALL, ONE_LEVEL):
         for distribution in ("random", "few", "zipf", "low entropy"):
@@ -83,6 +109,7 @@ def main() -> None:
         for rows in (numbers[:40_000].reshape(10, -1), np.ldexp(1.0, rng.integers(-9, 9, (10, 4_000))).astype(dtype)):
             check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows))
     check_selection()
+    check_ties()
     keys = make_keys("u2", ONE_LEVEL, "random")
     check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
     for distribution in ("random", "few", "low entropy"):

@@ -289,6 +289,73 @@ def test_pack(device, dtypes):
     np.testing.assert_array_equal(packed, expected)
 
 
+@pytest.mark.parametrize("dtype", [*CODED, "c16"])
+@pytest.mark.parametrize("kind", ["random", "few", "equal"])
+def test_tie_groups(device, monkeypatch, dtype, kind):
+    """Of sorted keys, and back at the positions of the unsorted keys."""
+    library = {True: cupy_ops, False: numpy_ops}
+    monkeypatch.setattr(
+        "dask_gpusort.chunk.tie_groups.ops_for", lambda array: library[isinstance(array, device.cupy.ndarray)]
+    )
+    order = Order(np.dtype(dtype), stable=True)
+    keys = drawn_keys(dtype, 700, kind)
+    ordered, positions = numpy_ops.sort_and_argsort(keys, order)
+    mine, at = cupy_ops.sort_and_argsort(device.array(keys), order)
+    np.testing.assert_array_equal(at, positions)
+    for equal_nan in (True, False):
+        wanted, found = numpy_ops.tie_groups(ordered, equal_nan), cupy_ops.tie_groups(mine, equal_nan)
+        for name in ("count", "values", "counts", "bounds", "numbers"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), name)
+        np.testing.assert_array_equal(found.of_firsts(at), wanted.of_firsts(positions))
+        assert_scattered(found, wanted, at, positions)
+    rows = np.sort(keys.reshape(7, 100), axis=1).reshape(-1)
+    wanted, found = numpy_ops.tie_groups(rows, True, 100), cupy_ops.tie_groups(device.array(rows), True, 100)
+    shuffled = np.random.default_rng(0).permutation(700)
+    assert_scattered(found, wanted, device.array(shuffled.astype("u4")), shuffled)
+    assert_scattered(found, wanted, device.array(shuffled), shuffled)
+
+
+def assert_scattered(found, wanted, at, positions):
+    np.testing.assert_array_equal(found.scatter_repeats(at, "u4"), wanted.scatter_repeats(positions, "u4"))
+    np.testing.assert_array_equal(found.scatter_numbers(at, "u4"), wanted.scatter_numbers(positions, "u4"))
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        for dtype in ("i8", "f8") if method != "average" else ("f8",):
+            got = found.scatter_ranks(at, method, dtype)
+            assert got.dtype == dtype
+            np.testing.assert_array_equal(got, wanted.scatter_ranks(positions, method, dtype))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8", "c16"])
+def test_ranks_of_needles(device, monkeypatch, dtype, side):
+    monkeypatch.setattr("dask_gpusort.chunk.cupy_search.LEAST_KEYS", 1)
+    monkeypatch.setattr("dask_gpusort.chunk.cupy_search.LEAST_NEEDLES", 1)
+    order = Order(np.dtype(dtype), stable=True)
+    keys, needles = (
+        numpy_ops.floor(numpy_ops.encode(drawn_keys(dtype, n, "random"), order), order) for n in (900, 300)
+    )
+    keys = numpy_ops.local_sort(keys, (), Order(keys.dtype), positions=False).keys
+    transit = Order(keys.dtype, stable=True)
+    found = cupy_ops.rank(device.array(keys), device.array(needles), transit, side)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, numpy_ops.rank(keys, needles, transit, side))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8", "c16"])
+def test_take(device, dtype):
+    block = drawn_keys(dtype, 100, "random")
+    for shape in ((100,), (50, 2), (20, 5)):
+        values = block.reshape(shape)
+        indices = np.random.default_rng(1).integers(-len(values), len(values), (7, 9))
+        for given in (indices, indices.astype("i1"), indices[:0]):
+            found = cupy_ops.take(device.array(values), device.array(given), 0)
+            assert found.tobytes() == values[given].tobytes()
+            assert found.shape == values[given].shape
+        for wrong in (len(values), -len(values) - 1):
+            with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 with size {len(values)}"):
+                cupy_ops.take(device.array(values), device.array(np.array([0, wrong])), 0)
+
+
 def test_less_that_is_no_strict_weak_order_is_reported(device):
     keys = draw(ORDERS["less"], 400)
     for less in ("a <= b", "a != b"):

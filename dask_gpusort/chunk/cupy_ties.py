@@ -1,0 +1,69 @@
+"""Tie groups of sorted CuPy keys: those of `tie_groups`, by kernels that keep one bit for each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .. import kernels
+from ..order import Order
+from .tie_groups import RankMethod, TieGroups
+
+
+class CupyTieGroups(TieGroups):
+    """The tie groups of sorted keys; see `TieGroups`."""
+
+    def _mark(self, equal_nan: bool) -> None:
+        # Codes are compared where there are any: CuPy's own kernels flush subnormal floats of 32 bits to zero.
+        if Order(self.keys.dtype, stable=True).coded:
+            keys = cupy.ascontiguousarray(self.keys)
+            self._ties = kernels.mark_ties(keys, equal_nan=equal_nan, length=self.length)
+        else:
+            self._ties = kernels.pack_ties(self._find_firsts(equal_nan))
+        self.count = self._ties.count()
+
+    def _up_to(self, end: int) -> Any:
+        return cupy.arange(end, dtype=np.int64)
+
+    def _list_bounds(self) -> Any:
+        return self._ties.starts(self.count)
+
+    def _take_firsts(self, amounts: Any) -> Any:
+        return self._ties.take_firsts(cupy.ascontiguousarray(amounts), self.count)
+
+    def _number_keys(self) -> Any:
+        return self._ties.numbers(np.int64)
+
+    def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
+        """See `TieGroups`."""
+        if positions.dtype != np.uint32:
+            return super().scatter_numbers(positions, dtype)
+        numbers = None if self.all_differ else self._ties.numbers(np.uint32)
+        return scatter_numbers(numbers, positions, dtype)
+
+    def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:
+        """See `TieGroups`."""
+        n = len(self.keys)
+        if positions.dtype != np.uint32 or n >= kernels.MOST_RANKED:
+            return super().scatter_ranks(positions, method, dtype)
+        if method != "ordinal" and not self.all_differ:
+            ranks = self._ties.ranks(self.bounds, method, self.length)
+            return scatter_numbers(ranks, positions, dtype, 0.5 if method == "average" else 1)
+        ranks = cupy.arange(1, n + 1, dtype=np.uint32)
+        if self.length < n:
+            ranks = (ranks - 1) % np.uint32(self.length) + 1
+        return scatter_numbers(ranks, positions, dtype)
+
+
+def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
+    """The tie groups of sorted keys."""
+    return CupyTieGroups(keys, equal_nan, length)
+
+
+def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1) -> Any:
+    """An array of a dtype with the numbers, uint32, times a factor, at positions that are a permutation."""
+    found = cupy.empty(len(positions), dtype)
+    kernels.scatter_numbers(numbers, positions, found, factor)
+    return found

@@ -1,0 +1,172 @@
+"""Tie groups of sorted keys.
+
+A tie group is all equal keys. In sorted keys it is contiguous::
+
+    keys       1  1  1  4  4  7            of one chunk, sorted
+    bounds     0        3     5   (6)      first of each tie group, and the end
+    numbers    0  0  0  1  1  2            the tie group of each key
+
+Keys are compared as NumPy's `unique` compares them, by ``!=``: so signed zeros are equal, and NaN are equal only on
+request. `cupy_ties` has the same groups on a GPU.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from . import ops_for
+
+#: How ties are ranked, as by `scipy.stats.rankdata`.
+RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
+
+#: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
+NAN_KINDS = "fcmM"
+
+
+def are_nan(keys: Any) -> Any:
+    """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
+    if keys.dtype.kind not in NAN_KINDS:
+        return np.zeros_like(keys, dtype=bool)
+    # NumPy warns of signalling NaN.
+    with np.errstate(invalid="ignore"):
+        return keys != keys
+
+
+def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
+    """Elementwise: whether keys are not equal to others."""
+    with np.errstate(invalid="ignore"):
+        found = keys != others
+    if equal_nan and keys.dtype.kind in NAN_KINDS:
+        found &= ~(are_nan(keys) & are_nan(others))
+    return found
+
+
+def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -> Any:
+    """The rank of tie groups, from their numbers, the keys before them and their keys; not for "ordinal"."""
+    if method == "average":
+        return before + (counts + 1) / 2
+    return {"min": before, "max": before + counts - 1, "dense": number}[method] + 1
+
+
+class TieGroups:
+    """The tie groups of sorted keys.
+
+    Parameters
+    ----------
+    keys : array, shape (n,)
+        Rows of `length` keys, each sorted.
+    equal_nan : bool
+        Whether all NaN of a row are one group; else each is one.
+    length : int, optional
+        Keys of a row, which has groups of its own; by default all keys.
+    """
+
+    def __init__(self, keys: Any, equal_nan: bool, length: int | None = None) -> None:
+        self.keys = keys
+        self.length = max(len(keys) if length is None else length, 1)
+        self._mark(equal_nan)
+
+    def _mark(self, equal_nan: bool) -> None:
+        self._firsts = self._find_firsts(equal_nan)
+
+    def _find_firsts(self, equal_nan: bool) -> Any:
+        """Whether each key is the first of its group."""
+        firsts = np.ones_like(self.keys, dtype=bool)
+        firsts[1:] = changes(self.keys[1:], self.keys[:-1], equal_nan)
+        firsts[:: self.length] = True
+        return firsts
+
+    @cached_property
+    def count(self) -> int:
+        """Number of groups."""
+        return int(np.count_nonzero(self._firsts))
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether each key is a group."""
+        return self.count == len(self.keys)
+
+    @cached_property
+    def bounds(self) -> Any:
+        """Position of the first key of each group, and the number of keys: int64, shape (groups + 1,)."""
+        return self._up_to(self.count + 1) if self.all_differ else self._list_bounds()
+
+    def _up_to(self, end: int) -> Any:
+        """The integers from 0 to ``end - 1``, int64."""
+        return np.arange(end, dtype=np.int64)
+
+    def _list_bounds(self) -> Any:
+        return np.append(np.flatnonzero(self._firsts), len(self.keys))
+
+    def of_firsts(self, amounts: Any) -> Any:
+        """The amounts of the first key of each group."""
+        return amounts if self.all_differ else self._take_firsts(amounts)
+
+    def _take_firsts(self, amounts: Any) -> Any:
+        return amounts[self._firsts]
+
+    @property
+    def values(self) -> Any:
+        """The first key of each group."""
+        return self.of_firsts(self.keys)
+
+    @property
+    def counts(self) -> Any:
+        """Keys of each group, int64."""
+        if self.all_differ:
+            return np.ones_like(self.keys, dtype=np.int64)
+        return np.diff(self.bounds)
+
+    @cached_property
+    def numbers(self) -> Any:
+        """The number of each key's group, int64."""
+        return self.bounds[:-1] if self.all_differ else self._number_keys()
+
+    def _number_keys(self) -> Any:
+        return np.cumsum(self._firsts, dtype=np.int64) - 1
+
+    def sums(self, amounts: Any) -> Any:
+        """The sum of some amounts of each group's keys, int64."""
+        sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
+        np.cumsum(amounts, dtype=np.int64, out=sums[1:])
+        return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
+
+    def first_where(self, mask: Any, amounts: Any) -> Any:
+        """The amount of each group's first key inside a mask, -1 where there is none."""
+        numbers, kept = self.numbers[mask], amounts[mask]
+        found = np.full_like(self.bounds, -1)[:-1]
+        leading = np.ones_like(numbers, dtype=bool)
+        leading[1:] = numbers[1:] != numbers[:-1]
+        found[numbers[leading]] = kept[leading]
+        return found
+
+    def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
+        """The number of the group of each sorted key, at the key's position among the unsorted ones."""
+        return ops_for(self.keys).scatter(self.numbers.astype(dtype, copy=False), positions)
+
+    def scatter_repeats(self, positions: Any, dtype: Any) -> Any:
+        """How many keys of its group precede each sorted key, at the key's position among the unsorted ones."""
+        starts = self.bounds[:-1]
+        preceding = self._up_to(len(self.keys)) - starts[self.numbers]
+        return ops_for(self.keys).scatter(preceding.astype(dtype), positions)
+
+    def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:
+        """The rank of each sorted key in its row, at the key's position among the unsorted ones."""
+        return ops_for(self.keys).scatter(self._rank_keys(method).astype(dtype, copy=False), positions)
+
+    def _rank_keys(self, method: RankMethod) -> Any:
+        """Ranks of the sorted keys in their rows."""
+        if method == "ordinal" or self.all_differ:
+            return self._up_to(len(self.keys)) % self.length + 1
+        # Numbers and positions count from the first row; ranks count from their own.
+        starts = self.bounds[:-1]
+        number = self._up_to(self.count) - self.numbers[starts // self.length * self.length]
+        return ranks_of_groups(method, number, starts % self.length, self.counts)[self.numbers]
+
+
+def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
+    """The tie groups of sorted keys."""
+    return TieGroups(keys, equal_nan, length)

@@ -1,0 +1,1 @@
+"""Writes to the positions of a permutation."""

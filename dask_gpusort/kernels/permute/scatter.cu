@@ -1,0 +1,170 @@
+// Scatter by a permutation: out[positions[i]] = values[i], for values of 32 bits.
+//
+// A write to a random position moves 32 bytes of memory in and out. So (position, value) pairs are partitioned by the
+// leading digits of their positions, until the output of a bucket fits shared memory:
+//
+//   positions            5 0 7 2 | 6 1 3 4            two tiles
+//   values               a b c d | e f g h
+//   partition            0b 2d 1f 3g | 5a 7c 6e 4h    two buckets; the pairs of a tile are neighbours
+//   write_buckets        b f d g | h a e c            one block a bucket
+//
+// The positions are a permutation, so a bucket begins at its first position: it needs no histogram, and no scan over
+// tiles. A tile reserves memory for its pairs of a bucket from the bucket's counter.
+#include "primitives/block.cuh"
+
+namespace gpusort {
+
+constexpr int kValueBits = 32;
+
+// What the first partition reads. Null values count from 0.
+struct Unpaired {
+    const u32* positions;
+    const u32* values;
+
+    __device__ __forceinline__ u64 load(Offset i) const {
+        return u64(positions[i]) << kValueBits | (values ? values[i] : u32(i));
+    }
+};
+
+// What the second partition reads.
+struct Paired {
+    const u64* pairs;
+
+    __device__ __forceinline__ u64 load(Offset i) const { return pairs[i]; }
+};
+
+template <int kThreads, int kItems, int kRadix>
+struct PositionPartition {
+    static constexpr int kTile = kThreads * kItems;
+    static constexpr int kDigitsPerThread = kRadix / kThreads;
+    static_assert(kRadix % kThreads == 0, "each thread scans as many digits");
+
+    struct SharedStorage {
+        u64 pairs[kTile];
+        u32 starts[kRadix];   // counts of the digits, then the first pair of each in the tile
+        u32 targets[kRadix];  // from a pair's index in the tile to its index in the output, modulo 2^32
+        typename BlockScan<u32, kThreads>::SharedStorage scan;
+    };
+
+    SharedStorage& shared;
+    Offset n, first_bucket;
+    int shift;
+
+    __device__ __forceinline__ u32 digit_of(u64 pair) const {
+        return u32(((pair >> kValueBits) >> shift) - first_bucket) % kRadix;
+    }
+
+    template <class Source>
+    __device__ __forceinline__ void process(Source source, u64* pairs_out, u32* cursors, Offset origin) {
+        const int size = n - origin < kTile ? int(n - origin) : kTile;
+        for (int digit = threadIdx.x; digit < kRadix; digit += kThreads) shared.starts[digit] = 0;
+        __syncthreads();  // the counts are zero before pairs are counted
+        u64 pairs[kItems];
+        u32 ranks[kItems];
+#pragma unroll
+        for (int item = 0; item < kItems; item++) {
+            const int i = item * kThreads + threadIdx.x;
+            if (i < size) pairs[item] = source.load(origin + i);
+        }
+#pragma unroll
+        for (int item = 0; item < kItems; item++) {
+            const int i = item * kThreads + threadIdx.x;
+            if (i < size) ranks[item] = atomicAdd(&shared.starts[digit_of(pairs[item])], 1u);
+        }
+        __syncthreads();  // all pairs are counted
+        reserve(cursors);
+        __syncthreads();  // starts and targets are there before they are read
+#pragma unroll
+        for (int item = 0; item < kItems; item++) {
+            const int i = item * kThreads + threadIdx.x;
+            if (i < size) shared.pairs[shared.starts[digit_of(pairs[item])] + ranks[item]] = pairs[item];
+        }
+        __syncthreads();  // the pairs are in order before they are written
+        store(pairs_out, size);
+    }
+
+    // Each thread scans its digits, and reserves memory in their buckets.
+    __device__ __forceinline__ void reserve(u32* cursors) {
+        const int first = threadIdx.x * kDigitsPerThread;
+        u32 total = 0;
+        for (int digit = first; digit < first + kDigitsPerThread; digit++) total += shared.starts[digit];
+        u32 start = BlockScan<u32, kThreads>::exclusive(total, shared.scan);
+        for (int digit = first; digit < first + kDigitsPerThread; digit++) {
+            const u32 count = shared.starts[digit];
+            const Offset bucket = first_bucket + digit;
+            const u32 begin = count ? u32(bucket << shift) + atomicAdd(&cursors[bucket], count) : 0;
+            shared.starts[digit] = start;
+            shared.targets[digit] = begin - start;
+            start += count;
+        }
+    }
+
+    // Neighbours of a bucket are written by neighbouring threads. Positions that are no permutation write nothing
+    // beyond the end.
+    __device__ __forceinline__ void store(u64* pairs_out, int size) {
+        for (int i = threadIdx.x; i < size; i += kThreads) {
+            const u64 pair = shared.pairs[i];
+            const u32 target = shared.targets[digit_of(pair)] + u32(i);
+            if (target < n) pairs_out[target] = pair;
+        }
+    }
+};
+
+// Buckets of 2^shift positions; all pairs of a tile have the same leading digits, those above `shift_above`.
+template <int kThreads, int kItems, int kRadix>
+__device__ __forceinline__ auto make_partition(unsigned char* bytes, Offset n, int shift, Offset first_bucket) {
+    using Partition = PositionPartition<kThreads, kItems, kRadix>;
+    return Partition{*reinterpret_cast<typename Partition::SharedStorage*>(bytes), n, first_bucket, shift};
+}
+
+template <int kThreads, int kItems, int kRadix>
+__global__ void __launch_bounds__(kThreads) partition_positions(const u32* positions, const u32* values, u64* pairs_out,
+                                                                u32* cursors, Offset n, int shift, int) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    auto partition = make_partition<kThreads, kItems, kRadix>(shared_bytes, n, shift, 0);
+    partition.process(Unpaired{positions, values}, pairs_out, cursors, Offset(blockIdx.x) * kThreads * kItems);
+}
+
+// Pairs in buckets of 2^shift_above positions, which are whole tiles, go to buckets of 2^shift.
+template <int kThreads, int kItems, int kRadix>
+__global__ void __launch_bounds__(kThreads)
+    partition_pairs(const u64* pairs, u64* pairs_out, u32* cursors, Offset n, int shift, int shift_above) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    const Offset origin = Offset(blockIdx.x) * kThreads * kItems;
+    const Offset first_bucket = (origin >> shift_above) << (shift_above - shift);
+    auto partition = make_partition<kThreads, kItems, kRadix>(shared_bytes, n, shift, first_bucket);
+    partition.process(Paired{pairs}, pairs_out, cursors, origin);
+}
+
+// Elements of the output are the values, or `factor` times them if they are floats.
+template <class Element>
+__device__ __forceinline__ Element element_of(u32 value, double factor) {
+    return Element(value);
+}
+template <>
+__device__ __forceinline__ double element_of<double>(u32 value, double factor) {
+    return value * factor;
+}
+
+// One block for each bucket of 2^kBucketBits positions.
+template <int kThreads, int kBucketBits, class Element>
+__global__ void __launch_bounds__(kThreads) write_buckets(const u64* pairs, Element* out, Offset n, double factor) {
+    __shared__ u32 values[1 << kBucketBits];
+    const Offset origin = Offset(blockIdx.x) << kBucketBits;
+    const int size = n - origin < (1 << kBucketBits) ? int(n - origin) : 1 << kBucketBits;
+    for (int i = threadIdx.x; i < size; i += kThreads) {
+        const u64 pair = pairs[origin + i];
+        values[(pair >> kValueBits) % (1 << kBucketBits)] = u32(pair);
+    }
+    __syncthreads();  // all values are in order before they are written
+    for (int i = threadIdx.x; i < size; i += kThreads) out[origin + i] = element_of<Element>(values[i], factor);
+}
+
+// The same by random writes, of arrays that caches hold.
+template <class Element>
+__global__ void write_at_positions(const u32* positions, const u32* values, Element* out, Offset n, double factor) {
+    const Offset i = thread_of_grid();
+    if (i < n) out[positions[i]] = element_of<Element>(values ? values[i] : u32(i), factor);
+}
+
+}  // namespace gpusort

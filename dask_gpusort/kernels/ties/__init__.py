@@ -1,0 +1,1 @@
+"""Tie groups of sorted keys."""
