@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from operator import getitem
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete
@@ -22,7 +20,7 @@ from ...plan import Size
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
 OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
@@ -31,7 +29,7 @@ OF_KEYS = OUTPUTS[4:]
 
 
 @dataclass(frozen=True)
-class LocalDistinct:
+class LocalDistinct(ArrayRecipe):
     """All that the tasks of this stage are made from.
 
     Attributes
@@ -56,14 +54,6 @@ class LocalDistinct:
     names: tuple[str, ...]
     chunks: Chunks
     outputs: tuple[str, ...]
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
