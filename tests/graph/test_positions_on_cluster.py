@@ -12,7 +12,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.graph.positions import p2p_positions
-from dask_gpusort.graph.positions.build import scatter
+from dask_gpusort.graph.positions.build import build_scatter
 
 distributed = pytest.importorskip("distributed")
 
@@ -62,7 +62,7 @@ def test_scatter(on_cluster, exchange):
     positions = np.random.default_rng(0).permutation(1000)
     values = [np.arange(1000), np.random.default_rng(1).random(1000)]
     at, *moved = (da.from_array(one, chunks=90) for one in (positions, *values))
-    found = ours_at.built(scatter, exchange, 7, moved, at, (300, 0, 700))
+    found = ours_at.built(build_scatter, exchange, 7, moved, at, (300, 0, 700))
     for got, given in zip(dask.compute(*found), values, strict=True):
         wanted = np.empty_like(given)
         wanted[positions] = given

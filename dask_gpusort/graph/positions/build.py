@@ -72,7 +72,7 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
     return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
 
 
-def scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
+def build_scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
     """Write values to their positions: ``out[positions[i]] = values[i]``.
 
     Parameters
