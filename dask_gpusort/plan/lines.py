@@ -22,8 +22,8 @@ def format_number(number: float) -> str:
 
 
 def format_size(number: float) -> str:
-    """Bytes that may be unknown (nan)."""
-    return "an unknown size" if math.isnan(number) else format_bytes(int(number))
+    """Bytes that may be unknown: nan, or inf for no known limit."""
+    return format_bytes(int(number)) if math.isfinite(number) else "an unknown size"
 
 
 def format_tasks(tasks: int, chunks: int) -> str:

@@ -30,11 +30,12 @@ LONG = Addressed(chunks=64, size=64 * MIB, lanes=1, itemsize=8, indices=64 * MIB
         (replace(LONG, size=MIB, lanes=64), True, 256 * MIB, "rechunk"),
         (replace(LONG, indices=MIB, index_bytes=16), True, 600 * MIB, "gather"),
         (replace(LONG, index_bytes=16), True, 600 * MIB, "exchange"),
-        (replace(LONG, size=0), False, 0, "rechunk"),
+        (replace(LONG, size=0), False, 0, "gather"),
+        (replace(LONG, size=math.nan), True, math.inf, "blocks"),
     ],
 )
 def test_strategy(array, shared, memory, wanted):
-    assert choose_addressing(array, shared, memory) == wanted
+    assert choose_addressing(array, shared, memory)[0] == wanted
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.none() | st.integers(1, 20))
