@@ -30,6 +30,8 @@ def test_reads(on_cluster, exchange, spread, monkeypatch):
     x, at = da.from_array(array, chunks=90), da.from_array(indices, chunks=110)
     found = ours_at.built(dask_gpusort.take_along_axis, exchange, 5, x, at, 0)
     oracle.assert_same_bits(found.compute(), array[indices])
+    text = ours_at.built(dask_gpusort.explain_take_along_axis, exchange, 5, x, at, 0)
+    assert ("through the disk" in text) == (exchange == "p2p")
     rows = da.from_array(array.reshape(100, 10), chunks=(30, 4))
     found = ours_at.built(dask_gpusort.take, exchange, 3, rows, at.reshape(70, 10) % 100, 0)
     oracle.assert_same_bits(found.compute(), array.reshape(100, 10)[indices.reshape(70, 10) % 100])

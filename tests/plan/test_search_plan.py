@@ -6,12 +6,17 @@ import math
 
 import numpy as np
 import pytest
+from support.peaks import peak_of
 
+from dask_gpusort.graph.search.keys import Question, join_keys
+from dask_gpusort.graph.search.lookup import look_up_bundle
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
 from dask_gpusort.plan.search import (
     GROUP_SHARE,
+    JOIN_COPIES,
     JOINED_SHARE,
+    NEEDLE_BYTES,
     Searched,
     choose_membership,
     describe_no_search,
@@ -86,13 +91,28 @@ def test_all_keys_are_joined_where_all_are_needed():
 def test_moved_and_projected_bytes():
     joined = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, None)
     assert joined.moved_bytes == 2 * 8000  # to each process
-    assert joined.projected_bytes == 4 * 8000
+    assert joined.projected_bytes == JOIN_COPIES * 8000
     many = planned([8], [8000] * 4, Workers(4, GIB, processes=2), None, None)
-    assert many.projected_bytes == 8 + 2 * 1000 * (24 + 3 * 8)  # two threads of a worker
+    assert many.projected_bytes == 8 + 2 * 1000 * (NEEDLE_BYTES + 3 * 8)  # two threads of a worker
     groups = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, 5)
     assert groups.moved_bytes == 8000 + 320 + 320
-    assert groups.projected_bytes == max(4 * 1600, 5 * 320)
+    assert groups.projected_bytes == max(JOIN_COPIES * 1600, 5 * 320)
     assert math.isnan(planned([800, math.nan], [80], Workers(2), None, None).projected_bytes)
+
+
+@pytest.mark.parametrize("values", [1, 99, 30_000])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "i8", "f8"])
+def test_projected_bytes_bound_the_steps(dtype, values):
+    keys, needles = (np.random.default_rng(seed).integers(0, values, 100_000).astype(dtype) for seed in (0, 1))
+    searched = Searched((keys.nbytes,), (needles.nbytes,), needles.itemsize)
+    plan = make_search_plan(searched, Workers(1, GIB), None, None)
+    question = Question(Order(keys.dtype, stable=True), "left", keys.dtype, keys.dtype, (len(keys),))
+    keys.sort()
+    joined = join_keys([keys], question)
+    # The input is not counted.
+    assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
+    looked_up = peak_of(lambda: look_up_bundle(joined, [needles], question))
+    assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes
 
 
 def test_text():
