@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,7 @@ def plan_rank(array: Any, axis: int) -> RankPlan:
 
 def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:
     """The plan of `build_rank` as text."""
-    tasks, chunks = count_tasks([build_rank(array, ranking, axis)], [array]), array.npartitions
+    tasks, chunks = count_tasks([build_rank(array, ranking, axis)], [array]), math.prod(array.numblocks)
     array, axis = flatten(array, axis)
     plan = plan_rank(array, axis)
     if plan.strategy != "global":

@@ -46,7 +46,7 @@ def explain_take(array: Any, indices: Any, axis: int | None, mode: str) -> str:
     found = build_take(array, indices, axis, mode)
     source, checked = flatten(array, axis)
     plan = plan_take(source, indices, checked)
-    return describe_positions(plan, count_tasks([found], [array, indices]), found.npartitions)
+    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
 
 
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:
@@ -66,7 +66,7 @@ def explain_take_along(array: Any, indices: Any, axis: int) -> str:
     """The plan of `build_take_along` as text."""
     found = build_take_along(array, indices, axis)
     plan = plan_take_along(array, indices, axis)
-    return describe_positions(plan, count_tasks([found], [array, indices]), found.npartitions)
+    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
 
 
 def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:

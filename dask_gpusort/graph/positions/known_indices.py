@@ -43,7 +43,7 @@ def explain_take_known(array: Any, indices: Any, axis: int | None, mode: str) ->
     plan = plan_slices(source, positions, checked)
     if plan is None:
         plan = plan_take(source, da.from_array(positions, asarray=False), checked)
-    return describe_positions(plan, count_tasks([found], [array]), found.npartitions)
+    return describe_positions(plan, count_tasks([found], [array]), math.prod(found.numblocks))
 
 
 def _checked(array: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int]:

@@ -243,7 +243,7 @@ def explain_unique(array: Any, wanted: Unique, found: Sequence[Any] = (), origin
     plan = plan_distinct(source, wanted.columns)
     given = array if origin is None else origin
     tasks = count_tasks(found or build_unique(array, wanted), [given])
-    return describe_distinct(plan, tasks, given.npartitions, plan_sort(source, plan))
+    return describe_distinct(plan, tasks, math.prod(given.numblocks), plan_sort(source, plan))
 
 
 def plan_sort(array: Any, plan: DistinctPlan) -> Plan | None:
