@@ -22,10 +22,11 @@ from .order_statistics import (
     quantile,
 )
 from .partitions import argpartition, partition
-from .positions import put_along_axis, take, take_along_axis
-from .ranks import rank
-from .search import isin, searchsorted
+from .positions import explain_take, explain_take_along_axis, put_along_axis, take, take_along_axis
+from .ranks import explain_rank, rank
+from .search import explain_isin, explain_searchsorted, isin, searchsorted
 from .sets import (
+    explain_unique,
     intersect1d,
     nunique,
     setdiff1d,
@@ -45,7 +46,13 @@ __all__ = [
     "argsort",
     "argtopk",
     "explain",
+    "explain_isin",
     "explain_quantile",
+    "explain_rank",
+    "explain_searchsorted",
+    "explain_take",
+    "explain_take_along_axis",
+    "explain_unique",
     "intersect1d",
     "is_sorted",
     "isin",

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments import axis_or_none, checked_array
-from ..graph.positions.build import build_put_along, build_take, build_take_along
-from ..graph.positions.known_indices import take_known
+from ..graph.positions.build import (
+    build_put_along,
+    build_take,
+    build_take_along,
+    explain_take_along,
+)
+from ..graph.positions.build import explain_take as explain_take_lazy
+from ..graph.positions.known_indices import explain_take_known, take_known
 from ..index_arguments import (
     along_axis,
     check_broadcast,
@@ -52,6 +58,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     See Also
     --------
     take_along_axis : positions of each lane
+    explain_take : how elements are read, before anything runs
     dask.array.take : indices in memory only
 
     Notes
@@ -67,12 +74,36 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     >>> dask_gpusort.take(x, da.from_array([4, 0, -1], chunks=2)).compute()
     array([2, 5, 2])
     """
+    array, positions, checked = _checked_take(a, indices, axis, mode)
+    build = take_known if indices_in_memory(indices) else build_take
+    return build(array, positions, checked, mode)
+
+
+def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> str:
+    """The plan of `take` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    a, indices, axis, mode
+        As for `take`.
+
+    Returns
+    -------
+    str
+        Lanes, indices, strategy, what moves between workers, number of tasks, and projected peak bytes, a line each.
+    """
+    array, positions, checked = _checked_take(a, indices, axis, mode)
+    explain = explain_take_known if indices_in_memory(indices) else explain_take_lazy
+    return explain(array, positions, checked, mode)
+
+
+def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
     check_mode(mode)
     array = checked_array(a)
-    checked_axis = axis_or_none(axis, array.ndim) if array.ndim or axis is not None else None
+    checked = axis_or_none(axis, array.ndim) if array.ndim or axis is not None else None
     if indices_in_memory(indices):
-        return take_known(array, checked_take_indices(indices), checked_axis, mode)
-    return build_take(array, checked_take_indices(checked_array(indices), array), checked_axis, mode)
+        return array, checked_take_indices(indices), checked
+    return array, checked_take_indices(checked_array(indices), array), checked
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -108,6 +139,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     See Also
     --------
     put_along_axis, take, argsort
+    explain_take_along_axis : how elements are read, before anything runs
 
     Examples
     --------
@@ -117,10 +149,30 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     >>> dask_gpusort.take_along_axis(x, dask_gpusort.argsort(x)).compute()
     array([1, 2, 3, 5, 7])
     """
+    return build_take_along(*_checked_take_along(arr, indices, axis))
+
+
+def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> str:
+    """The plan of `take_along_axis` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    arr, indices, axis
+        As for `take_along_axis`.
+
+    Returns
+    -------
+    str
+        As of `explain_take`; an exchange is that of one lane.
+    """
+    return explain_take_along(*_checked_take_along(arr, indices, axis))
+
+
+def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     array, checked = along_axis(checked_array(arr), axis, indices)
     positions = checked_along_indices(indices, array)
     check_broadcast(array.shape, positions.shape, checked)
-    return build_take_along(array, positions, checked)
+    return array, positions, checked
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments import axis_or_none, checked_array, checked_ranking
-from ..graph.ranks import build_rank
+from ..graph.ranks import build_rank, explain_ranks
 
 
 def rank(
@@ -47,6 +47,7 @@ def rank(
     See Also
     --------
     argsort : the inverse of ordinal ranks
+    explain_rank : how ranks are computed, before anything runs
 
     Notes
     -----
@@ -64,3 +65,23 @@ def rank(
     """
     array = checked_array(a)
     return build_rank(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))
+
+
+def explain_rank(
+    a: Any, axis: int | None = None, *, method: str = "average", nan_policy: str = "propagate", pct: bool = False
+) -> str:
+    """The plan of `rank` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    a, axis, method, nan_policy, pct
+        As for `rank`.
+
+    Returns
+    -------
+    str
+        Lanes, strategy, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before
+        the computation, a line each.
+    """
+    array = checked_array(a)
+    return explain_ranks(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ..arguments import checked_by_values, checked_side, checked_sides, checked_sorter
-from ..graph.search.build import build_membership, build_search
+from ..graph.search.build import build_membership, build_search, explain_membership, explain_search
 
 
 def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
@@ -39,6 +39,7 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     See Also
     --------
     isin : whether elements are among others
+    explain_searchsorted : how elements are searched for, before anything runs
     dask.array.searchsorted : compares every chunk of `v` with every chunk of `a`, and takes no `sorter`
 
     Notes
@@ -55,11 +56,32 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     >>> dask_gpusort.searchsorted(x, da.from_array([3, 0, 9], chunks=2)).compute()
     array([1, 0, 4])
     """
+    return build_search(*_checked_search(a, v, side, sorter))
+
+
+def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> str:
+    """The plan of `searchsorted` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    a, v, side, sorter
+        As for `searchsorted`.
+
+    Returns
+    -------
+    str
+        Bytes and chunks of the keys `a` and of the needles `v`, strategy, what moves between workers, number of tasks,
+        and projected peak bytes, a line each.
+    """
+    return explain_search(*_checked_search(a, v, side, sorter))
+
+
+def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
     array, needles = checked_sides(a, v)
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
-    return build_search(array, needles, checked_side(side), checked_sorter(sorter, array))
+    return array, needles, checked_side(side), checked_sorter(sorter, array)
 
 
 def isin(
@@ -101,6 +123,7 @@ def isin(
     See Also
     --------
     searchsorted
+    explain_isin : how elements are looked up, before anything runs
     dask.array.isin : compares every chunk of `element` with every chunk of `test_elements`
 
     Notes
@@ -120,3 +143,22 @@ def isin(
     array, test = checked_sides(element, test_elements)
     by_values = checked_by_values(kind, array.dtype, test.dtype)
     return build_membership(array, test, bool(invert), by_values)
+
+
+def explain_isin(
+    element: Any, test_elements: Any, invert: bool = False, *, kind: Literal["sort", "table"] | None = None
+) -> str:
+    """The plan of `isin` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    element, test_elements, invert, kind
+        As for `isin`.
+
+    Returns
+    -------
+    str
+        As of `explain_searchsorted`, with the keys `test_elements` and the needles `element`.
+    """
+    array, test = checked_sides(element, test_elements)
+    return explain_membership(array, test, bool(invert), checked_by_values(kind, array.dtype, test.dtype))

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..arguments import checked_array, checked_axis, checked_sides
 from ..graph.sets.build import Unique, build_nunique, build_unique
+from ..graph.sets.build import explain_unique as explain_unique_values
 from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
-from ..graph.sets.subarrays import build_unique_subarrays
+from ..graph.sets.subarrays import build_unique_subarrays, explain_unique_subarrays
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.
@@ -65,6 +66,7 @@ def unique(
     See Also
     --------
     nunique : the number of distinct values
+    explain_unique : how distinct values are found, before anything runs
     dask.array.unique : one task collects all values, and another array is as large as the product of values and keys
 
     Notes
@@ -86,11 +88,45 @@ def unique(
     """
     array = checked_array(a)
     wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
-    if axis is None or (array.ndim == 1 and checked_axis(axis, 1) == 0):
-        found = build_unique(array, wanted)
-    else:
-        found = build_unique_subarrays(array, wanted, checked_axis(axis, array.ndim))
+    checked = _axis_of_subarrays(array, axis)
+    found = build_unique(array, wanted) if checked is None else build_unique_subarrays(array, wanted, checked)
     return found if len(found) > 1 else found[0]
+
+
+def explain_unique(
+    a: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+) -> str:
+    """The plan of `unique` with the same arguments, as text, before anything runs.
+
+    Parameters
+    ----------
+    a, return_index, return_inverse, return_counts, axis, equal_nan
+        As for `unique`.
+
+    Returns
+    -------
+    str
+        Keys, strategy, the sort of the distinct keys, what moves between chunks, number of tasks, projected peak bytes,
+        and what is unknown before the computation, a line each. With an axis, a key is a subarray.
+    """
+    array = checked_array(a)
+    wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
+    checked = _axis_of_subarrays(array, axis)
+    if checked is None:
+        return explain_unique_values(array, wanted)
+    return explain_unique_subarrays(array, wanted, checked)
+
+
+def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:
+    """The axis along which subarrays are compared; None if single keys are."""
+    checked = None if axis is None else checked_axis(axis, array.ndim)
+    return None if array.ndim == 1 else checked
 
 
 def unique_all(x: Any) -> Any:

@@ -212,3 +212,9 @@ def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, 
     from .expression import SortedExpr, new_collection
 
     return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
+
+
+def count_tasks(found: Sequence[Any], inputs: Sequence[Any]) -> int:
+    """Tasks of some arrays without those of their inputs, before Dask optimizes the graph."""
+    made, given = (merge(dict(array.__dask_graph__()) for array in arrays) for arrays in (found, inputs))
+    return len(made.keys() - given.keys())

@@ -28,9 +28,9 @@ from ..plan import (
 )
 from .collection import Output, chunk_library, held_chunks, new_arrays
 from .composite_keys import Keys
-from .join import Chunks, Join
+from .join import Join
 from .rechunk import rechunk
-from .recipe import Recipe
+from .recipe import Chunks, Recipe
 from .scheduler import (
     ONE_PROCESS,
     Kind,

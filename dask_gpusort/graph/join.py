@@ -18,30 +18,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.array.core import slices_from_chunks
-from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import concat, partition
 
 from ..chunk import complete, ops_for
 from ..order import Order
-from ..plan import Size
 from .cut_runs import own_pieces
 from .finish import Finish, cut_part
 from .input_checks import wrong_size
 from .local_sort import NOTHING, check_block, check_presorted, chunk_origins
-
-Chunks = tuple[tuple[Size, ...], ...]
+from .recipe import ArrayRecipe, Chunks
 
 
 @dataclass(frozen=True)
-class Join:
+class Join(ArrayRecipe):
     """All that the tasks of one joined sort are made from.
 
     Attributes
@@ -75,18 +71,12 @@ class Join:
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()
 
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
-
     @property
     def numblocks(self) -> tuple[int, ...]:
         """Chunks in each dimension."""
         return tuple(map(len, self.chunks))
 
-    #: Chunks that the input's graph contains become part of the task, as in `Recipe`.
     takes_held_chunks = True
-    is_gang = False
     first_tasks = 1
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:

@@ -1,12 +1,4 @@
-"""Ranks of keys along an axis.
-
-The strategies::
-
-    "blocks"     lanes are in one chunk each     rank the rows of each chunk
-    "join"       they are on one GPU             concatenate all chunks, rank the rows
-    "rechunk"    they are in several             rechunk in bounded memory, rank, rechunk back
-    "global"     one lane, or too long a lane    tie groups of the sorted distinct keys, and back (see `sets`)
-"""
+"""Ranks of keys along an axis: of rows that are whole in a chunk, or by sorted distinct keys (see `plan.ranks`)."""
 
 from __future__ import annotations
 
@@ -21,13 +13,16 @@ from ..chunk import complete
 from ..chunk.distinct import Columns
 from ..chunk.tie_groups import ranks_of_groups
 from ..chunk.tie_ranks import Ranking, rank_rows
+from ..plan.ranks import RankPlan, describe_rank, make_rank_plan
+from .collection import count_tasks
+from .global_sort import joins_rows
 from .input_checks import checked_chunk
 from .inputs import flatten
-from .options import Options
-from .rechunk import chunk_limit, rechunk_checked
+from .rechunk import rechunk_checked
 from .rows import check_length
+from .select.build import lanes_of
 from .select.lanes import whole_lanes
-from .sets.build import in_one_chunk, sorted_distinct
+from .sets.build import in_one_chunk, plan_distinct, plan_sort, sorted_distinct, stable_keys
 from .sets.number import Numbered
 from .sets.spread import spread_back
 
@@ -83,18 +78,32 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
         If CuPy chunks of its dtype cannot be sorted.
     """
     array, axis = flatten(array, axis)
-    options = Options()
-    options.request("positions", options.keys(array, "positions"))
-    if array.numblocks[axis] == 1:
+    strategy = plan_rank(array, axis).strategy
+    if strategy == "blocks":
         return _rank_blocks(array, ranking, axis)
-    whole = in_one_chunk(array)
-    if whole is not array:
-        return rechunk_checked(_rank_blocks(whole, ranking, axis), array.chunks)
-    if array.ndim == 1:
-        return _rank_lane(array, ranking)
-    if array.shape[axis] * max(array.dtype.itemsize, 1) <= chunk_limit(array) or any(map(math.isnan, array.shape)):
-        return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
-    return rechunk_checked(_lane_by_lane(array, ranking, axis), array.chunks)
+    if strategy == "global":
+        ranks = _lane_by_lane(array, ranking, axis)
+        return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
+    whole = in_one_chunk(array) if strategy == "join" else whole_lanes(array, (axis,))
+    return rechunk_checked(_rank_blocks(whole, ranking, axis), array.chunks)
+
+
+def plan_rank(array: Any, axis: int) -> RankPlan:
+    """The plan of the ranks of an array."""
+    request, keys = stable_keys(array)
+    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins_rows(request, keys, ()))
+
+
+def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:
+    """The plan of `build_rank` as text."""
+    tasks, chunks = count_tasks([build_rank(array, ranking, axis)], [array]), math.prod(array.numblocks)
+    array, axis = flatten(array, axis)
+    plan = plan_rank(array, axis)
+    if plan.strategy != "global":
+        return describe_rank(plan, tasks, chunks)
+    lane = array[tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))]
+    distinct = plan_distinct(lane, columns_of(ranking))
+    return describe_rank(plan, tasks, chunks, distinct, plan_sort(lane, distinct))
 
 
 def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
@@ -112,10 +121,14 @@ def _lane_by_lane(array: Any, ranking: Ranking, axis: int) -> Any:
     return da.stack(ranked, axis=other)
 
 
+def columns_of(ranking: Ranking) -> Columns:
+    """What is found of the distinct keys of each chunk of a lane."""
+    return Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
+
+
 def _rank_lane(array: Any, ranking: Ranking) -> Any:
     """The ranks of a one-dimensional array of several chunks."""
-    columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
-    found = sorted_distinct(array, columns, equal_nan=True)
+    found = sorted_distinct(array, columns_of(ranking), equal_nan=True)
     dtype = ranking.dtype_of(array.dtype)
     ranks, ranked = found.number((RankOf(ranking), count_ranked), (dtype, np.dtype(np.int64)), counted=True)
     result = spread_back(ranks, found.columns["chunks"], list(found.of_keys.values()))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from dask._task_spec import Task, TaskRef
@@ -23,27 +23,49 @@ from .task_exchange import Sources, direct_outputs, exchange_by_tasks
 Chunks = tuple[tuple[float, ...], ...]
 
 
-class ArrayRecipe(Protocol):
-    """What Dask arrays are made from: a frozen dataclass that makes tasks. `Recipe` documents the members."""
+class ArrayRecipe:
+    """What Dask arrays are made from: a subclass is a frozen dataclass whose fields determine all tasks.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the input arrays, a field.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    names: tuple[str, ...]
+
+    @cached_property
+    def token(self) -> str:
+        """What the names of the tasks contain: equal recipes have equal tasks."""
+        return tokenize(*(getattr(self, field.name) for field in fields(self)))
 
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def takes_held_chunks(self) -> bool:
+        """Whether chunks that the input's graph contains become part of the tasks."""
+        return False
+
     @property
-    def token(self) -> str: ...
+    def is_gang(self) -> bool:
+        """Whether a gang exchanges. It needs fewer tasks if all output chunks are wanted."""
+        return False
+
     @property
-    def takes_held_chunks(self) -> bool: ...
-    @property
-    def is_gang(self) -> bool: ...
-    @property
-    def first_tasks(self) -> int: ...
-    def stages(self, held: Mapping[Key, Any] = ...) -> dict[Key, Task]: ...
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = ...) -> dict[Key, Task]: ...
+    def first_tasks(self) -> int:
+        """Number of the tasks that read input chunks, where these become part of them."""
+        return 0
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks that all outputs share; chunks in `held` become part of them."""
+        return {}
+
+    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+        """Tasks from the shared ones to the chunks of one output array, of which all may be wanted."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(ArrayRecipe):
     """All that the tasks of one sort are made from.
 
     Attributes
@@ -82,17 +104,15 @@ class Recipe:
 
     @property
     def takes_held_chunks(self) -> bool:
-        """Whether chunks that the input's graph contains become part of the tasks: all tasks run in one process."""
+        """Whether held chunks become part of the tasks: all run in one process."""
         return self.plan.exchange == "gather"
 
     @property
     def is_gang(self) -> bool:
-        """Whether a gang exchanges. It needs fewer tasks if all output chunks are wanted."""
         return self.plan.exchange == "gang"
 
     @property
     def first_tasks(self) -> int:
-        """Number of the tasks that read input chunks."""
         return len(self.plan.runs)
 
     @property
@@ -143,7 +163,7 @@ class Recipe:
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
-        """Tasks from the finished groups to the chunks of one output array, of which all may be wanted."""
+        """Tasks from the finished groups to the chunks of one output array."""
         if self.is_gang:
             members, cuts = self._gang.member_outputs(self.token, self.plan, all_wanted)
             made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]

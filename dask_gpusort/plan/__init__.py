@@ -1,18 +1,24 @@
-"""The plan of a sort, made before anything runs.
+"""The plan of a sort, and of what a sorted order gives, made before anything runs.
 
-==========  ==========================================================
-`terms`     inputs of the plan
-`counting`  how the cuts are counted: rounds, samples, the tree
-`join`      whether one task can hold the whole sort
-`staging`   how the chunks of the host are divided for a GPU
-`gang`      which chunks and groups each member of a gang has
-`groups`    how the output is divided into groups
-`runs`      how the input is divided into runs and bundles
-`turns`     what an exchange on GPUs takes, bundle after bundle
-`plan`      all decisions in one frozen object
-`make`      makes the decisions
-`text`      the plan as text
-==========  ==========================================================
+===========  =========================================================
+`terms`      inputs of the plan
+`counting`   how the cuts are counted: rounds, samples, the tree
+`join`       whether one task can hold the whole sort
+`staging`    how the chunks of the host are divided for a GPU
+`gang`       which chunks and groups each member of a gang has
+`groups`     how the output is divided into groups
+`runs`       how the input is divided into runs and bundles
+`turns`      what an exchange on GPUs takes, bundle after bundle
+`plan`       all decisions in one frozen object
+`make`       makes the decisions
+`select`     order statistics
+`ranks`      ranks
+`distinct`   distinct keys
+`search`     searches among sorted keys
+`positions`  reads and writes at positions
+`text`       the plan of a sort as text
+`lines`      how plans are written as text
+===========  =========================================================
 """
 
 from .counting import choose_path

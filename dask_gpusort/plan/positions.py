@@ -9,6 +9,7 @@ strategy      lanes                                     how
 `gather`      in several chunks of one memory           chunks are joined, then the same
 `rechunk`     in several chunks, fit one                rechunked in bounded memory, then the same
 `exchange`    longer, or in no memory together          indices go to groups of chunks, elements come back
+`slices`      any, for few indices in memory            Dask slices the chunks that the indices name
 ============  ========================================  ===================================================
 """
 
@@ -20,13 +21,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .groups import count_groups
+from .lines import format_lines, format_number, format_size, format_tasks
 from .terms import Size, Workers
 
-PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange"]
+PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
+#: Why: lanes are whole in a chunk; sizes are unknown; there is no element or index; the setting says so; all tasks
+#: share one memory; lanes fit a chunk; they do not; few indices of a shared memory read single chunks.
+PositionsReason = Literal["whole", "unknown", "empty", "asked", "shared", "fit", "long", "few"]
 
 #: A chunk of the elements is read by itself if there are so many times as many elements as indices: to join the chunks
 #: would take longer than to find the elements.
 FEW_INDICES = 8
+#: Bytes that travel with an index, or are kept for it: the index, its offset in a group, its position in a bundle.
+INDEX_BYTES = 24
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class Addressed:
         Most bytes of a chunk of whole lanes.
     index_bytes : int
         Bytes of an index and its value, if values are written.
+    blocks : int
+        Groups of lanes that are in the same chunks.
     """
 
     chunks: int
@@ -58,6 +67,7 @@ class Addressed:
     indices: float
     limit: float
     index_bytes: int = 0
+    blocks: int = 1
 
     @property
     def lane_bytes(self) -> float:
@@ -71,8 +81,10 @@ class Addressed:
         return self.lanes * self.size * self.itemsize + written
 
 
-def choose_addressing(array: Addressed, shared: bool, memory: float) -> PositionsStrategy:
-    """The strategy for an array.
+def choose_addressing(
+    array: Addressed, shared: bool, memory: float, asked: str = "auto"
+) -> tuple[PositionsStrategy, PositionsReason]:
+    """The strategy for an array, and its reason.
 
     Parameters
     ----------
@@ -81,15 +93,39 @@ def choose_addressing(array: Addressed, shared: bool, memory: float) -> Position
         Whether all tasks run in one memory.
     memory : float
         Bytes that the joined chunks may take there.
+    asked : str
+        The exchange that is asked for.
     """
+    if math.isnan(array.size) or math.isnan(array.lanes):
+        return "blocks", "unknown"  # which refuses several chunks along the axis
+    if 0 in (array.size, array.lanes, array.indices):
+        return "gather", "empty"
     if array.chunks == 1:
-        return "blocks"
+        return "blocks", "whole"
+    if asked != "auto":
+        return ("gather" if asked in ("join", "gather") else "exchange"), "asked"
     few = array.lanes == 1 and array.indices * FEW_INDICES <= array.size and not array.index_bytes
     if shared and not few and array.bytes <= memory:
-        return "gather"
-    if array.lane_bytes <= array.limit and not (shared and few):
-        return "rechunk"
-    return "exchange"
+        return "gather", "shared"
+    if shared and few:
+        return "exchange", "few"
+    return ("rechunk", "fit") if array.lane_bytes <= array.limit else ("exchange", "long")
+
+
+def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -> bool:
+    """Whether Dask slices the chunks that indices in memory name.
+
+    Parameters
+    ----------
+    indices : int
+    size : int
+        Elements along the axis, known.
+    elements : int
+        Of the array.
+    planning : bool
+        Whether query planning is on: then Dask does not take a list of positions.
+    """
+    return indices * FEW_INDICES <= size and elements != 0 and not planning
 
 
 @dataclass(frozen=True)
@@ -136,3 +172,106 @@ def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, want
             held = 0.0
         held += weight
     return Bundles((*ends, len(sizes)))
+
+
+def largest_bytes(bundles: Bundles, sizes: Sequence[Size], item_bytes: int) -> float:
+    """Bytes of the largest bundle of chunks of these sizes, nan if any is unknown."""
+    totals = [sum(sizes[chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))]
+    return math.nan if any(map(math.isnan, totals)) else max(totals, default=0) * item_bytes
+
+
+@dataclass(frozen=True)
+class PositionsExchange:
+    """How indices go to the chunks of one lane, or of rows, and elements come back.
+
+    Attributes
+    ----------
+    groups, bundles : Bundles
+        Of the chunks that are read or written, and of the chunks of indices.
+    p2p : bool
+        Whether the P2P engine of distributed moves them.
+    group_bytes, bundle_bytes : float
+        Bytes of the largest group and of what the largest bundle requests, nan if unknown.
+    """
+
+    groups: Bundles
+    bundles: Bundles
+    p2p: bool
+    group_bytes: float
+    bundle_bytes: float
+
+
+@dataclass(frozen=True)
+class PositionsPlan:
+    """How elements at positions are read, or written.
+
+    Attributes
+    ----------
+    strategy : PositionsStrategy
+    reason : PositionsReason
+    array : Addressed
+    memory : float
+        Bytes that joined chunks may take in one memory.
+    exchange : PositionsExchange or None
+        For the strategy "exchange".
+    """
+
+    strategy: PositionsStrategy
+    reason: PositionsReason
+    array: Addressed
+    memory: float
+    exchange: PositionsExchange | None = None
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes of one task, besides its indices and its result; nan if unknown."""
+        array, exchange = self.array, self.exchange
+        if exchange is not None:
+            group, bundle = exchange.group_bytes, exchange.bundle_bytes
+            return max(2 * group, group + bundle, 2 * bundle)
+        if self.strategy == "gather":
+            return 2 * array.bytes
+        if self.strategy == "rechunk":
+            return max(array.lane_bytes, min(array.limit, array.bytes))
+        return array.bytes / (array.blocks * array.chunks)
+
+
+def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
+    """The plan as text, one decision a line.
+
+    Parameters
+    ----------
+    plan : PositionsPlan
+    tasks, chunks : int
+        Tasks, and chunks of the result.
+    """
+    array, exchange = plan.array, plan.exchange
+    fits = format_size(array.limit)
+    reasons = {
+        "whole": "lanes are whole in their chunks",
+        "unknown": "sizes are unknown",
+        "empty": "nothing is read",
+        "asked": "the setting gpusort.exchange says so",
+        "shared": f"the chunks share one memory, of which they may take {format_size(plan.memory)}",
+        "fit": f"lanes are in several chunks, and fit one of {fits}",
+        "long": f"lanes are in several chunks, and do not fit one of {fits}",
+        "few": "indices are few, and most chunks need not be joined",
+    }
+    if exchange is not None:
+        by = "P2P engine, through the disk" if exchange.p2p else "tasks"
+        moved = f"indices to {len(exchange.groups):,} groups of chunks, from {len(exchange.bundles):,} bundles, by {by}"
+        moves = f"{moved}; elements back"
+    else:
+        moves = {
+            "rechunk": f"every element once, {format_size(array.bytes)}",
+            "slices": "the elements that the indices name",
+        }.get(plan.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
+    decisions = {
+        "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, in {array.chunks:,} chunks",
+        "indices": f"{format_number(array.indices)}",
+        "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
+        "moves": moves,
+        "tasks": format_tasks(tasks, chunks),
+        "peak": f"{format_size(plan.projected_bytes)} in one task, besides its indices and its result",
+    }
+    return format_lines(decisions)

@@ -5,15 +5,50 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
+
+from ..order import Order
+from .join import is_small
+from .lines import format_lines, format_size, format_tasks
 from .runs import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
-from .terms import Runs, Size, Workers
+from .terms import InputChunks, Runs, Size, Workers
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4
 #: Share of the memory of a thread up to which chunks of keys are one group, and chunks of needles one bundle. A bundle
 #: is sorted with positions, which takes about five times its bytes.
 GROUP_SHARE = 1 / 16
+
+
+#: Most bytes of a task for each byte of the keys that it joins, and for each needle besides its bytes three times over.
+#: Measured with NumPy for 10^4 to 10^6 keys and needles of 1 to 8 bytes, with 1 to 2^40 distinct ones: 4.1 for keys,
+#: and for needles 24, or 57 where they are float64 and most of them tie.
+JOIN_COPIES, NEEDLE_BYTES, NEEDLE_COPIES = 4.2, 60, 3
+#: Copies of a bundle of needles while it is sorted.
+BUNDLE_COPIES = 5
+
+#: Why keys are joined or grouped: they fit a share of the memory, or it is unknown whether they do; a sorter needs all
+#: of them; they are few; NumPy compares objects; they do not fit; a number of groups is asked for.
+SearchReason = Literal["fits", "unknown", "sorter", "few", "objects", "large", "asked"]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The keys and the needles of a search.
+
+    Attributes
+    ----------
+    keys, needles : tuple of int
+        Bytes of each chunk, nan where unknown.
+    needle_itemsize : int
+        Bytes of a needle.
+    """
+
+    keys: tuple[Size, ...]
+    needles: tuple[Size, ...]
+    needle_itemsize: int = 8
 
 
 @dataclass(frozen=True)
@@ -26,32 +61,73 @@ class SearchPlan:
         The chunks of the sorted keys that are joined.
     bundles : tuple of tuples of int
         The chunks of needles that are sorted together, numbered in C order; empty if each is looked up on its own.
+    reason : SearchReason
+    searched : Searched
+    workers : Workers
+    limit : float
+        Bytes up to which keys are joined in one array.
+    sorts : bool
+        Whether the keys are sorted first.
     """
 
     groups: Runs
-    bundles: Runs = ()
+    bundles: Runs
+    reason: SearchReason
+    searched: Searched
+    workers: Workers
+    limit: float
+    sorts: bool = False
 
     @property
     def joined(self) -> bool:
         """Whether all keys are one array."""
         return len(self.groups) == 1
 
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes of keys for each process; or of keys and needles for the groups, and 8 bytes back for each needle."""
+        keys, needles = sum(self.searched.keys), sum(self.searched.needles)
+        if self.joined:
+            return keys * max(self.workers.processes, 1)
+        return keys + needles + needles / self.searched.needle_itemsize * 8
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes of a process whose keys are joined in one array; otherwise of one thread; nan if unknown."""
+        looked_up = _largest(self.searched.needles, self.bundles)
+        if not self.joined:
+            return max(JOIN_COPIES * _largest(self.searched.keys, self.groups), BUNDLE_COPIES * looked_up)
+        keys = sum(self.searched.keys)
+        needles = (
+            looked_up / self.searched.needle_itemsize * (NEEDLE_BYTES + NEEDLE_COPIES * self.searched.needle_itemsize)
+        )
+        threads = self.workers.threads / max(self.workers.processes, 1)
+        return max(JOIN_COPIES * keys, keys + threads * needles)
+
+
+def _largest(sizes: Sequence[Size], groups: Runs) -> float:
+    """Bytes of the largest group of chunks, nan if unknown; of the largest chunk where there is no group."""
+    if math.isnan(sum(sizes)):
+        return math.nan
+    return max((sum(sizes[chunk] for chunk in group) for group in groups), default=max(sizes, default=0))
+
 
 def make_search_plan(
-    keys: Sequence[Size],
-    needles: Sequence[Size],
+    searched: Searched,
     workers: Workers,
     memory: int | None,
     groups: int | None,
     *,
     one_memory: bool = False,
+    whole: SearchReason | None = None,
+    sorts: bool = False,
 ) -> SearchPlan:
     """The plan of a search.
 
     Parameters
     ----------
-    keys, needles : sequence of int
-        Bytes of each chunk, nan where unknown. Keys of an unknown number are assumed to fit.
+    searched : Searched
+        Keys of an unknown number are assumed to fit.
     workers : Workers
     memory : int or None
         Bytes of memory that the process has, where the workers have no limit of their own; None if unknown.
@@ -60,20 +136,48 @@ def make_search_plan(
     one_memory : bool
         Whether neighbouring chunks of needles are looked up together: needles that are closer together share more of
         the cache. 12.8M int64 in as many take 2.6 s of CPU time in chunks of 200,000, 1.85 in chunks of 800,000 (EPYC).
+    whole : SearchReason, optional
+        Why all keys are joined, however many they are.
+    sorts : bool
+        Whether the keys are sorted first.
 
     Notes
     -----
     Each bundle has a piece in each group, so the number of tasks is that of the chunks, and the product of groups and
     bundles, whose numbers follow from the bytes and not from the chunks.
     """
+    keys, needles = searched.keys, searched.needles
     own = workers.memory or (memory and memory // workers.threads) or math.inf
-    total = sum(keys)
-    if groups is None and not total > JOINED_SHARE * own * (1 if workers.memory else workers.threads):
-        return SearchPlan((tuple(range(len(keys))),), _near(needles, workers) if one_memory else ())
+    limit = JOINED_SHARE * own * (1 if workers.memory else workers.threads)
+    total, everything = sum(keys), (tuple(range(len(keys))),)
+    if whole is not None:
+        return SearchPlan(everything, (), whole, searched, workers, limit, sorts)
+    if groups is None and not total > limit:
+        near = _near(needles, workers) if one_memory else ()
+        reason: SearchReason = "unknown" if math.isnan(total) else "fits"
+        return SearchPlan(everything, near, reason, searched, workers, limit, sorts)
     most = GROUP_SHARE * own
     share = most if groups is None else total / groups
     found = tuple(chunk_ranges(range(len(keys)), keys, share))
-    return SearchPlan(found, tuple(chunk_ranges(range(len(needles)), needles, most)))
+    bundles = tuple(chunk_ranges(range(len(needles)), needles, most))
+    return SearchPlan(found, bundles, "large" if groups is None else "asked", searched, workers, limit, sorts)
+
+
+def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> SearchReason | None:
+    """Why all test elements are joined, unsorted; None if they are sorted first.
+
+    Parameters
+    ----------
+    test : Order
+        Of the test elements.
+    compared : numpy.dtype
+        The dtype in which elements and test elements are compared.
+    size : int
+        Test elements, nan if unknown.
+    """
+    if compared.kind == "O":
+        return "objects"
+    return "few" if is_small(test, InputChunks((size,))) else None
 
 
 def _near(needles: Sequence[Size], workers: Workers) -> Runs:
@@ -81,3 +185,47 @@ def _near(needles: Sequence[Size], workers: Workers) -> Runs:
     most = min(THREADS_RUN_BYTES, sum(needles) / (RUNS_PER_THREAD * workers.threads))
     found = tuple(chunk_ranges(range(len(needles)), needles, most))
     return () if workers.devices or len(found) == len(needles) else found
+
+
+def describe_search(plan: SearchPlan, tasks: int) -> str:
+    """The plan as text, one decision a line."""
+    keys, needles = plan.searched.keys, plan.searched.needles
+    limit = "memory of unknown size" if math.isinf(plan.limit) else f"the {format_size(plan.limit)} that they may take"
+    reasons = {
+        "fits": f"they fit {limit}",
+        "unknown": "their size is unknown",
+        "sorter": "a sorter gives their order",
+        "few": "they are few",
+        "objects": "NumPy compares objects",
+        "large": f"they do not fit {limit}",
+        "asked": "a number of groups is set",
+    }
+    how = "all keys are one array" if plan.joined else f"keys are {len(plan.groups):,} groups of chunks"
+    bundles = f", in {len(plan.bundles):,} bundles of chunks" if plan.bundles else ""
+    decisions = {
+        "keys": f"{format_size(sum(keys))} in {len(keys):,} chunks" + (", sorted first" if plan.sorts else ""),
+        "needles": f"{format_size(sum(needles))} in {len(needles):,} chunks{bundles}",
+        "strategy": f"{'join' if plan.joined else 'groups'}: {how}, because {reasons[plan.reason]}",
+        "moves": _moves(plan),
+        "tasks": format_tasks(tasks, len(needles)),
+        "peak": f"{format_size(plan.projected_bytes)} for each {'process' if plan.joined else 'thread'}",
+    }
+    return format_lines(decisions)
+
+
+def _moves(plan: SearchPlan) -> str:
+    moved = format_size(plan.moved_bytes)
+    if plan.joined:
+        return f"the keys, to each process: {moved}; needles stay where they are"
+    return f"each key once, each needle once to the group that bounds it, and its result back: {moved}"
+
+
+def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any], tasks: int, chunks: int) -> str:
+    """That elements of one dtype are equal to none of another one, as text."""
+    return format_lines(
+        {
+            "strategy": f"none: {elements} and {test} are never equal, so nothing is searched",
+            "moves": "nothing",
+            "tasks": format_tasks(tasks, chunks),
+        }
+    )

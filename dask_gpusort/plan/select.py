@@ -18,10 +18,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dask.utils import format_bytes
-
 from ..table.selection import best_samples, inside_share
 from .join import SMALL_BYTES
+from .lines import format_lines, format_number, format_size
 from .terms import Workers
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
@@ -248,21 +247,13 @@ def describe_selection(plan: SelectPlan) -> str:
         + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
     rows = {
-        "lanes": f"{_number(lanes.count)} of {_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",
+        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",
         "strategy": strategies[plan.strategy],
-        "passes": f"{plan.passes} over {_bytes(lanes.bytes)}",
-        "peak": _bytes(plan.projected_bytes),
+        "passes": f"{plan.passes} over {format_size(lanes.bytes)}",
+        "peak": format_size(plan.projected_bytes),
     }
     if plan.strategy == "samples":
         held = "held in memory between the passes" if plan.held else "read again, its tasks are repeated"
         rows["passes"] += f"; the source is {held}"
         rows["rounds"] = f"{rounds}, from {plan.samples:,.0f} samples; at most {plan.fetched_keys:,.0f} keys fetched"
-    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
-
-
-def _number(number: float) -> str:
-    return "an unknown number" if math.isnan(number) else f"{int(number):,}"
-
-
-def _bytes(number: float) -> str:
-    return "an unknown size" if math.isnan(number) else format_bytes(int(number))
+    return format_lines(rows)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from dask.utils import format_bytes
-
+from .lines import format_lines, format_size
 from .plan import Plan
 
 
@@ -24,33 +21,34 @@ def describe(plan: Plan) -> str:
         "keys": f"{order.kind}, {direction}{', stable' if order.stable else ''}",
         "path": path,
         "rounds": f"{plan.rounds} + 1 of counting, {plan.samples:,} keys a run in each",
-        "table": f"at most {format_bytes(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
+        "table": f"at most {format_size(plan.table_bytes)} for a task, {plan.unresolved:.1%} of the keys unresolved",
         "chunks": f"{len(plan.sizes):,} in{_runs_of(plan)}, {len(plan.chunks):,} out"
         + ("" if plan.known else ", sizes unknown"),
-        "groups": f"{len(plan.groups):,} of at most {_bytes(plan.group_bytes)}",
+        "groups": f"{len(plan.groups):,} of at most {format_size(plan.group_bytes)}",
         "exchange": plan.exchange + (_bundles_of(plan) if plan.sources else ""),
         "tasks": f"{plan.num_tasks:,}",
-        "peak": f"{_bytes(plan.projected_bytes)} for each thread of a worker",
+        "peak": f"{format_size(plan.projected_bytes)} for each thread of a worker",
     }
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
         rows["path"] = "one sort of all chunks"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} beside the input"
+        rows["peak"] = f"{format_size(plan.projected_bytes)} beside the input"
     if plan.exchange == "gang":
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} for each member, beside an input that is kept"
+        rows["peak"] = f"{format_size(plan.projected_bytes)} for each member, beside an input that is kept"
     if plan.turns is not None:
         without = ", without the input" if plan.turns.held else ""
         alone = plan.turns.devices == 1
         whose = "the GPU's" if alone else "each GPU's"
-        rows["peak"] = f"{_bytes(plan.projected_bytes)} of {whose} {_bytes(plan.turns.memory)}{without}"
+        rows["peak"] = f"{format_size(plan.projected_bytes)} of {whose} {format_size(plan.turns.memory)}{without}"
         if not plan.turns.fits:
             # On a cluster NumPy chunks are exchanged through disk.
             remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
             rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
     if plan.staging_memory is not None:
-        rows["step"] = f"{_bytes(plan.step_bytes)} of the GPU's {_bytes(plan.staging_memory)}, several side by side"
-    return "\n".join(f"{name:<9} {text}" for name, text in rows.items())
+        device = format_size(plan.staging_memory)
+        rows["step"] = f"{format_size(plan.step_bytes)} of the GPU's {device}, several side by side"
+    return format_lines(rows)
 
 
 def _runs_of(plan: Plan) -> str:
@@ -62,9 +60,5 @@ def _bundles_of(plan: Plan) -> str:
         return f": {len(plan.sources):,} members sort {len(plan.runs):,} runs, exchange and merge, in one task each"
     first = ", all cut before a group is finished" if plan.cut_first else ""
     # On several devices there is no join.
-    instead = f": a join would take {_bytes(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
+    instead = f": a join would take {format_size(plan.joined_bytes)} beside the input" if plan.joined_bytes else ""
     return f", of {len(plan.sources):,} bundles of {len(plan.runs):,} runs{first}{instead}"
-
-
-def _bytes(number: float) -> str:
-    return "an unknown size" if math.isnan(number) else format_bytes(int(number))

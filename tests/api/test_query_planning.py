@@ -58,6 +58,9 @@ REST = [
     "test_weights.py::test_long_lanes_are_sorted[0]",
     "test_search.py::test_membership_of_every_dtype",
     "test_search.py::test_sorter",
+    "test_explain.py::test_rank",
+    "test_explain.py::test_searchsorted",
+    "test_explain.py::test_take_along_axis",
     "../graph/test_lanes.py",
 ]
 

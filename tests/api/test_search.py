@@ -16,7 +16,7 @@ from support.sorting import check_sizes, computed
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_search
-from dask_gpusort.graph.search import build
+from dask_gpusort.plan import search
 
 groups = st.sampled_from([None, 1, 3])
 shapes = st.sampled_from([(0,), (1,), (40,), (6, 7), (3, 0, 2), (2, 3, 4), ()])
@@ -61,7 +61,7 @@ def test_membership_of_every_dtype(data, array, invert, count, small):
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
     elements, v = draw_needles(data, array.dtype)
     with dask.config.set({"gpusort.groups": count}), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "is_small", lambda order, given: bool(small))
+        patch.setattr(search, "is_small", lambda order, given: bool(small))
         lazy = dask_gpusort.isin(v, x, invert=invert)
     assert lazy.chunks == v.chunks
     assert lazy.dtype == bool

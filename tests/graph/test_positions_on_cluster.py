@@ -12,7 +12,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.graph.positions import p2p_positions
-from dask_gpusort.graph.positions.build import scatter
+from dask_gpusort.graph.positions.build import build_scatter
 
 distributed = pytest.importorskip("distributed")
 
@@ -30,6 +30,8 @@ def test_reads(on_cluster, exchange, spread, monkeypatch):
     x, at = da.from_array(array, chunks=90), da.from_array(indices, chunks=110)
     found = ours_at.built(dask_gpusort.take_along_axis, exchange, 5, x, at, 0)
     oracle.assert_same_bits(found.compute(), array[indices])
+    text = ours_at.built(dask_gpusort.explain_take_along_axis, exchange, 5, x, at, 0)
+    assert ("through the disk" in text) == (exchange == "p2p")
     rows = da.from_array(array.reshape(100, 10), chunks=(30, 4))
     found = ours_at.built(dask_gpusort.take, exchange, 3, rows, at.reshape(70, 10) % 100, 0)
     oracle.assert_same_bits(found.compute(), array.reshape(100, 10)[indices.reshape(70, 10) % 100])
@@ -62,7 +64,7 @@ def test_scatter(on_cluster, exchange):
     positions = np.random.default_rng(0).permutation(1000)
     values = [np.arange(1000), np.random.default_rng(1).random(1000)]
     at, *moved = (da.from_array(one, chunks=90) for one in (positions, *values))
-    found = ours_at.built(scatter, exchange, 7, moved, at, (300, 0, 700))
+    found = ours_at.built(build_scatter, exchange, 7, moved, at, (300, 0, 700))
     for got, given in zip(dask.compute(*found), values, strict=True):
         wanted = np.empty_like(given)
         wanted[positions] = given

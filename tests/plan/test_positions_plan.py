@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_gpusort.plan import Workers
-from dask_gpusort.plan.positions import Addressed, bundle_chunks, choose_addressing
+from dask_gpusort.plan.positions import (
+    Addressed,
+    Bundles,
+    PositionsExchange,
+    PositionsPlan,
+    bundle_chunks,
+    choose_addressing,
+    describe_positions,
+    largest_bytes,
+    names_few_chunks,
+)
 
 MIB = 1 << 20
 
@@ -30,11 +40,12 @@ LONG = Addressed(chunks=64, size=64 * MIB, lanes=1, itemsize=8, indices=64 * MIB
         (replace(LONG, size=MIB, lanes=64), True, 256 * MIB, "rechunk"),
         (replace(LONG, indices=MIB, index_bytes=16), True, 600 * MIB, "gather"),
         (replace(LONG, index_bytes=16), True, 600 * MIB, "exchange"),
-        (replace(LONG, size=0), False, 0, "rechunk"),
+        (replace(LONG, size=0), False, 0, "gather"),
+        (replace(LONG, size=math.nan), True, math.inf, "blocks"),
     ],
 )
 def test_strategy(array, shared, memory, wanted):
-    assert choose_addressing(array, shared, memory) == wanted
+    assert choose_addressing(array, shared, memory)[0] == wanted
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.none() | st.integers(1, 20))
@@ -52,3 +63,67 @@ def test_bundles_fit_the_memory():
 def test_bundles_of_unknown_sizes_have_about_equal_numbers_of_chunks():
     bundles = bundle_chunks([math.nan] * 12, 8, Workers(2), 4)
     assert [len(bundles.chunks(number)) for number in range(len(bundles))] == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("array", "shared", "asked", "wanted"),
+    [
+        (LONG, False, "gather", ("gather", "asked")),
+        (LONG, True, "tasks", ("exchange", "asked")),
+        (LONG, True, "p2p", ("exchange", "asked")),
+        (replace(LONG, chunks=1), True, "tasks", ("blocks", "whole")),
+        (replace(LONG, indices=0), True, "tasks", ("gather", "empty")),
+        (replace(LONG, lanes=math.nan), True, "tasks", ("blocks", "unknown")),
+        (replace(LONG, indices=MIB), True, "auto", ("exchange", "few")),
+        (replace(LONG, size=MIB), False, "auto", ("rechunk", "fit")),
+        (LONG, False, "auto", ("exchange", "long")),
+        (LONG, True, "auto", ("gather", "shared")),
+    ],
+)
+def test_reasons(array, shared, asked, wanted):
+    assert choose_addressing(array, shared, math.inf, asked) == wanted
+
+
+def test_few_indices_in_memory_name_few_chunks():
+    assert names_few_chunks(10, 80, 80, planning=False)
+    assert not names_few_chunks(11, 80, 80, planning=False)
+    assert not names_few_chunks(10, 80, 80, planning=True)
+    assert not names_few_chunks(0, 80, 0, planning=False)
+    assert not names_few_chunks(0, math.nan, math.nan, planning=False)
+
+
+def test_largest_bytes():
+    bundles = bundle_chunks([10, 10, 30, 10], 8, Workers(2), 3)
+    assert largest_bytes(bundles, [10, 10, 30, 10], 8) == 8 * max(
+        sum([10, 10, 30, 10][chunk] for chunk in bundles.chunks(number)) for number in range(len(bundles))
+    )
+    assert math.isnan(largest_bytes(bundles, [10, math.nan, 30, 10], 8))
+
+
+def test_projected_bytes():
+    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), True, 100, 300)
+    assert PositionsPlan("exchange", "long", LONG, 0, exchange).projected_bytes == 600
+    assert PositionsPlan("exchange", "long", LONG, 0, replace(exchange, bundle_bytes=50)).projected_bytes == 200
+    assert PositionsPlan("gather", "shared", LONG, 0).projected_bytes == 2 * LONG.bytes
+    rows = replace(LONG, size=MIB, lanes=64, chunks=1, blocks=16)
+    assert PositionsPlan("blocks", "whole", rows, 0).projected_bytes == rows.bytes / 16
+    assert PositionsPlan("rechunk", "fit", replace(rows, chunks=4), 0).projected_bytes == rows.limit
+    assert math.isnan(PositionsPlan("blocks", "unknown", replace(rows, size=math.nan), 0).projected_bytes)
+
+
+def test_text():
+    exchange = PositionsExchange(Bundles((0, 32, 64)), Bundles((0, 64)), True, 100, 300)
+    text = describe_positions(PositionsPlan("exchange", "long", LONG, 0, exchange), 640, 64)
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert list(lines) == ["lanes", "indices", "strategy", "moves", "tasks", "peak"]
+    assert lines["lanes"] == "1 of 67,108,864 elements, in 64 chunks"
+    assert lines["strategy"] == "exchange: lanes are in several chunks, and do not fit one of 128.00 MiB"
+    assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundles, by P2P engine, through the disk")
+    assert lines["tasks"] == "640, 10 a chunk"
+    by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, p2p=False))
+    assert "by tasks" in describe_positions(by_tasks, 1, 1)
+    assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB), 1, 1)
+    assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf), 1, 1)
+    whole = describe_positions(PositionsPlan("blocks", "whole", replace(LONG, chunks=1), 0), 1, 1)
+    assert "moves     nothing\n" in whole
+    assert "every element once, 512.00 MiB" in describe_positions(PositionsPlan("rechunk", "fit", LONG, 0), 1, 1)

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from support.peaks import peak_of
 
+from dask_gpusort.graph.search.keys import Question, join_keys
+from dask_gpusort.graph.search.lookup import look_up_bundle
+from dask_gpusort.order import Order
 from dask_gpusort.plan import Workers
-from dask_gpusort.plan.search import GROUP_SHARE, JOINED_SHARE, make_search_plan
+from dask_gpusort.plan.search import (
+    GROUP_SHARE,
+    JOIN_COPIES,
+    JOINED_SHARE,
+    NEEDLE_BYTES,
+    Searched,
+    choose_membership,
+    describe_no_search,
+    describe_search,
+    make_search_plan,
+)
 
 GIB = 1 << 30
 
 
+def planned(keys, needles, *args, **options):
+    return make_search_plan(Searched(tuple(keys), tuple(needles)), *args, **options)
+
+
 def test_keys_that_fit_are_joined():
     for workers, memory in ((Workers(2, GIB), None), (Workers(2), GIB), (Workers(2), None)):
-        plan = make_search_plan([GIB // 8] * 2, [1, 2, 3], workers, memory, None)
+        plan = planned([GIB // 8] * 2, [1, 2, 3], workers, memory, None)
         assert plan.groups == ((0, 1),)
         assert plan.joined
         assert plan.bundles == ()
@@ -24,7 +43,7 @@ def test_keys_that_fit_are_joined():
 @pytest.mark.parametrize(("workers", "memory"), [(Workers(2, GIB), None), (Workers(4), 4 * GIB)])
 def test_others_are_in_groups_that_fit(workers, memory):
     keys, needles = [20 << 20] * 100, [8 << 20] * 30
-    plan = make_search_plan(keys, needles, workers, memory, None)
+    plan = planned(keys, needles, workers, memory, None)
     limit = GROUP_SHARE * GIB
     for chunks, sizes in ((plan.groups, keys), (plan.bundles, needles)):
         assert [chunk for group in chunks for chunk in group] == list(range(len(sizes)))
@@ -34,22 +53,85 @@ def test_others_are_in_groups_that_fit(workers, memory):
 
 
 def test_the_number_of_tasks_does_not_follow_that_of_chunks():
-    few = make_search_plan([8 << 20] * 200, [8 << 20] * 200, Workers(2, GIB), None, None)
-    many = make_search_plan([1 << 20] * 1600, [1 << 20] * 1600, Workers(2, GIB), None, None)
+    few = planned([8 << 20] * 200, [8 << 20] * 200, Workers(2, GIB), None, None)
+    many = planned([1 << 20] * 1600, [1 << 20] * 1600, Workers(2, GIB), None, None)
     assert (len(few.groups), len(few.bundles)) == (len(many.groups), len(many.bundles))
 
 
 def test_neighbours_are_looked_up_together_in_one_memory():
-    plan = make_search_plan([8] * 4, [1 << 20] * 64, Workers(2), None, None, one_memory=True)
+    plan = planned([8] * 4, [1 << 20] * 64, Workers(2), None, None, one_memory=True)
     assert plan.joined
     assert [len(bundle) for bundle in plan.bundles] == [4] * 16
     for workers in (Workers(64), Workers(1, GIB, devices=True)):
-        assert make_search_plan([8] * 4, [1 << 20] * 64, workers, None, None, one_memory=True).bundles == ()
+        assert planned([8] * 4, [1 << 20] * 64, workers, None, None, one_memory=True).bundles == ()
 
 
 def test_asked_groups_and_unknown_sizes():
-    assert len(make_search_plan([10] * 12, [1] * 3, Workers(2, GIB), None, 4).groups) == 4
-    assert make_search_plan([math.nan] * 3, [math.nan], Workers(2, GIB), None, None).joined
-    plan = make_search_plan([math.nan] * 3, [math.nan] * 2, Workers(2, GIB), None, 2)
+    assert len(planned([10] * 12, [1] * 3, Workers(2, GIB), None, 4).groups) == 4
+    assert planned([math.nan] * 3, [math.nan], Workers(2, GIB), None, None).joined
+    plan = planned([math.nan] * 3, [math.nan] * 2, Workers(2, GIB), None, 2)
     assert plan.groups == ((0,), (1,), (2,))
     assert plan.bundles == ((0,), (1,))
+
+
+def test_test_elements_are_sorted_unless_they_are_few_or_objects():
+    ints = Order(np.dtype("i8"))
+    assert choose_membership(ints, np.dtype("i8"), 10) == "few"
+    assert choose_membership(ints, np.dtype("i8"), 10**8) is None
+    assert choose_membership(ints, np.dtype("i8"), math.nan) is None
+    assert choose_membership(Order(np.dtype("O")), np.dtype("O"), 10**8) == "objects"
+
+
+def test_all_keys_are_joined_where_all_are_needed():
+    plan = planned([GIB] * 4, [8] * 3, Workers(2, GIB), None, 7, whole="sorter", one_memory=True)
+    assert plan.groups == ((0, 1, 2, 3),)
+    assert plan.bundles == ()
+
+
+def test_moved_and_projected_bytes():
+    joined = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, None)
+    assert joined.moved_bytes == 2 * 8000  # to each process
+    assert joined.projected_bytes == JOIN_COPIES * 8000
+    many = planned([8], [8000] * 4, Workers(4, GIB, processes=2), None, None)
+    assert many.projected_bytes == 8 + 2 * 1000 * (NEEDLE_BYTES + 3 * 8)  # two threads of a worker
+    groups = planned([800] * 10, [80] * 4, Workers(4, GIB, processes=2), None, 5)
+    assert groups.moved_bytes == 8000 + 320 + 320
+    assert groups.projected_bytes == max(JOIN_COPIES * 1600, 5 * 320)
+    assert math.isnan(planned([800, math.nan], [80], Workers(2), None, None).projected_bytes)
+
+
+@pytest.mark.parametrize("values", [1, 99, 30_000])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "i8", "f8"])
+def test_projected_bytes_bound_the_steps(dtype, values):
+    keys, needles = (np.random.default_rng(seed).integers(0, values, 100_000).astype(dtype) for seed in (0, 1))
+    searched = Searched((keys.nbytes,), (needles.nbytes,), needles.itemsize)
+    plan = make_search_plan(searched, Workers(1, GIB), None, None)
+    question = Question(Order(keys.dtype, stable=True), "left", keys.dtype, keys.dtype, (len(keys),))
+    keys.sort()
+    joined = join_keys([keys], question)
+    # The input is not counted.
+    assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
+    looked_up = peak_of(lambda: look_up_bundle(joined, [needles], question))
+    assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes
+
+
+def test_text():
+    text = describe_search(planned([GIB // 8] * 2, [1 << 20] * 3, Workers(2, GIB), None, None), 4)
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert list(lines) == ["keys", "needles", "strategy", "moves", "tasks", "peak"]
+    assert lines["strategy"] == "join: all keys are one array, because they fit the 256.00 MiB that they may take"
+    assert lines["tasks"] == "4, 1.33 a chunk"
+    assert "to each process" in lines["moves"]
+    text = describe_search(planned([GIB] * 8, [GIB // 16] * 3, Workers(2, GIB), None, None, sorts=True), 9)
+    assert "groups: keys are 8 groups of chunks, because they do not fit" in text
+    assert "8 chunks, sorted first" in text
+    assert "3 bundles" in text
+    for options, why in (
+        ({"whole": "sorter"}, "a sorter"),
+        ({"whole": "few"}, "few"),
+        ({"whole": "objects"}, "objects"),
+    ):
+        assert why in describe_search(planned([8], [8], Workers(2), None, None, **options), 1)
+    assert "unknown" in describe_search(planned([math.nan], [8], Workers(2, GIB), None, None), 1)
+    assert "is set" in describe_search(planned([8] * 2, [8], Workers(2, GIB), None, 2), 1)
+    assert "never equal" in describe_no_search(np.dtype("i8"), np.dtype("U3"), 1, 1)

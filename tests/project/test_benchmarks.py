@@ -28,7 +28,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("psutil")
 
 ROOT = Path(__file__).parents[2]
-SUITES = ("keys", "pairs", "rows", "merge", "exchange", "api")
+SUITES = ("keys", "pairs", "rows", "merge", "ordered", "exchange", "api")
 KINDS = ("time_", "peakmem_", "track_")
 #: The size, which is the first parameter of a suite, unless the suite has the attribute `small`.
 SMALL = 4_096
@@ -238,7 +238,7 @@ def _impossible(parameters: dict[str, Any]) -> bool:
 def test_every_subject_is_measured_with_numpy_and_cupy() -> None:
     measured = {suite.values[0] for suite in suites()}
     by_subject = {name: [suite for suite in measured if suite.__module__.endswith(name)] for name in SUITES}
-    for name in ("keys", "pairs", "rows", "merge", "exchange"):
+    for name in ("keys", "pairs", "rows", "merge", "ordered", "exchange"):
         assert any(["numpy", "cupy"] in suite.params for suite in by_subject[name]), name
     methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
     assert {"track_rate", "track_share_of_copy", "peakmem_work", "time_work", "track_tasks"} <= methods

@@ -9,10 +9,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ...plan.positions import PositionsStrategy
-from ..collection import Output, new_arrays
+from ...plan.positions import INDEX_BYTES, PositionsExchange, PositionsPlan, describe_positions
+from ..collection import Output, count_tasks, new_arrays
 from ..inputs import flatten
-from ..rechunk import chunk_limit, rechunk
+from ..rechunk import rechunk
 from .blocks import (
     along_chunks,
     put_into_lanes,
@@ -22,7 +22,7 @@ from .blocks import (
     take_from_lanes,
     whole_units,
 )
-from .choice import INDEX_BYTES, bundles_of, choose_strategy, moves_by_p2p, scatters_in_memory
+from .choice import plan_exchange, plan_put_along, plan_take, plan_take_along, scatters_in_memory
 from .put import Put
 from .requests import GroupedAxis, Rows
 from .take import Take
@@ -31,26 +31,42 @@ from .take import Take
 def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """`numpy.take`, of indices in a Dask array."""
     array, axis = flatten(array, axis)
-    strategy = choose_strategy(array, indices, axis)
-    if strategy != "exchange":
-        return take_from_axis(array, indices, axis, mode, _limit_of(array, strategy))
+    plan = plan_take(array, indices, axis)
+    if plan.exchange is None:
+        return take_from_axis(array, indices, axis, mode, _limit_of(plan))
     first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
-    found = _take_by_exchange(_with_axes(array, first), indices, axis, mode)
+    found = _take_by_exchange(_with_axes(array, first), indices, axis, mode, plan.exchange)
     behind = list(range(indices.ndim, found.ndim))
     found = _with_axes(found, [*behind[:axis], *range(indices.ndim), *behind[axis:]])
     return rechunk(found, (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :]))
 
 
+def explain_take(array: Any, indices: Any, axis: int | None, mode: str) -> str:
+    """The plan of `build_take` as text."""
+    found = build_take(array, indices, axis, mode)
+    source, checked = flatten(array, axis)
+    plan = plan_take(source, indices, checked)
+    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
+
+
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:
     """`numpy.take_along_axis`."""
-    strategy = choose_strategy(array, indices, axis)
-    if strategy != "exchange":
-        return take_from_lanes(array, indices, axis, _limit_of(array, strategy))
+    plan = plan_take_along(array, indices, axis)
+    if plan.exchange is None:
+        return take_from_lanes(array, indices, axis, _limit_of(plan))
+    exchange = plan.exchange
 
     def take_lane(lane: Any, own: Any) -> Any:
-        return _take_by_exchange(lane, own, axis, "raise")
+        return _take_by_exchange(lane, own, axis, "raise", exchange)
 
     return rechunk(_lane_by_lane(take_lane, [array, indices], axis), along_chunks(array, indices, axis))
+
+
+def explain_take_along(array: Any, indices: Any, axis: int) -> str:
+    """The plan of `build_take_along` as text."""
+    found = build_take_along(array, indices, axis)
+    plan = plan_take_along(array, indices, axis)
+    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
 
 
 def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
@@ -61,18 +77,19 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
     sizes = list(enumerate(zip(array.shape, indices.shape, strict=True)))
     # Several indices of another dimension for one lane are written in C order, by one task.
     shared = any(own == 1 != other for dim, (own, other) in sizes if dim != axis)
-    strategy = choose_strategy(array, indices, axis, values.dtype.itemsize)
-    if shared or strategy != "exchange":
-        return put_into_lanes(array, indices, values, axis, _limit_of(array, strategy))
+    plan = plan_put_along(array, indices, values, axis)
+    if shared or plan.exchange is None:
+        return put_into_lanes(array, indices, values, axis, _limit_of(plan))
+    exchange = plan.exchange
 
     def put_lane(lane: Any, own: Any, some: Any) -> Any:
         some = rechunk(some, own.chunks) if some.shape == own.shape else spread_along(some, own)
-        return _put_by_exchange([some.astype(array.dtype)], own, lane.chunks[0], axis, lane)[0]
+        return _put_by_exchange([some.astype(array.dtype)], own, axis, exchange, lane)[0]
 
     return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
 
 
-def scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
+def build_scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
     """Write values to their positions: ``out[positions[i]] = values[i]``.
 
     Parameters
@@ -90,15 +107,16 @@ def scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> lis
     list of dask arrays
         One for each array of values.
     """
-    total = sum(chunks) * (INDEX_BYTES + sum(value.dtype.itemsize for value in values))
-    if scatters_in_memory(positions, total):
+    item_bytes = INDEX_BYTES + sum(value.dtype.itemsize for value in values)
+    if scatters_in_memory(positions, sum(chunks) * item_bytes):
         return scatter_in_memory(values, positions, chunks)
-    return _put_by_exchange(values, positions, chunks, 0)
+    exchange = plan_exchange(positions, (chunks, item_bytes), (positions.chunks[0], item_bytes))
+    return _put_by_exchange(values, positions, 0, exchange, sizes=chunks)
 
 
-def _limit_of(array: Any, strategy: PositionsStrategy) -> float:
+def _limit_of(plan: PositionsPlan) -> float:
     """Most bytes of a chunk that is joined of several ones."""
-    return math.inf if strategy == "gather" else chunk_limit(array)
+    return math.inf if plan.strategy == "gather" else plan.array.limit
 
 
 def _lane_by_lane(function: Callable[..., Any], arrays: Sequence[Any], axis: int) -> Any:
@@ -127,59 +145,41 @@ def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     return da.stack(lanes, axis=0, allow_unknown_chunksizes=True).astype(lanes[0].dtype)
 
 
-def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str) -> Any:
+def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange: PositionsExchange) -> Any:
     """Rows of a source, by an exchange with the groups of its chunks; `axis` is for errors."""
     source = rechunk(source, {dim: -1 for dim in range(1, source.ndim) if source.numblocks[dim] > 1})
-    sizes = _known_sizes(source)
-    row_bytes = source.dtype.itemsize * math.prod(source.shape[1:])
-    groups = bundles_of(source, sizes, row_bytes)
-    in_chunk = [math.prod(shape) for shape in _shapes(indices)]
-    bundles = bundles_of(indices, in_chunk, row_bytes + INDEX_BYTES)
     recipe = Take(
         names=(source.name, indices.name),
-        axis=GroupedAxis.of(sizes, groups, axis, mode),
-        groups=groups,
-        bundles=bundles,
+        axis=GroupedAxis.of(source.chunks[0], exchange.groups, axis, mode),
+        groups=exchange.groups,
+        bundles=exchange.bundles,
         numblocks=indices.numblocks,
         rows=Rows(source.dtype, source.shape[1:]),
-        p2p=moves_by_p2p(source, source.shape[0] * row_bytes + indices.size * (row_bytes + INDEX_BYTES)),
+        p2p=exchange.p2p,
     )
     meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
     output = Output(meta, (*indices.chunks, *source.chunks[1:]))
     return new_arrays(recipe, [source, indices], [output], "take")[0]
 
 
-def _shapes(array: Any) -> list[tuple[float, ...]]:
-    """The shape of each chunk of an array, in C order."""
-    return [
-        tuple(sizes[number] for sizes, number in zip(array.chunks, index, strict=True))
-        for index in np.ndindex(*array.numblocks)
-    ]
-
-
 def _put_by_exchange(
-    values: Sequence[Any], indices: Any, chunks: Sequence[int], axis: int, array: Any = None
+    values: Sequence[Any],
+    indices: Any,
+    axis: int,
+    exchange: PositionsExchange,
+    array: Any = None,
+    sizes: Sequence[int] = (),
 ) -> list[Any]:
-    """One-dimensional values at positions of an array, or at all positions of new arrays."""
-    sizes = chunks if array is None else _known_sizes(array)
-    item_bytes = sum(value.dtype.itemsize for value in values) + INDEX_BYTES
-    groups = bundles_of(indices, sizes, item_bytes)
-    bundles = bundles_of(indices, indices.chunks[0], item_bytes)
+    """One-dimensional values at positions of an array, or at all positions of new arrays of chunks of some sizes."""
     inputs = [indices, *values, *([] if array is None else [array])]
+    chunks = tuple(sizes) if array is None else array.chunks[0]
     recipe = Put(
         names=tuple(one.name for one in inputs),
         dtypes=tuple(value.dtype for value in values),
-        axis=GroupedAxis.of(sizes, groups, axis),
-        groups=groups,
-        bundles=bundles,
-        p2p=moves_by_p2p(indices, (indices.size + sum(sizes)) * item_bytes),
+        axis=GroupedAxis.of(chunks, exchange.groups, axis),
+        groups=exchange.groups,
+        bundles=exchange.bundles,
+        p2p=exchange.p2p,
     )
-    outputs = [Output(value._meta if array is None else array._meta, (tuple(sizes),)) for value in values]
+    outputs = [Output(value._meta if array is None else array._meta, (chunks,)) for value in values]
     return list(new_arrays(recipe, inputs, outputs, "put"))
-
-
-def _known_sizes(array: Any) -> tuple[int, ...]:
-    if any(map(math.isnan, array.chunks[0])):
-        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
-    sizes: tuple[int, ...] = array.chunks[0]
-    return sizes

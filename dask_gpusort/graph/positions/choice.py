@@ -1,45 +1,110 @@
-"""The strategy for an array and its indices, by the scheduler in use."""
+"""The plan for an array and its indices, by the scheduler in use."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
+
+import dask.array as da
 
 from ...config import setting
 from ...plan import Workers
 from ...plan.groups import exceeds_exchange
-from ...plan.positions import Addressed, Bundles, PositionsStrategy, bundle_chunks, choose_addressing
+from ...plan.positions import (
+    INDEX_BYTES,
+    Addressed,
+    PositionsExchange,
+    PositionsPlan,
+    bundle_chunks,
+    choose_addressing,
+    largest_bytes,
+    names_few_chunks,
+)
 from ..collection import chunk_library
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, choose_exchange, host_memory, scheduler_in_use, workers_in_use
 
-#: Bytes that travel with an index, or are kept for it: the index, its offset in a group, its position in a bundle.
-INDEX_BYTES = 24
+#: Elements, or indices, of each chunk, and the bytes that move with each.
+Moved = tuple[Sequence[float], int]
 
 
-def choose_strategy(array: Any, indices: Any, axis: int, moved_bytes: int = 0) -> PositionsStrategy:
-    """The strategy for reading, or for writing values of `moved_bytes` each."""
-    chunks = max(array.numblocks[axis], indices.numblocks[axis] if moved_bytes else 1)
-    asked = setting("exchange")
-    if any(map(math.isnan, array.shape)):
-        return "blocks"  # which refuses several chunks along the axis
-    if 0 in (*array.shape, *indices.shape):
-        return "gather"
-    if asked != "auto" and chunks > 1:
-        return "gather" if asked in ("join", "gather") else "exchange"
-    lanes = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
-    addressed = Addressed(
-        chunks=chunks,
+def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take`: the rows of an array, each of all elements at one position."""
+    plan = plan_positions(array, indices, axis)
+    if plan.strategy != "exchange":
+        return plan
+    row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
+    return replace(plan, exchange=plan_exchange(array, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES)))
+
+
+def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take_along_axis`; an exchange is that of one lane."""
+    plan, item = plan_positions(array, indices, axis), array.dtype.itemsize
+    if plan.strategy != "exchange":
+        return plan
+    moved = (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES)
+    return replace(plan, exchange=plan_exchange(array, *moved))
+
+
+def plan_put_along(array: Any, indices: Any, values: Any, axis: int) -> PositionsPlan:
+    """The plan of `put_along_axis`; an exchange is that of one lane."""
+    plan, item = plan_positions(array, indices, axis, values.dtype.itemsize), array.dtype.itemsize + INDEX_BYTES
+    if plan.strategy != "exchange":
+        return plan
+    return replace(plan, exchange=plan_exchange(array, (array.chunks[axis], item), (indices.chunks[axis], item)))
+
+
+def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
+    """The plan of `take` of few indices in memory; None if they are taken as indices in a Dask array are."""
+    if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
+        return None
+    return PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf)
+
+
+def plan_positions(array: Any, indices: Any, axis: int, moved_bytes: int = 0) -> PositionsPlan:
+    """The plan for reading, or for writing values of `moved_bytes` each, but for the exchange."""
+    count = 0 if 0 in indices.shape else indices.size
+    addressed = _addressed(array, count, indices.numblocks[axis] if moved_bytes else 1, axis, moved_bytes)
+    shared, memory = shared_memory(array)
+    return PositionsPlan(*choose_addressing(addressed, shared, memory, setting("exchange")), addressed, memory)
+
+
+def _addressed(array: Any, indices: float, least_chunks: int, axis: int, moved_bytes: int = 0) -> Addressed:
+    others = [dim for dim in range(array.ndim) if dim != axis]
+    return Addressed(
+        chunks=max(array.numblocks[axis], least_chunks),
         size=array.shape[axis],
-        lanes=lanes,
+        lanes=math.prod(array.shape[dim] for dim in others),
         itemsize=array.dtype.itemsize,
-        indices=indices.size,
+        indices=indices,
         limit=chunk_limit(array),
         index_bytes=8 + moved_bytes if moved_bytes else 0,
+        blocks=math.prod(array.numblocks[dim] for dim in others),
     )
-    return choose_addressing(addressed, *shared_memory(array))
+
+
+def plan_exchange(array: Any, elements: Moved, indices: Moved) -> PositionsExchange:
+    """The exchange between the chunks of elements and the chunks of indices, on the scheduler of an array.
+
+    Raises
+    ------
+    ValueError
+        If sizes of the chunks of elements are unknown.
+    """
+    if any(map(math.isnan, elements[0])):
+        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+    groups, bundles = (bundle_chunks(*moved, _workers(array), setting("groups")) for moved in (elements, indices))
+    return PositionsExchange(
+        groups=groups,
+        bundles=bundles,
+        p2p=moves_by_p2p(array, sum(sum(sizes) * item for sizes, item in (elements, indices))),
+        group_bytes=largest_bytes(groups, *elements),
+        bundle_bytes=largest_bytes(bundles, *indices),
+    )
 
 
 def shared_memory(array: Any) -> tuple[bool, float]:
@@ -63,11 +128,6 @@ def _workers(array: Any) -> Workers:
     workers = workers_in_use(kind, client, chunk_library(array))
     memory = host_memory() if workers.memory is None and kind in ONE_PROCESS else None
     return workers if memory is None else replace(workers, memory=memory // workers.threads)
-
-
-def bundles_of(array: Any, sizes: Sequence[float], item_bytes: int) -> Bundles:
-    """Bundles of chunks of these sizes, of which some may be unknown."""
-    return bundle_chunks(sizes, item_bytes, _workers(array), setting("groups"))
 
 
 def moves_by_p2p(array: Any, total_bytes: float) -> bool:

@@ -10,10 +10,12 @@ import numpy as np
 
 from ...chunk import library_of, ops_for
 from ...chunk.index_range import positions_of
-from ...plan.positions import FEW_INDICES
+from ...plan.positions import describe_positions
+from ..collection import count_tasks
 from ..inputs import flatten
 from ..rechunk import rechunk
 from .build import build_take
+from .choice import plan_slices, plan_take
 
 
 def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
@@ -24,18 +26,30 @@ def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     IndexError
         If an index is out of range, and the size of the axis is known.
     """
-    array, axis = flatten(array, axis)
-    size = array.shape[axis]
-    if library_of(indices) != library_of(array._meta):
-        indices = ops_for(array._meta).from_host(np.atleast_1d(indices)).reshape(indices.shape)
-    if math.isnan(size):
-        return build_take(array, da.from_array(indices, asarray=False), axis, mode)
-    positions = positions_of(indices, int(size), axis, mode)
-    # Under query planning Dask does not take a list of positions.
-    if positions.size * FEW_INDICES > size or not array.size or da.array_expr_enabled():
+    array, positions, axis = _checked(array, indices, axis, mode)
+    if plan_slices(array, positions, axis) is None:
         return build_take(array, da.from_array(positions, asarray=False), axis, mode)
     found = array[(*(slice(None),) * axis, positions.reshape(-1))]
     if positions.ndim == 1:
         return found
     shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :])
     return rechunk(found, {axis: -1}).reshape(shape)
+
+
+def explain_take_known(array: Any, indices: Any, axis: int | None, mode: str) -> str:
+    """The plan of `take_known` as text."""
+    found = take_known(array, indices, axis, mode)
+    source, positions, checked = _checked(array, indices, axis, mode)
+    plan = plan_slices(source, positions, checked)
+    if plan is None:
+        plan = plan_take(source, da.from_array(positions, asarray=False), checked)
+    return describe_positions(plan, count_tasks([found], [array]), math.prod(found.numblocks))
+
+
+def _checked(array: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int]:
+    """The array or its elements in C order, the indices as positions if the size of the axis is known, and the axis."""
+    array, axis = flatten(array, axis)
+    size = array.shape[axis]
+    if library_of(indices) != library_of(array._meta):
+        indices = ops_for(array._meta).from_host(np.atleast_1d(indices)).reshape(indices.shape)
+    return array, indices if math.isnan(size) else positions_of(indices, int(size), axis, mode), axis

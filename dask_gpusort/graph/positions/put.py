@@ -17,13 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
@@ -32,7 +30,7 @@ from ...plan.positions import Bundles
 from ..finish import take_part
 from ..input_checks import checked_chunk, wrong_size
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 from .requests import GroupedAxis, cut_shard, make_requests, not_permuted
 
 
@@ -93,7 +91,7 @@ def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tu
 
 
 @dataclass(frozen=True)
-class Put:
+class Put(ArrayRecipe):
     """All that the tasks of one write by an exchange are made from.
 
     Attributes
@@ -116,14 +114,6 @@ class Put:
     groups: Bundles
     bundles: Bundles
     p2p: bool = False
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     @property
     def permuted(self) -> bool:

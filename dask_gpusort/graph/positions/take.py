@@ -22,18 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from operator import getitem
 from typing import Any
 
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...plan.positions import Bundles
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, keys_of, make_requests, order_of
 
 
@@ -43,7 +41,7 @@ def reply(source: Any, offsets: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Take:
+class Take(ArrayRecipe):
     """All that the tasks of one read by an exchange are made from.
 
     Attributes
@@ -69,14 +67,6 @@ class Take:
     numblocks: tuple[int, ...]
     rows: Rows
     p2p: bool = False
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the filled bundles."""

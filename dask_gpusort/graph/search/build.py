@@ -11,11 +11,18 @@ import numpy as np
 
 from ...config import setting
 from ...order import Order
-from ...plan import Size, is_small
-from ...plan.search import SearchPlan, make_search_plan
-from ...plan.terms import InputChunks
+from ...plan import Size
+from ...plan.search import (
+    Searched,
+    SearchPlan,
+    SearchReason,
+    choose_membership,
+    describe_no_search,
+    describe_search,
+    make_search_plan,
+)
 from ..build import build_sort
-from ..collection import Output, chunk_library, new_arrays
+from ..collection import Output, chunk_library, count_tasks, new_arrays
 from ..composite_keys import Keys
 from ..inputs import flatten
 from ..options import Options
@@ -52,8 +59,19 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """
     order = Order(np.result_type(array.dtype, needles.dtype), stable=True)
     question = Question(order, side, array.dtype, needles.dtype, tuple(array.chunks[0]))
-    plan = _plan(array, needles, near=True) if sorter is None else _joined(array)
-    return _looked_up(plan, question, array, needles, sorter)
+    return _looked_up(plan_search(array, needles, sorter), question, array, needles, sorter)
+
+
+def plan_search(array: Any, needles: Any, sorter: Any = None) -> SearchPlan:
+    """The plan of a search for needles among sorted keys, or keys that a sorter sorts."""
+    return _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
+
+
+def explain_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> str:
+    """The plan of `build_search` as text."""
+    found = build_search(array, needles, side, sorter)
+    inputs = [array, needles, *(() if sorter is None else (sorter,))]
+    return describe_search(plan_search(array, needles, sorter), count_tasks([found], inputs))
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
@@ -78,10 +96,9 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     dtype = _equality_dtype(array.dtype, test.dtype)
     if dtype is None:
         return array.map_blocks(np.full_like, invert, dtype=bool)
-    presorted = dtype.kind != "O" and not is_small(Order(test.dtype), InputChunks((test.size,)))
-    if presorted:
+    plan = plan_membership(array, test, dtype)
+    if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
-    plan = _plan(array=test, needles=array) if presorted else _joined(test)
     question = Question(
         order=Order(dtype, stable=True),
         want="not in" if invert else "in",
@@ -89,9 +106,25 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         needle_dtype=array.dtype,
         key_sizes=tuple(_sizes(test)),
         most_values=_most_values(array, test, by_values) if plan.joined and dtype.kind in "biu" else 0,
-        presorted=presorted,
+        presorted=plan.sorts,
     )
     return _looked_up(plan, question, test, array)
+
+
+def plan_membership(array: Any, test: Any, compared: np.dtype[Any]) -> SearchPlan:
+    """The plan of a search for elements among test elements, in a dtype in which both are compared."""
+    whole = choose_membership(Order(test.dtype), compared, test.size)
+    keys = test if whole else flatten(test, None)[0]
+    return _plan(keys, array, whole=whole, sorts=whole is None)
+
+
+def explain_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> str:
+    """The plan of `build_membership` as text."""
+    tasks = count_tasks([build_membership(array, test, invert, by_values)], [array, test])
+    dtype = _equality_dtype(array.dtype, test.dtype)
+    if dtype is None:
+        return describe_no_search(array.dtype, test.dtype, tasks, math.prod(array.numblocks))
+    return describe_search(plan_membership(array, test, dtype), tasks)
 
 
 def _equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -130,16 +163,15 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
     return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
 
 
-def _joined(array: Any) -> SearchPlan:
-    return SearchPlan((tuple(range(math.prod(array.numblocks))),))
-
-
-def _plan(array: Any, needles: Any, *, near: bool = False) -> SearchPlan:
+def _plan(
+    array: Any, needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
+) -> SearchPlan:
     kind, client = scheduler_in_use(needles)
     workers = workers_in_use(kind, client, chunk_library(needles))
     memory = host_memory() if kind in ONE_PROCESS else None
-    sizes = _bytes(array), _bytes(needles)
-    return make_search_plan(*sizes, workers, memory, setting("groups"), one_memory=near and kind in ONE_PROCESS)
+    searched = Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1))
+    near = near and kind in ONE_PROCESS
+    return make_search_plan(searched, workers, memory, setting("groups"), one_memory=near, whole=whole, sorts=sorts)
 
 
 def _sizes(array: Any) -> list[Size]:
@@ -147,5 +179,5 @@ def _sizes(array: Any) -> list[Size]:
     return [math.prod(sizes) for sizes in product(*array.chunks)]
 
 
-def _bytes(array: Any) -> list[Size]:
-    return [size * array.dtype.itemsize for size in _sizes(array)]
+def _bytes(array: Any) -> tuple[Size, ...]:
+    return tuple(size * array.dtype.itemsize for size in _sizes(array))

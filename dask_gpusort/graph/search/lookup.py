@@ -30,14 +30,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
@@ -45,12 +43,12 @@ from ...chunk.run import Run
 from ...plan.search import SearchPlan
 from ..input_checks import checked_chunk
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
 
 
 @dataclass(frozen=True)
-class Lookup:
+class Lookup(ArrayRecipe):
     """All that the tasks of one search are made from.
 
     Attributes
@@ -73,15 +71,6 @@ class Lookup:
     key_blocks: tuple[int, ...]
     chunks: Chunks
     sorter_blocks: int = 0
-
-    #: A chunk is read once, by a task of its own.
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """Tasks up to the joined keys, or to the results of all bundles."""

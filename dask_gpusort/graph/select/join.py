@@ -16,13 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import identity
 
@@ -32,12 +30,12 @@ from ...table.quantiles import Statistic
 from ..input_checks import checked_chunk
 from ..join import assemble, chunk_starts
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 from .samples import enclose, lanes_of, result_of
 
 
 @dataclass(frozen=True)
-class LanesJoin:
+class LanesJoin(ArrayRecipe):
     """All that the tasks of one joined order statistic are made from.
 
     Attributes
@@ -65,17 +63,10 @@ class LanesJoin:
     keepdims: bool
     searches: bool
 
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
-
-    #: Chunks that the input's graph contains become part of the tasks, as in `Recipe`.
     takes_held_chunks = True
-    is_gang = False
 
     @property
     def first_tasks(self) -> int:
-        """Number of the tasks that read input chunks."""
         return math.prod(len(self.chunks[dim]) for dim in self._kept)
 
     @property

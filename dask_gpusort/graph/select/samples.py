@@ -37,7 +37,7 @@ from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from ..input_checks import changed_source, checked_chunk, wrong_size
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 
 class Extracted(NamedTuple):
@@ -220,7 +220,7 @@ def result_of(searches: Sequence[selection.Search], statistic: Statistic | Ranks
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(ArrayRecipe):
     """All that the tasks of one selection by samples are made from.
 
     Attributes
@@ -253,13 +253,10 @@ class Selection:
         fields = vars(self).copy()
         return tokenize(fields.pop("names")[0], *fields.values())
 
-    #: Chunks that the input's graph contains become part of the tasks, as in `Recipe`.
     takes_held_chunks = True
-    is_gang = False
 
     @property
     def first_tasks(self) -> int:
-        """Number of the tasks that read input chunks."""
         return math.prod(map(len, self.chunks))
 
     @property

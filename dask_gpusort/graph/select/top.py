@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from operator import getitem
 from typing import Any, TypeAlias
@@ -32,7 +31,6 @@ from typing import Any, TypeAlias
 import dask
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import partition_all
 
@@ -44,7 +42,7 @@ from ..input_checks import checked_chunk, wrong_size
 from ..inputs import companion
 from ..local_sort import NOTHING
 from ..options import Options
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 #: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).
 Candidates: TypeAlias = tuple[Any, ...]
@@ -54,7 +52,7 @@ MOST_MERGED = 32
 
 
 @dataclass(frozen=True)
-class Top:
+class Top(ArrayRecipe):
     """All that the tasks of one selection are made from.
 
     Attributes
@@ -82,15 +80,6 @@ class Top:
     chunks: Chunks
     extra_dims: tuple[int, ...]
     fan_in: int
-
-    #: A chunk is read once, by a task of its own.
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     @property
     def length(self) -> Size:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
 from ...chunk.distinct import Columns
 from ...chunk.tie_groups import are_nan
-from ..collection import Output, new_arrays
-from ..global_sort import Want, global_sort, joins_rows
+from ...plan import Plan
+from ...plan.distinct import DistinctPlan, describe_distinct, make_distinct_plan
+from ..collection import Output, count_tasks, new_arrays
+from ..composite_keys import Keys
+from ..global_sort import Request, global_sort, joins_rows, plan_for
 from ..inputs import flatten
 from ..options import Options
 from ..rechunk import rechunk
@@ -85,12 +89,6 @@ def absent(numbered: Numbered) -> Any:
     return (numbered.counts[1] == 0)[numbered.groups.numbers] | numbered.nans
 
 
-def count_begun(numbered: Numbered) -> Any:
-    """The number of tie groups that begin in a chunk, shape (1,)."""
-    groups, offset = numbered.groups, numbered.offset
-    return np.full_like(groups.bounds, groups.count - offset.continued, shape=(1,))
-
-
 @dataclass(frozen=True)
 class SortedDistinct:
     """The distinct keys of all chunks, sorted.
@@ -140,8 +138,8 @@ class SortedDistinct:
         return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
 
 
-def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
-    """The sorted distinct keys of an array of any dimensions.
+def stable_keys(array: Any) -> tuple[Request, Keys]:
+    """The request for a stable sort of an array, with companions, and its keys.
 
     Raises
     ------
@@ -150,24 +148,33 @@ def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDist
     """
     options = Options(stable=True)
     keys = options.keys(array, "both")
-    options.request("both", keys)
+    return options.request("both", keys), keys
+
+
+def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
+    """The sorted distinct keys of an array of any dimensions.
+
+    Raises
+    ------
+    TypeError
+        If CuPy chunks of its dtype cannot be sorted.
+    """
+    _, keys = stable_keys(array)
     found = local_distinct(array, keys.order, columns, equal_nan)
     of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
     if found["values"].numblocks[0] > 1:
-        found = _sorted(options, found, array.size)
+        request, keys, others = sort_of_distinct(found, array.size)
+        presorted = ((0, keys.array.numblocks[0]),)
+        arrays = global_sort(request, keys, others, keys.array.chunks[0], presorted)
+        found = dict(zip(found, arrays, strict=True))
     return SortedDistinct(found, of_keys, equal_nan)
 
 
-def _sorted(options: Options, columns: dict[str, Any], most_keys: float) -> dict[str, Any]:
-    """The columns, sorted by the values; the chunks are sorted already, and have no more keys than the input."""
+def sort_of_distinct(columns: dict[str, Any], most_keys: float) -> tuple[Request, Keys, list[Any]]:
+    """The sort of some columns by the values, of at most as many keys as the input: request, keys and companions."""
     values, *others = columns.values()
-    want: Want = "both" if others else "keys"
-    keys = options.keys(values, "both")
-    presorted = ((0, values.numblocks[0]),)
-    found = global_sort(
-        replace(options.request(want, keys), most_keys=most_keys), keys, others, values.chunks[0], presorted
-    )
-    return dict(zip(columns, found, strict=True))
+    request, keys = stable_keys(values)
+    return replace(request, want="both" if others else "keys", most_keys=most_keys), keys, others
 
 
 @dataclass(frozen=True)
@@ -179,51 +186,75 @@ class Unique:
     counts: bool = False
     equal_nan: bool = True
 
+    @property
+    def columns(self) -> Columns:
+        """What is found of the distinct keys of each chunk."""
+        return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
+
+
+def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
+    """The plan of the distinct keys of an array."""
+    request, keys = stable_keys(array)
+    sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
+    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins_rows(request, keys, ()))
+
 
 def in_one_chunk(array: Any) -> Any:
-    """The array in one chunk, where one GPU holds all of it and what a sort needs: then nothing is exchanged."""
-    options = Options(stable=True)
-    keys = options.keys(array, "both")
-    if math.prod(array.numblocks) == 1 or not joins_rows(options.request("both", keys), keys, ()):
-        return array
+    """An array in one chunk."""
     return rechunk(array, dict.fromkeys(range(array.ndim), -1))
 
 
 def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
-    # The first of equal keys is the first in C order.
-    source = in_one_chunk(flatten(array, None)[0] if wanted.index else array)
-    if math.prod(source.numblocks) == 1:
-        return _unique_of_one_chunk(array, source, wanted)
-    columns = Columns(origins=wanted.inverse, counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
-    found = sorted_distinct(source, columns, wanted.equal_nan)
+    source = _source_of(array, wanted)
+    plan = plan_distinct(source, wanted.columns)
+    if plan.strategy == "join":
+        source = in_one_chunk(source)
+    found = sorted_distinct(source, plan.columns, wanted.equal_nan)
+    made = _numbered(found, wanted) if plan.strategy == "sort" else {**found.columns, **found.of_keys}
+    if wanted.inverse:
+        made["inverse"] = _shaped_as(made["inverse"].astype(np.int64), array)
+    return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
+
+
+def _source_of(array: Any, wanted: Unique) -> Any:
+    """The array whose distinct keys are found: the first of equal keys is the first in C order."""
+    return flatten(array, None)[0] if wanted.index else array
+
+
+def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
+    """What is wanted of the distinct keys of several chunks."""
     makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
     if wanted.index:
-        makes["index"] = OfGroups("firsts")
+        makes["firsts"] = OfGroups("firsts")
     if wanted.inverse:
         makes["inverse"] = numbers
     if wanted.counts:
         makes["counts"] = OfGroups("counts")
-    dtypes = [array.dtype, *[np.dtype(np.int64)] * (len(makes) - 1)]
+    dtypes = [found.columns["values"].dtype, *[np.dtype(np.int64)] * (len(makes) - 1)]
     made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
     if wanted.inverse:
-        flat = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
-        made["inverse"] = _shaped_as(flat, array)
-    return tuple(made.values())
+        made["inverse"] = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
+    return made
 
 
-def _unique_of_one_chunk(array: Any, source: Any, wanted: Unique) -> tuple[Any, ...]:
-    """The same of an array whose keys are in one chunk: `source`."""
-    columns = Columns(counts=wanted.counts, firsts=wanted.index, inverse=wanted.inverse)
-    options = Options(stable=True)
-    keys = options.keys(source, "both")
-    options.request("both", keys)
-    found = local_distinct(source, keys.order, columns, wanted.equal_nan)
-    if wanted.inverse:
-        inverse = found["inverse"]
-        wide = inverse.astype(np.int64)
-        found["inverse"] = _shaped_as(wide, array)
-    return tuple(found[name] for name in ("values", "firsts", "inverse", "counts") if name in found)
+def explain_unique(array: Any, wanted: Unique, found: Sequence[Any] = (), origin: Any = None) -> str:
+    """The plan of `build_unique` as text; with the tasks from an array to what was found, where these are others."""
+    source = _source_of(array, wanted)
+    plan = plan_distinct(source, wanted.columns)
+    given = array if origin is None else origin
+    tasks = count_tasks(found or build_unique(array, wanted), [given])
+    return describe_distinct(plan, tasks, math.prod(given.numblocks), plan_sort(source, plan))
+
+
+def plan_sort(array: Any, plan: DistinctPlan) -> Plan | None:
+    """The plan of the sort of the distinct keys, if there is one."""
+    if plan.strategy != "sort":
+        return None
+    found = local_distinct(array, stable_keys(array)[1].order, plan.columns, equal_nan=True)
+    columns = {name: column for name, column in found.items() if name not in OF_KEYS}
+    request, keys, others = sort_of_distinct(columns, array.size)
+    return plan_for(request, keys, others, keys.array.chunks[0], presorted=True)
 
 
 def _shaped_as(found: Any, array: Any) -> Any:
@@ -234,11 +265,11 @@ def _shaped_as(found: Any, array: Any) -> Any:
 
 def build_nunique(array: Any, equal_nan: bool) -> Any:
     """The number of distinct values, a dask array of shape ()."""
-    found = sorted_distinct(in_one_chunk(array), Columns(), equal_nan)
-    (counts,) = found.number([count_begun], [np.dtype(np.int64)])
-    return counts.map_blocks(_as_known, chunks=((1,) * counts.numblocks[0],), dtype=np.int64, meta=counts._meta).sum()
+    (values,) = build_unique(array, Unique(equal_nan=equal_nan))
+    meta = np.empty_like(values._meta, dtype=np.int64)
+    return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
 
 
-def _as_known(block: Any) -> Any:
-    """Task: a chunk whose size is known, other than that of its array."""
-    return block
+def count_values(block: Any) -> Any:
+    """Task: the number of a chunk's elements, shape (1,)."""
+    return np.full_like(block, len(block), shape=(1,), dtype=np.int64)

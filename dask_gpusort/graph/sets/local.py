@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from operator import getitem
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete
 from ...chunk.distinct import Columns, find_distinct
 from ...order import Order
 from ...plan import Size
+from ...plan.distinct import origin_dtype
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
 OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
@@ -31,7 +30,7 @@ OF_KEYS = OUTPUTS[4:]
 
 
 @dataclass(frozen=True)
-class LocalDistinct:
+class LocalDistinct(ArrayRecipe):
     """All that the tasks of this stage are made from.
 
     Attributes
@@ -56,14 +55,6 @@ class LocalDistinct:
     names: tuple[str, ...]
     chunks: Chunks
     outputs: tuple[str, ...]
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
@@ -116,14 +107,13 @@ def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...
         if size != sizes[there] and not math.isnan(sizes[there]):
             raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", sizes[there])
     found = find_distinct(block, local.order, local.columns, local.equal_nan)
-    chunks = np.full_like(found.values, number, dtype=chunk_dtype(local.chunks)) if local.columns.origins else None
+    chunks = np.full_like(found.values, number, dtype=_origin_dtype(local.chunks)) if local.columns.origins else None
     complete(found.values)
     return found.values, chunks, found.counts, found.firsts, found.inverse, found.repeats, block.size
 
 
-def chunk_dtype(chunks: Chunks) -> np.dtype[Any]:
-    """The smallest dtype for numbers of chunks: fewer digits are sorted in less time."""
-    return np.min_scalar_type(math.prod(map(len, chunks)))
+def _origin_dtype(chunks: Chunks) -> np.dtype[Any]:
+    return origin_dtype(math.prod(map(len, chunks)))
 
 
 def starts_of(found: Sequence[tuple[Any, ...]]) -> list[int]:
@@ -157,7 +147,12 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) 
     names = ("values", *(name for name in OUTPUTS[1:] if wanted[name]))
     recipe = LocalDistinct(order, columns, equal_nan, (array.name,), array.chunks, names)
     unknown = ((math.nan,) * math.prod(array.numblocks),)
-    dtypes = {"values": array.dtype, "chunks": chunk_dtype(array.chunks), "inverse": np.uint32, "repeats": np.uint32}
+    dtypes = {
+        "values": array.dtype,
+        "chunks": _origin_dtype(array.chunks),
+        "inverse": np.uint32,
+        "repeats": np.uint32,
+    }
     outputs = [
         Output(
             np.empty_like(

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import getitem
 from typing import Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.tie_groups import TieGroups, are_nan
 from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Numbering:
+class Numbering(ArrayRecipe):
     """All that the tasks of this stage are made from.
 
     Attributes
@@ -191,14 +189,6 @@ class Numbering:
     outputs: tuple[Callable[[Numbered], Any], ...]
     counted: bool = False
     second: int | None = None
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
 
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """Tasks from the sorted chunks to the results of each."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from dask._task_spec import Task, TaskRef
-from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ...chunk import complete
@@ -17,12 +15,11 @@ from ...order import Order
 from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, global_sort
-from ..local_sort import NOTHING
-from ..recipe import Chunks
+from ..recipe import ArrayRecipe, Chunks
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(ArrayRecipe):
     """All that the tasks of this stage are made from.
 
     Attributes
@@ -35,18 +32,6 @@ class Spread:
 
     names: tuple[str, ...]
     numblocks: tuple[int, ...]
-
-    takes_held_chunks = False
-    is_gang = False
-    first_tasks = 0
-
-    @cached_property
-    def token(self) -> str:
-        return tokenize(*vars(self).values())
-
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
-        """Nothing: the output's tasks are all."""
-        return {}
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """One task for each chunk."""

@@ -10,7 +10,7 @@ import numpy as np
 from ...chunk import library_of
 from ..input_checks import checked_chunk
 from ..rechunk import rechunk
-from .build import Unique, build_unique
+from .build import Unique, build_unique, explain_unique
 
 
 def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
@@ -25,8 +25,8 @@ def from_records(block: Any, shape: tuple[int, ...]) -> Any:
     return block.view(block.dtype["f0"]).reshape(len(block), *shape)
 
 
-def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, ...]:
-    """The distinct subarrays along an axis, as `build_unique`.
+def as_records(array: Any, axis: int) -> tuple[Any, Any]:
+    """The subarrays along an axis as records, and the array with the axis first.
 
     Raises
     ------
@@ -40,8 +40,7 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "
             "chunks of dtypes of fixed width"
         )
-    first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
-    moved = array.transpose(first)
+    moved = array.transpose(_axis_first(array, axis))
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)) or 0 in shape:
         raise ValueError(f"subarrays of shape {shape} along axis {axis}: give chunks of known sizes and no empty axis")
@@ -55,6 +54,13 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
         dtype=dtype,
         meta=np.empty(0, dtype),
     )
+    return records, moved
+
+
+def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, ...]:
+    """The distinct subarrays along an axis, as `build_unique`; raises what `as_records` raises."""
+    records, moved = as_records(array, axis)
+    shape = moved.shape[1:]
     values, *others = build_unique(records, wanted)
     found = values.map_blocks(
         from_records,
@@ -64,4 +70,14 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
         dtype=array.dtype,
         meta=np.empty((0,) * moved.ndim, array.dtype),
     )
-    return found.transpose(np.argsort(first).tolist()), *others
+    return found.transpose(np.argsort(_axis_first(array, axis)).tolist()), *others
+
+
+def explain_unique_subarrays(array: Any, wanted: Unique, axis: int) -> str:
+    """The plan of `build_unique_subarrays` as text."""
+    records, _ = as_records(array, axis)
+    return explain_unique(records, wanted, build_unique_subarrays(array, wanted, axis), array)
+
+
+def _axis_first(array: Any, axis: int) -> list[int]:
+    return [axis, *(dim for dim in range(array.ndim) if dim != axis)]

@@ -8,7 +8,7 @@ from support import positions as ours_at
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph.positions.build import scatter
+from dask_gpusort.graph.positions.build import build_scatter
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -70,7 +70,7 @@ def test_indices_out_of_range_raise(exchange):
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_scatter(exchange):
     positions, values = np.random.default_rng(0).permutation(10_000), np.arange(10_000)
-    (found,) = ours_at.built(scatter, exchange, 3, [on_gpu(values, 900)], on_gpu(positions, 900), (4000, 6000))
+    (found,) = ours_at.built(build_scatter, exchange, 3, [on_gpu(values, 900)], on_gpu(positions, 900), (4000, 6000))
     wanted = np.empty_like(values)
     wanted[positions] = values
     check(found, wanted)

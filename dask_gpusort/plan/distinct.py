@@ -1,0 +1,156 @@
+"""The plan of distinct keys: whose sort finds those of all chunks.
+
+============  ====================================  ===================================================
+strategy      keys                                  how
+============  ====================================  ===================================================
+`blocks`      in one chunk                          the distinct keys of the chunk are the result
+`join`        in the memory of one GPU              the chunks are made one, then the same
+`sort`        in several chunks                     the distinct keys of each chunk are sorted together
+============  ====================================  ===================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..chunk.distinct import Columns
+from .lines import format_lines, format_number, format_size, format_tasks
+from .plan import Plan
+from .terms import Size
+
+DistinctStrategy = Literal["blocks", "join", "sort"]
+
+#: Most bytes for each key, besides twice the key, of the task that finds the distinct keys of a chunk: of values alone,
+#: and with positions, counts or an inverse. Measured with NumPy for 10^4 to 10^6 keys of 1 to 8 bytes with 1 to 2^40
+#: distinct ones: 34 and 57 bytes at most, where the keys are float64 and most of them tie.
+VALUES_BYTES, COLUMNS_BYTES = 36, 60
+#: Bytes of a count, of a first position, and of the number of a tie group.
+COUNT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class DistinctPlan:
+    """How the distinct keys of an array are found.
+
+    Attributes
+    ----------
+    strategy : {"blocks", "join", "sort"}
+    chunks : int
+        Chunks of the input.
+    keys : int
+        Keys of the input, nan if unknown.
+    largest : int
+        Keys of the largest chunk whose distinct keys are found at once, nan if unknown.
+    itemsize : int
+        Bytes of a key.
+    columns : Columns
+        What is found of each distinct key of a chunk.
+    """
+
+    strategy: DistinctStrategy
+    chunks: int
+    keys: Size
+    largest: Size
+    itemsize: int
+    columns: Columns
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a distinct key and of what is sorted with it."""
+        wanted = self.columns
+        return self.itemsize + self._origin_bytes * wanted.origins + COUNT_BYTES * (wanted.counts + wanted.firsts)
+
+    @property
+    def back_bytes(self) -> int:
+        """Bytes that go back to a chunk for each of its distinct keys."""
+        return (COUNT_BYTES + self._origin_bytes) * (self.columns.origins and self.columns.inverse)
+
+    @property
+    def projected_bytes(self) -> float:
+        """Peak bytes of a task that finds the distinct keys of a chunk; nan if unknown."""
+        alone = self.columns == Columns(origins=self.columns.origins)
+        return self.largest * ((VALUES_BYTES if alone else COLUMNS_BYTES) + 2 * self.itemsize)
+
+    @property
+    def _origin_bytes(self) -> int:
+        return origin_dtype(self.chunks).itemsize
+
+
+def origin_dtype(chunks: int) -> np.dtype[Any]:
+    """The smallest dtype for numbers of chunks: fewer digits are sorted in less time."""
+    return np.min_scalar_type(chunks)
+
+
+def make_distinct_plan(sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool) -> DistinctPlan:
+    """The plan of distinct keys.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Keys in each chunk, nan where unknown.
+    itemsize : int
+    columns : Columns
+        What is wanted besides the values. `origins` are kept only where several chunks are sorted.
+    joins : bool
+        Whether one GPU holds all chunks and what a sort of them needs.
+    """
+    strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else "join" if joins else "sort"
+    # Of several sizes of which one is unknown, the largest is unknown too.
+    largest = max(sizes) if strategy == "sort" and not math.isnan(sum(sizes)) else sum(sizes)
+    wanted = columns if strategy == "sort" else replace(columns, origins=False)
+    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted)
+
+
+def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:
+    """The plan as text, one decision a line.
+
+    Parameters
+    ----------
+    plan : DistinctPlan
+    tasks, chunks : int
+        Tasks of all outputs together, and chunks of the array that the user gave.
+    sort : Plan, optional
+        Of the sort of the distinct keys, for the strategy "sort".
+    """
+    strategies = {
+        "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
+        "join": "join: the chunks share one memory, which holds a sort of them; they are made one",
+        "sort": "sort: keys are in several chunks; the distinct keys of each are sorted together, and numbered",
+    }
+    decisions = {
+        "keys": f"{format_number(plan.keys)} in {plan.chunks:,} chunks",
+        "strategy": strategies[plan.strategy],
+        "sort": describe_sort(sort),
+        "moves": describe_moves(plan),
+        "tasks": format_tasks(tasks, chunks),
+        "peak": describe_peak(plan),
+        "unknown": "how many keys are distinct, and the sizes of the chunks of distinct keys",
+    }
+    return format_lines(decisions)
+
+
+def describe_sort(sort: Plan | None) -> str:
+    """The sort of the distinct keys, on one line."""
+    return "" if sort is None else f"exchange {sort.exchange}, {len(sort.groups):,} groups, sizes unknown"
+
+
+def describe_moves(plan: DistinctPlan) -> str:
+    """What moves between chunks, on one line."""
+    if plan.strategy != "sort":
+        return "nothing" if plan.strategy == "blocks" else "nothing: the chunks are in one memory"
+    back = f"; {plan.back_bytes} bytes for each go back to its chunk" if plan.back_bytes else ""
+    most = format_size(plan.keys * plan.row_bytes)
+    return f"only distinct keys, {plan.row_bytes} bytes each: at most {most}, if all keys differ{back}"
+
+
+def describe_peak(plan: DistinctPlan) -> str:
+    """Projected peak bytes, on one line."""
+    step = format_size(plan.projected_bytes)
+    return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
+        "; what their sort takes is unknown" if plan.strategy == "sort" else ""
+    )

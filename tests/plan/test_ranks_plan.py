@@ -1,0 +1,84 @@
+"""The plan of ranks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.peaks import peak_of
+
+from dask_gpusort.chunk.distinct import Columns
+from dask_gpusort.chunk.tie_ranks import METHODS, Ranking, rank_rows
+from dask_gpusort.plan.distinct import make_distinct_plan
+from dask_gpusort.plan.ranks import describe_rank, make_rank_plan
+from dask_gpusort.plan.select import LANES_BYTES, Lanes
+
+MIB = 1 << 20
+ROWS = Lanes(count=1000, keys=5000, in_chunk=100, chunks=10, blocks=10, itemsize=8, limit=128 * MIB, searchable=True)
+LANE = replace(ROWS, count=1, keys=10**9, in_chunk=1, blocks=1)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "flat", "joins", "wanted"),
+    [
+        (replace(ROWS, chunks=1), False, True, "blocks"),
+        (replace(LANE, chunks=1), True, False, "blocks"),
+        (ROWS, False, True, "join"),
+        (LANE, True, True, "join"),
+        (ROWS, False, False, "rechunk"),
+        (replace(ROWS, count=math.nan), False, False, "rechunk"),
+        (replace(ROWS, keys=10**9), False, False, "global"),
+        (LANE, True, False, "global"),
+        # A chunk is never made of several ones in one dimension, where the sizes may be unknown.
+        (replace(LANE, keys=100), True, False, "global"),
+        (replace(LANE, keys=math.nan), True, False, "global"),
+        (replace(LANE, keys=math.nan), False, False, "rechunk"),
+    ],
+)
+def test_strategy(lanes, flat, joins, wanted):
+    assert make_rank_plan(lanes, flat, joins).strategy == wanted
+
+
+def test_chunks_of_whole_lanes():
+    assert make_rank_plan(ROWS, False, True).chunk_bytes == ROWS.bytes
+    assert make_rank_plan(replace(ROWS, chunks=1), False, False).chunk_bytes == ROWS.bytes / 10
+    assert make_rank_plan(ROWS, False, False).chunk_bytes == LANES_BYTES
+    assert make_rank_plan(replace(ROWS, count=10), False, False).chunk_bytes == ROWS.bytes / 100
+    long = replace(ROWS, count=10, keys=8 * MIB)
+    assert make_rank_plan(long, False, False).chunk_bytes == 64 * MIB
+
+
+@pytest.mark.parametrize("shape", [(100_000,), (1000, 100)])
+@pytest.mark.parametrize("values", [1, 10, 30_000])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "i8", "f8"])
+@pytest.mark.parametrize("method", METHODS)
+def test_projected_bytes_bound_a_step(dtype, values, shape, method):
+    keys = np.random.default_rng(0).integers(0, values, shape).astype(dtype)
+    lanes = Lanes(keys.size // shape[-1], shape[-1], 1, 1, 1, keys.dtype.itemsize, 128 * MIB, True)
+    plan = make_rank_plan(lanes, False, False)
+    peak = peak_of(lambda: rank_rows(keys, Ranking(method, "propagate", False), -1))
+    assert plan.projected_bytes / 4 < peak <= plan.projected_bytes
+
+
+def test_text():
+    def text(lanes, flat, joins, *others):
+        return describe_rank(make_rank_plan(lanes, flat, joins), 20, 100, *others)
+
+    lines = dict(line.split(maxsplit=1) for line in text(ROWS, False, False).splitlines())
+    assert list(lines) == ["lanes", "strategy", "moves", "tasks", "peak"]
+    assert lines["lanes"] == "1,000 of 5,000 keys, each in 10 chunks"
+    assert "fit one of 128.00 MiB" in lines["strategy"]
+    assert lines["moves"] == "every key once, 38.15 MiB, and its rank back"
+    assert lines["tasks"] == "20, 0.2 a chunk"
+    assert "moves     nothing" in text(replace(ROWS, chunks=1), False, False)
+    assert "one memory" in text(ROWS, False, True)
+    lane = make_distinct_plan([10**8] * 10, 8, Columns(True, True, False, True), joins=False)
+    found = text(LANE, True, False, lane)
+    assert "17 bytes each" in found
+    assert "does not fit" not in found
+    assert "unknown   how many keys are distinct" in found
+    several = text(replace(ROWS, keys=10**9), False, False, lane)
+    assert "does not fit one of 128.00 MiB" in several
+    assert "of each lane" in several
