@@ -28,6 +28,12 @@ default_role = "autolink"  # a name in single quotes links to its page if it has
 html_theme = "furo"
 html_title = project
 
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:obj", r"(cupy|dask|dask_cuda|distributed|numpy|scipy|xarray)\..*"),  # other projects
+    ("py:obj", "order|dask_gpusort.scheduler_plugins"),  # an argument, and a module without a page
+]
+
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections give the types
 numpydoc_show_class_members = False
