@@ -108,6 +108,19 @@ def register() -> None:
     See Also
     --------
     unregister
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import dask_gpusort
+    >>> dask_gpusort.register()
+    >>> ordered = np.sort(da.from_array([3, 1, 2], chunks=2))
+    >>> ordered.chunks
+    ((2, 1),)
+    >>> ordered.compute()
+    array([1, 2, 3])
+    >>> dask_gpusort.unregister()
     """
     for name, function in _OURS.items():
         if name not in _previous:
@@ -117,7 +130,20 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Undo `register`."""
+    """Undo `register`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> before = da.median
+    >>> dask_gpusort.register()
+    >>> da.median is before
+    False
+    >>> dask_gpusort.unregister()
+    >>> da.median is before
+    True
+    """
     for name, previous in list(_previous.items()):
         if previous is None:
             delattr(da, name)

@@ -81,6 +81,15 @@ class _Accessor:
         See Also
         --------
         dask_gpusort.argsort
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.from_array([3, 1, 2], chunks=2), dims="x")
+        >>> x.gpusort.argsort("x").values
+        array([1, 2, 0])
         """
 
         def argsort(array: Any, axis: int) -> Any:
@@ -155,6 +164,17 @@ class _Accessor:
         See Also
         --------
         dask_gpusort.median, dask_gpusort.nanmedian
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.from_array([[1, 5, 9], [2, 2, 8]], chunks=(1, 2)), dims=("y", "x"))
+        >>> x.gpusort.median("x").values
+        array([5., 2.])
+        >>> float(x.gpusort.median())
+        3.5
         """
 
         def median(array: Any, axis: Any = None) -> Any:
@@ -192,6 +212,15 @@ class _Accessor:
         See Also
         --------
         dask_gpusort.rank
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.from_array([30.0, 10.0, float("nan"), 10.0], chunks=2), dims="x")
+        >>> x.gpusort.rank("x").values
+        array([3. , 1.5, nan, 1.5])
         """
 
         def rank(array: Any, axis: int) -> Any:
@@ -225,6 +254,17 @@ class _Accessor:
         See Also
         --------
         dask_gpusort.topk
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.from_array([5, 1, 7, 3], chunks=2), dims="x")
+        >>> x.gpusort.topk(2, "x").values
+        array([7, 5])
+        >>> x.gpusort.topk(-2, "x").values
+        array([1, 3])
         """
 
         def select(array: Any, axis: int) -> Any:
@@ -271,6 +311,15 @@ class DataArrayAccessor(_Accessor):
         See Also
         --------
         dask_gpusort.quantile, dask_gpusort.nanquantile
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.arange(12, chunks=5), dims="x")
+        >>> x.gpusort.quantile([0.25, 0.5], "x").values
+        array([2.75, 5.5 ])
         """
         found: xr.DataArray = self._quantile(q, dim, method, keep_attrs, skipna, False)
         return found
@@ -297,6 +346,15 @@ class DataArrayAccessor(_Accessor):
         See Also
         --------
         dask_gpusort.unique
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> x = xr.DataArray(da.from_array([3, 1, 3, 2], chunks=2), dims="x")
+        >>> x.gpusort.unique().values
+        array([1, 2, 3])
         """
         if dim is None and self._obj.ndim == 1:
             (dim,) = self._obj.dims
@@ -337,6 +395,16 @@ class DatasetAccessor(_Accessor):
         -------
         Dataset
             As `xarray.Dataset.quantile`.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import xarray as xr
+        >>> import dask_gpusort.xarray
+        >>> ds = xr.Dataset({"low": ("x", da.arange(5, chunks=2)), "high": ("x", da.arange(10, 15, chunks=2))})
+        >>> found = ds.gpusort.quantile(0.5, "x")
+        >>> float(found.low), float(found.high)
+        (2.0, 12.0)
         """
         found: xr.Dataset = self._quantile(q, dim, method, keep_attrs, skipna, numeric_only)
         return found

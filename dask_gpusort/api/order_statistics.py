@@ -127,6 +127,14 @@ def nanquantile(
     ------
     ValueError, TypeError, AxisError
         As `quantile`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([1.0, float("nan"), 3.0, 5.0], chunks=2)
+    >>> dask_gpusort.nanquantile(x, [0.5, 1.0]).compute()
+    array([3., 5.])
     """
     refuse_in_place("nanquantile", out, overwrite_input)
     return _reduce(a, Statistic.quantiles(q, method, skip_nan=True), axis, keepdims, strategy, weights)
@@ -166,6 +174,14 @@ def percentile(
     Notes
     -----
     `dask.array.percentile` is approximate, and takes one-dimensional arrays alone.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([[0, 10, 20], [2, 4, 6]], chunks=(1, 2))
+    >>> dask_gpusort.percentile(x, 75, axis=1).compute()
+    array([15.,  5.])
     """
     refuse_in_place("percentile", out, overwrite_input)
     return _reduce(a, Statistic.quantiles(q, method, percent=True), axis, keepdims, strategy, weights)
@@ -201,6 +217,14 @@ def nanpercentile(
     ------
     ValueError, TypeError, AxisError
         As `quantile`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([[0.0, float("nan"), 20.0], [2.0, 4.0, 6.0]], chunks=(1, 2))
+    >>> dask_gpusort.nanpercentile(x, 75, axis=1).compute()
+    array([15.,  5.])
     """
     refuse_in_place("nanpercentile", out, overwrite_input)
     return _reduce(a, Statistic.quantiles(q, method, skip_nan=True, percent=True), axis, keepdims, strategy, weights)
@@ -268,6 +292,14 @@ def nanmedian(
     ------
     ValueError, TypeError, AxisError
         As `quantile`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([1.0, float("nan"), 3.0, 8.0], chunks=2)
+    >>> float(dask_gpusort.nanmedian(x))
+    3.0
     """
     refuse_in_place("nanmedian", out, overwrite_input)
     return _reduce(a, Statistic.median(skip_nan=True), axis, keepdims, strategy)
@@ -285,6 +317,17 @@ def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str =
     -------
     str
         Lanes, strategy, passes over the source, rounds and projected peak bytes, a line each.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros((365, 300, 400), chunks=(10, 300, 400))
+    >>> print(dask_gpusort.explain_quantile(x, 0.5, axis=0))  # doctest: +ELLIPSIS
+    lanes     120,000 of 365 keys, each in 37 chunks
+    strategy  rechunk: so that lanes are whole, then a row kernel on each chunk
+    passes    1 over 334.17 MiB
+    peak      ...iB
     """
     array = checked_array(a)
     statistic = Statistic.quantiles(q)

@@ -147,6 +147,20 @@ def unique_all(x: Any) -> Any:
     ------
     TypeError, ValueError
         As `unique`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> found = dask_gpusort.unique_all(da.from_array([3, 1, 3, 2], chunks=2))
+    >>> found.values.compute()
+    array([1, 2, 3])
+    >>> found.indices.compute()
+    array([1, 3, 0])
+    >>> found.inverse_indices.compute()
+    array([2, 0, 2, 1])
+    >>> found.counts.compute()
+    array([1, 1, 2])
     """
     return _All(*build_unique(checked_array(x), Unique(True, True, True, equal_nan=False)))
 
@@ -168,6 +182,16 @@ def unique_counts(x: Any) -> Any:
     ------
     TypeError
         As `unique`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> found = dask_gpusort.unique_counts(da.from_array([3, 1, 3, 2], chunks=2))
+    >>> found.values.compute()
+    array([1, 2, 3])
+    >>> found.counts.compute()
+    array([1, 1, 2])
     """
     return _Counts(*build_unique(checked_array(x), Unique(counts=True, equal_nan=False)))
 
@@ -189,6 +213,16 @@ def unique_inverse(x: Any) -> Any:
     ------
     TypeError
         As `unique`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> found = dask_gpusort.unique_inverse(da.from_array([30, 10, 30, 20], chunks=2))
+    >>> found.values.compute()
+    array([10, 20, 30])
+    >>> found.inverse_indices.compute()
+    array([2, 0, 2, 1])
     """
     return _Inverse(*build_unique(checked_array(x), Unique(inverse=True, equal_nan=False)))
 
@@ -210,6 +244,13 @@ def unique_values(x: Any) -> Any:
     ------
     TypeError
         As `unique`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.unique_values(da.from_array([3, 1, 3, 2], chunks=2)).compute()
+    array([1, 2, 3])
     """
     return build_unique(checked_array(x), Unique(equal_nan=False))[0]
 
@@ -260,6 +301,13 @@ def union1d(ar1: Any, ar2: Any) -> Any:
         If the chunks cannot be sorted, or are of two libraries.
     ValueError
         If an array has several dimensions and unknown chunk sizes.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.union1d(da.arange(4, chunks=2), da.arange(2, 6, chunks=3)).compute()
+    array([0, 1, 2, 3, 4, 5])
     """
     return build_union(*checked_sides(ar1, ar2))
 
@@ -318,6 +366,13 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     ------
     TypeError, ValueError
         As `union1d`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.setdiff1d(da.arange(5, chunks=2), da.arange(3, 9, chunks=4)).compute()
+    array([0, 1, 2])
     """
     return build_difference(*checked_sides(ar1, ar2), bool(assume_unique))
 
@@ -341,5 +396,12 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     ------
     TypeError, ValueError
         As `union1d`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> dask_gpusort.setxor1d(da.arange(4, chunks=2), da.arange(2, 6, chunks=3)).compute()
+    array([0, 1, 4, 5])
     """
     return build_set(*checked_sides(ar1, ar2), "one")

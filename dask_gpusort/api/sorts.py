@@ -154,6 +154,16 @@ def argsort(
     See Also
     --------
     sort_by_key : moves other arrays with the keys, without indices
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.from_array([30, 10, 20], chunks=2)
+    >>> dask_gpusort.argsort(x).compute()
+    array([1, 2, 0])
+    >>> dask_gpusort.argsort(x, descending=True).compute()
+    array([0, 2, 1])
     """
     options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(a)
@@ -198,6 +208,16 @@ def sort_by_key(
         If the shapes do not match.
     AxisError, TypeError
         As `sort`.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> days = da.from_array([3, 1, 2], chunks=2)
+    >>> rain = da.from_array([0.5, 7.0, 2.5], chunks=2)
+    >>> dask.compute(*dask_gpusort.sort_by_key(days, rain))
+    (array([1, 2, 3]), array([7. , 2.5, 0.5]))
     """
     options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(keys)
@@ -233,6 +253,21 @@ def explain(
     -------
     str
         Path, rounds, groups, exchange, number of tasks, projected peak bytes and cost, a line each.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(10_000_000, chunks=1_000_000)
+    >>> print(dask_gpusort.explain(x))  # doctest: +ELLIPSIS
+    keys      float64, ascending
+    path      radix: 8-bit digit histograms, column-major scan
+    rounds    1 + 1 of counting, ... keys a run in each
+    ...
+    exchange  gather
+    tasks     ...
+    peak      ... for each thread of a worker
+    cost      ... read and written, 0 messages, ... counted
     """
     options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
     array = checked_array(a)
