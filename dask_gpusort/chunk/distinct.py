@@ -43,7 +43,8 @@ class Distinct:
 class Columns:
     """Which arrays of `Distinct` are wanted besides the values.
 
-    `origins`, the number of the chunk for each value, is for the stage that knows it.
+    `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
+    inverse, or None for the smallest one.
     """
 
     origins: bool = False
@@ -51,6 +52,7 @@ class Columns:
     firsts: bool = False
     inverse: bool = False
     repeats: bool = False
+    inverse_dtype: np.dtype[Any] | None = None
 
     @property
     def positions(self) -> bool:
@@ -100,7 +102,7 @@ def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Dist
         seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)
         firsts = seen[held]
     if columns.inverse:
-        numbers = (np.cumsum(table > 0) - 1).astype(np.uint32)
+        numbers = (np.cumsum(table > 0) - 1).astype(columns.inverse_dtype or np.uint32)
         inverse = numbers[offsets].reshape(codes.shape)
     values = ops_for(codes).decode(held.astype(codes.dtype) + least, order)
     return Distinct(values, table[held] if columns.counts else None, firsts, inverse)
@@ -113,12 +115,14 @@ def _find_by_sort(block: Any, order: Order, columns: Columns, equal_nan: bool) -
         return Distinct(groups.values, groups.counts if columns.counts else None)
     ordered, positions = ops.sort_and_argsort(keys, order)
     groups = ops.tie_groups(ordered, equal_nan)
-    # Numbers of keys have the dtype of their positions.
+    # Numbers of keys have the dtype of their positions, unless they are a result.
     dtype = positions.dtype
     return Distinct(
         groups.values,
         groups.counts if columns.counts else None,
         groups.of_firsts(positions).astype(np.int64) if columns.firsts else None,
-        groups.scatter_numbers(positions, dtype).reshape(block.shape) if columns.inverse else None,
+        groups.scatter_numbers(positions, columns.inverse_dtype or dtype).reshape(block.shape)
+        if columns.inverse
+        else None,
         groups.scatter_repeats(positions, dtype).reshape(block.shape) if columns.repeats else None,
     )

@@ -129,7 +129,8 @@ def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *,
 
 def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
     """Sort the user's keys of several chunks as one array."""
-    found: np.ndarray = decode(local_sort(concatenate(chunks), (), order, positions=False).keys, order)
+    block = chunks[0] if len(chunks) == 1 else concatenate(chunks)
+    found: np.ndarray = decode(local_sort(block, (), order, positions=False).keys, order)
     return found
 
 

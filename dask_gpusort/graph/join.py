@@ -92,20 +92,38 @@ class Join(ArrayRecipe):
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the sorted arrays to the chunks of one output array."""
-        joined, dims = TaskRef(self._sorted), len(self.chunks)
-        behind = (0,) * (len(chunks) - dims)
-        grid = chunks[:dims]
-        indices = product(*(range(len(sizes)) for sizes in grid))
-        if any(map(math.isnan, concat(grid))):
-            tasks = [Task((name, *index, *behind), take_unknown, joined, which, index) for index in indices]
-        else:
-            parts = zip(indices, slices_from_chunks(grid), strict=True)
-            tasks = [Task((name, *index, *behind), take, joined, which, part) for index, part in parts]
-        return {task.key: task for task in tasks}
+        return output_parts(name, which, chunks, TaskRef(self._sorted), len(self.chunks))
 
     @property
     def _sorted(self) -> Key:
         return (f"sort-local-{self.token}", 0)
+
+
+def output_parts(name: str, which: int, chunks: Chunks, joined: TaskRef, dims: int | None = None) -> dict[Key, Task]:
+    """Tasks that divide one of some whole arrays into chunks.
+
+    Parameters
+    ----------
+    name : str
+        Of the output array.
+    which : int
+        Number of the whole array in the result of `joined`.
+    chunks : tuple of tuples
+        Chunk sizes of the output, nan where unknown.
+    joined : TaskRef
+        To a task that gives whole arrays, then the starts of the input's chunks.
+    dims : int, optional
+        Number of the first dimensions, which are divided; by default all.
+    """
+    behind = (0,) * (0 if dims is None else len(chunks) - dims)
+    grid = chunks[:dims]
+    indices = product(*(range(len(sizes)) for sizes in grid))
+    if any(map(math.isnan, concat(grid))):
+        tasks = [Task((name, *index, *behind), take_unknown, joined, which, index) for index in indices]
+    else:
+        parts = zip(indices, slices_from_chunks(grid), strict=True)
+        tasks = [Task((name, *index, *behind), take, joined, which, part) for index, part in parts]
+    return {task.key: task for task in tasks}
 
 
 def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:

@@ -22,9 +22,10 @@ from .rechunk import rechunk_checked
 from .rows import check_length
 from .select.build import lanes_of
 from .select.lanes import whole_lanes
-from .sets.build import in_one_chunk, plan_distinct, plan_sort, sorted_distinct, stable_keys
+from .sets.build import plan_distinct, plan_sort, sorted_distinct, stable_keys
 from .sets.number import Numbered
 from .sets.spread import spread_back
+from .whole import of_whole
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,23 @@ def count_ranked(numbered: Numbered) -> Any:
     return np.full_like(numbered.groups.bounds, max(scan.keys - scan.nans, 1), shape=(1,))
 
 
+@dataclass(frozen=True)
+class RanksOfWhole:
+    """Ranks the keys of a whole array along an axis.
+
+    Attributes
+    ----------
+    ranking : Ranking
+    axis : int
+    """
+
+    ranking: Ranking
+    axis: int
+
+    def __call__(self, array: Any) -> tuple[Any]:
+        return (rank_rows(array, self.ranking, self.axis),)
+
+
 def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int, length: float) -> Any:
     """Task: the ranks along an axis of one chunk."""
     checked_chunk(block, expected)
@@ -84,8 +102,9 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     if strategy == "global":
         ranks = _lane_by_lane(array, ranking, axis)
         return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
-    whole = in_one_chunk(array) if strategy == "join" else whole_lanes(array, (axis,))
-    return rechunk_checked(_rank_blocks(whole, ranking, axis), array.chunks)
+    if strategy == "join":
+        return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
+    return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
 
 
 def plan_rank(array: Any, axis: int) -> RankPlan:

@@ -21,6 +21,7 @@ from ..input_checks import checked_chunk
 from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..recipe import Chunks
 from ..rows import check_length, equal_chunks
+from ..whole import make_whole
 from .requests import not_permuted
 
 
@@ -179,6 +180,8 @@ def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks
 
 def _whole_lanes(array: Any, axis: int, wanted: Chunks, limit: float) -> Any:
     """The array with its axis in one chunk, and the other axes as wanted if that makes no chunk of more bytes."""
+    if math.isinf(limit) and 1 < array.numblocks[axis] == math.prod(array.numblocks):
+        return make_whole(array, "take")
     others = {dim: wanted[dim] for dim in range(array.ndim) if dim != axis and array.shape[dim] != 1}
     if any(map(math.isnan, (*array.shape, *concat(others.values())))):
         if array.numblocks[axis] > 1:

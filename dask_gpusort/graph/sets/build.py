@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...chunk.distinct import Columns
+from ...chunk.distinct import Columns, find_distinct
 from ...chunk.tie_groups import are_nan
+from ...order import Order
 from ...plan import Plan
 from ...plan.distinct import DistinctPlan, describe_distinct, make_distinct_plan
 from ..collection import Output, count_tasks, new_arrays
@@ -19,7 +20,7 @@ from ..composite_keys import Keys
 from ..global_sort import Request, global_sort, joins_rows, plan_for
 from ..inputs import flatten
 from ..options import Options
-from ..rechunk import rechunk
+from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back
@@ -199,21 +200,47 @@ def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
     return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins_rows(request, keys, ()))
 
 
-def in_one_chunk(array: Any) -> Any:
-    """An array in one chunk."""
-    return rechunk(array, dict.fromkeys(range(array.ndim), -1))
+@dataclass(frozen=True)
+class DistinctOfWhole:
+    """Finds the distinct keys of a whole array: the values, then what else is wanted of them.
+
+    Attributes
+    ----------
+    order : Order
+        Ascending and stable.
+    columns : Columns
+    equal_nan : bool
+    """
+
+    order: Order
+    columns: Columns
+    equal_nan: bool
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        found = find_distinct(array, self.order, self.columns, self.equal_nan)
+        return tuple(getattr(found, name) for name in self.outputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the arrays."""
+        columns = self.columns
+        wanted = {"values": True, "firsts": columns.firsts, "inverse": columns.inverse, "counts": columns.counts}
+        return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
     source = _source_of(array, wanted)
     plan = plan_distinct(source, wanted.columns)
-    if plan.strategy == "join":
-        source = in_one_chunk(source)
-    found = sorted_distinct(source, plan.columns, wanted.equal_nan)
-    made = _numbered(found, wanted) if plan.strategy == "sort" else {**found.columns, **found.of_keys}
+    if plan.strategy == "sort":
+        made = _numbered(sorted_distinct(source, plan.columns, wanted.equal_nan), wanted)
+    else:
+        columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
+        function = DistinctOfWhole(stable_keys(source)[1].order, columns, wanted.equal_nan)
+        outputs = [(name == "inverse", np.int64 if name != "values" else array.dtype) for name in function.outputs]
+        made = dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
     if wanted.inverse:
-        made["inverse"] = _shaped_as(made["inverse"].astype(np.int64), array)
+        made["inverse"] = _shaped_as(made["inverse"], array)
     return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
 
 
