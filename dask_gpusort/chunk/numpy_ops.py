@@ -178,7 +178,8 @@ def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
             keys, others = (" x ".join(map(str, array.shape[:dims])) for array in (block, value))
             raise ValueError(
                 f"a chunk of {keys} keys has {others} values: "
-                "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk"
+                "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk, "
+                "or if they are not the same each time they are computed, persist them"
             )
 
 

@@ -6,7 +6,7 @@ the barrier task, and a run, which each worker makes for itself::
 
     scheduler            SortSpec: which worker gets which groups
                              |  create_run_on_worker
-    every worker         SortRun: run -> batches -> (comms) -> records -> files -> one group's file
+    every worker         SortRun: run -> portions -> batches -> (comms) -> records -> files -> one group's file
 
 None of this is public, and much of it has changed before. This file alone uses it, and `mismatch` checks whether the
 installed version still has what is needed.
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import os
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from distributed.core import ErrorMessage, OKMessage
@@ -37,6 +38,7 @@ from distributed.shuffle._core import (
     p2p_barrier,
 )
 from distributed.shuffle._exceptions import DataUnavailable
+from distributed.shuffle._limiter import ResourceLimiter
 from distributed.shuffle._worker_plugin import ShuffleWorkerPlugin
 
 from .cut_runs import CutRun
@@ -57,11 +59,28 @@ __all__ = [
 #: in them. Opening a file costs about as much as writing 100 kB, so each group should have several times that.
 PENDING_BYTES = 16 * 2**20
 
+#: Bytes of a run that are copied into batches at once, as many as small chunks have together. Workers keep results in
+#: memory until these take 60 % of it, so a large chunk and a copy of all of it may not fit the rest.
+PORTION_BYTES = 8 * 2**20
+
+#: Share of a worker's memory that batches on their way to other workers may take, and records on their way to the disk.
+#: The engine's limits, 1 GiB and 100 MiB, are the same for every worker. Under them, the batches of three and a half
+#: chunks were in the memory of a worker that had been killed for it (512 MiB, chunks of 36 MiB).
+BUFFER_MEMORY_FRACTION = 1 / 32
+
 #: Read-ahead in a group's file. Records are often a few kB: Python's default of 8 KiB would need a system call each.
 READ_BYTES = 128 * 2**10
 
-#: The data of one chunk for one worker: the chunk's number and its record batches.
+#: The data of one chunk for one worker: the chunk's number and some of its record batches.
 WorkerShard: TypeAlias = tuple[int, list[RecordBatch]]
+
+
+class Portion(NamedTuple):
+    """A part of a run that is sent at once."""
+
+    packer: RunPacker
+    #: The groups in it, for the address of each worker.
+    groups_for: dict[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -99,14 +118,22 @@ class SortSpec(ShuffleSpec[int]):
             rpc=worker.rpc,
             digest_metric=worker.digest_metric,
             scheduler=worker.scheduler,
-            memory_limiter_disk=plugin.memory_limiter_disk,
-            memory_limiter_comms=plugin.memory_limiter_comms,
+            memory_limiter_disk=own_limiter(plugin.memory_limiter_disk, worker),
+            memory_limiter_comms=own_limiter(plugin.memory_limiter_comms, worker),
             disk=self.disk,
             loop=plugin.worker.loop,
         )
 
 
-class SortRun(ShuffleRun[int, CutRun]):
+def own_limiter(limiter: ResourceLimiter, worker: Any) -> ResourceLimiter:
+    """The engine's limiter, or a lower one where the memory of the worker is known."""
+    memory = worker.memory_manager.memory_limit
+    if not memory or memory * BUFFER_MEMORY_FRACTION >= (limiter.limit or math.inf):
+        return limiter
+    return ResourceLimiter(int(memory * BUFFER_MEMORY_FRACTION), limiter.metrics_label)
+
+
+class SortRun(ShuffleRun[int, Portion]):
     """One worker's part of one attempt at an exchange.
 
     Parameters
@@ -122,17 +149,45 @@ class SortRun(ShuffleRun[int, CutRun]):
         self.worker_for = worker_for
         self._pending: dict[int, list[memoryview]] = defaultdict(list)
         self._pending_bytes = 0
+        # Chunk and first group of each batch.
+        self._arrived: set[tuple[int, int]] = set()
         self._flushing = asyncio.Lock()
-        groups_of: dict[str, list[int]] = defaultdict(list)
-        for group, address in worker_for.items():
-            groups_of[address].append(group)
-        self.ranges_of = {address: neighbours(groups) for address, groups in groups_of.items()}
 
-    def _shard_partition(self, data: CutRun, partition_id: int) -> dict[str, WorkerShard]:
+    def add_partition(self, data: CutRun, partition_id: int) -> int:  # type: ignore[override]
+        """Send a run, portion by portion: each waits until the buffer takes it.
+
+        Returns
+        -------
+        int
+            Number of this attempt.
+        """
+        self.raise_if_closed()
+        check_arrays(data)
         packer = RunPacker(partition_id, data)
+        for groups_for in self._portions(data, partition_id):
+            super().add_partition(Portion(packer, groups_for), partition_id)
+        return self.run_id
+
+    def _portions(self, cut: CutRun, chunk: int) -> Iterator[dict[str, list[int]]]:
+        """The groups of each portion. Chunks begin with different groups, so that not all send to one worker first."""
+        row_bytes = cut.run.nbytes / max(len(cut.run), 1)
+        groups = len(self.worker_for)
+        portion: dict[str, list[int]] = defaultdict(list)
+        held = 0.0
+        for group in ((chunk + number) % groups for number in range(groups)):
+            start, stop = cut.bounds(group)
+            size = (stop - start) * row_bytes
+            if portion and held + size > PORTION_BYTES:
+                yield portion
+                portion, held = defaultdict(list), 0.0
+            portion[self.worker_for[group]].append(group)
+            held += size
+        yield portion
+
+    def _shard_partition(self, data: Portion, partition_id: int) -> dict[str, WorkerShard]:
         batches_for = {
-            address: [batch for groups in ranges if (batch := packer.batch(groups))]
-            for address, ranges in self.ranges_of.items()
+            address: [batch for part in neighbours(groups) if (batch := data.packer.batch(part))]
+            for address, groups in data.groups_for.items()
         }
         return {address: (partition_id, batches) for address, batches in batches_for.items() if batches}
 
@@ -145,11 +200,11 @@ class SortRun(ShuffleRun[int, CutRun]):
     async def _receive(self, data: list[WorkerShard]) -> None:
         self.raise_if_closed()
         for chunk, batches in data:
-            # A message is repeated if its reply is lost, or if a transfer task runs twice.
-            if chunk in self.received:
-                continue
-            self.received.add(chunk)
             for batch in batches:
+                # A message is repeated if its reply is lost, or if a transfer task runs twice.
+                if (chunk, batch[0]) in self._arrived:
+                    continue
+                self._arrived.add((chunk, batch[0]))
                 self.total_recvd += len(batch[2])
                 for group, record in split_batch(batch):
                     self._pending[group].append(record)
@@ -189,17 +244,18 @@ class SortRun(ShuffleRun[int, CutRun]):
         """Return a shard unchanged (used only without disk)."""
         return buffer
 
-    def validate_data(self, data: Any) -> None:
-        """Refuse anything but runs of NumPy arrays."""
-        if not isinstance(data, CutRun) or not all(isinstance(array, np.ndarray) for array in data.run.arrays):
-            raise TypeError(
-                "the P2P exchange carries runs of NumPy arrays only. An array of CuPy chunks may have NumPy's meta, as "
-                "x[mask] has: call distributed.wait(x) before the sort, give it the meta of its chunks with "
-                "map_blocks(..., meta=), or choose exchange='tasks'"
-            )
-
     def _get_assigned_worker(self, i: int) -> str:
         return self.worker_for[i]
+
+
+def check_arrays(cut: CutRun) -> None:
+    """Refuse anything but runs of NumPy arrays."""
+    if not all(isinstance(array, np.ndarray) for array in cut.run.arrays):
+        raise TypeError(
+            "the P2P exchange carries runs of NumPy arrays only. An array of CuPy chunks may have NumPy's meta, as "
+            "x[mask] has: call distributed.wait(x) before the sort, give it the meta of its chunks with "
+            "map_blocks(..., meta=), or choose exchange='tasks'"
+        )
 
 
 def neighbours(groups: Iterable[int]) -> list[range]:
@@ -238,13 +294,13 @@ NEEDED: tuple[tuple[type, str, set[str]], ...] = (
     (ShuffleRun, "receive", {"data"}),
     (ShuffleRun, "read", {"path"}),
     (ShuffleRun, "deserialize", {"buffer"}),
-    (ShuffleRun, "validate_data", {"data"}),
     (ShuffleRun, "_shard_partition", {"data", "partition_id"}),
     (ShuffleRun, "_get_output_partition", {"partition_id", "key", "kwargs"}),
     (ShuffleRun, "_get_assigned_worker", {"i"}),
     (ShuffleRun, "_receive", {"data"}),
     (ShuffleRun, "_write_to_disk", {"data"}),
     (ShuffleRun, "_read_from_disk", {"id"}),
+    (ResourceLimiter, "__init__", {"limit", "metrics_label"}),
     (ShuffleSpec, "__init__", {"id", "disk"}),
     (ShuffleSpec, "create_run_on_worker", {"run_id", "span_id", "worker_for", "plugin"}),
     (ShuffleSpec, "pick_worker", {"partition", "workers"}),

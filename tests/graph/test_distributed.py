@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 from unittest import mock
 
 import dask
@@ -16,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
+from support.killing import KillAt, two_processes
 from support.marks import grid
 from support.sorting import groups
 
@@ -284,45 +283,9 @@ def test_a_client_that_is_not_the_default(cluster_client):
 # Lost workers.
 
 
-class KillAt(distributed.WorkerPlugin):
-    """Kill one worker's process, once in all, as soon as it has finished `after` tasks with a prefix."""
-
-    name = "kill-at"
-
-    def __init__(self, prefix, flag, after):
-        self.prefix, self.flag, self.after = prefix, str(flag), after
-
-    def setup(self, worker):
-        self.seen = 0
-
-    def transition(self, key, start, finish, **kwargs):
-        name = key[0] if isinstance(key, tuple) else key
-        if finish != "memory" or not name.startswith(self.prefix):
-            return
-        self.seen += 1
-        if self.seen < self.after:
-            return
-        try:
-            os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.fixture(scope="module")
 def processes():
-    """A cluster of two processes that restart after they are killed."""
-    config = {
-        "distributed.scheduler.allowed-failures": 10,
-        "distributed.comm.retry.count": 0,
-        "distributed.deploy.lost-worker-timeout": "120s",
-        "distributed.comm.timeouts.connect": "20s",
-    }
-    with (
-        dask.config.set(config),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with two_processes() as client:
         yield client
 
 

@@ -10,6 +10,7 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
+from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.search import lookup
 
 
@@ -76,6 +77,13 @@ def test_several_bundles(monkeypatch):
 
 
 SORT = lookup.sort_needles
+
+
+def test_needles_that_change_are_refused():
+    run = Run(np.arange(5), (np.arange(5),))
+    for found in (np.arange(4), np.arange(1), np.arange(6)):
+        with pytest.raises(RuntimeError, match=f"{len(found)} needles were looked up, of 5 .*persist"):
+            lookup.scatter_found(lookup.Bundle(run, [0, 5], [(5,)]), [found])
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_gpusort.chunk.tie_groups import TieGroups
 from dask_gpusort.graph.sets.build import OfGroups, numbers
 from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
+from dask_gpusort.graph.sets.spread import spread
 
 COLUMNS = ("values", "chunks", "counts", "firsts")
 SECOND = 3
@@ -92,3 +94,12 @@ def test_keys_before_a_group(size, values, seed, data):
     starts = TieGroups(keys, True)
     expected = (np.cumsum(counts) - counts)[starts.bounds[:-1]][starts.numbers]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_what_is_spread_must_fit_the_distinct_keys():
+    inverse = np.array([1, 0, 2, 1], np.uint32)
+    assert spread(np.array([5, 6, 7]), inverse).tolist() == [6, 5, 7, 6]
+    assert spread(np.empty(0), inverse[:0]).tolist() == []
+    for known in ([5, 6, 7, 8], [5, 6], []):
+        with pytest.raises(RuntimeError, match=rf"3 distinct keys, where {len(known)} were sorted.*persist"):
+            spread(np.array(known), inverse)

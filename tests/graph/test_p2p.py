@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import numpy as np
@@ -343,6 +344,34 @@ def test_records_are_written_while_others_arrive(cluster_client, monkeypatch):
     assert_sorted(cluster_client.get(graph, outputs))
 
 
+def test_a_run_is_sent_in_portions(cluster_client, monkeypatch):
+    sent = []
+    shard = p2p_engine.SortRun._shard_partition
+
+    def note(self, data, partition_id):
+        shards = shard(self, data, partition_id)
+        bounds = [data.packer.cut.bounds(group) for groups in data.groups_for.values() for group in groups]
+        sent.append((partition_id, sum(16 * (stop - start) for start, stop in bounds), len(bounds)))
+        return shards
+
+    monkeypatch.setattr(p2p_engine.SortRun, "_shard_partition", note)
+    monkeypatch.setattr(p2p_engine, "PORTION_BYTES", most := 16 * KEYS // 4)
+    graph, outputs = sort_graph("portions", groups=13)
+    assert_sorted(cluster_client.get(graph, outputs))
+    assert all(size <= most or groups == 1 for _, size, groups in sent)
+    assert [[number for number, *_ in sent].count(chunk) >= 4 for chunk in range(CHUNKS)] == [True] * CHUNKS
+    assert [sum(groups for number, _, groups in sent if number == chunk) for chunk in range(CHUNKS)] == [13] * CHUNKS
+
+
+def test_the_memory_of_buffers_follows_that_of_the_worker():
+    engines = p2p_engine.ResourceLimiter(2**30, "label")
+    for memory, limit in ((2**29, 2**24), (2**36, 2**30), (None, 2**30)):
+        worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=memory))
+        found = p2p_engine.own_limiter(engines, worker)
+        assert (found.limit, found.metrics_label) == (limit, "label")
+    assert found is engines  # all exchanges of a worker share it
+
+
 def test_a_flush_waits_for_a_write_in_progress(monkeypatch):
     log = []
 
@@ -388,7 +417,7 @@ def test_device_arrays_are_refused():
         ndim, shape = 1, (3,)
 
     with pytest.raises(TypeError, match=r"wait\(x\) before the sort.* meta=.*exchange='tasks'"):
-        p2p_engine.SortRun.validate_data(None, cut_at(Run(OnDevice()), [0, 3]))
+        p2p_engine.check_arrays(cut_at(Run(OnDevice()), [0, 3]))
 
 
 # ---- on a cluster that loses a worker ----

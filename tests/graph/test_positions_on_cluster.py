@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import dask
 import dask.array as da
 import numpy as np
@@ -11,6 +13,7 @@ from support import positions as ours_at
 from support import strategies as ours
 
 import dask_gpusort
+from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.positions import p2p_positions
 from dask_gpusort.graph.positions.build import build_scatter
 
@@ -69,6 +72,18 @@ def test_scatter(on_cluster, exchange):
         wanted = np.empty_like(given)
         wanted[positions] = given
         oracle.assert_same_bits(got, wanted)
+
+
+def test_portions_of_different_attempts_do_not_pass_as_one(monkeypatch):
+    attempts, rows = iter([4, 5, 5]), Run(np.empty(3, p2p_positions.NO_KEY), (np.arange(3),))
+    asked = Run(np.array([0, 2]), (np.array([0, 1], np.uint32),))
+    portions = [[(0, rows)], [(0, asked)], [(1, asked)]]
+    monkeypatch.setattr(p2p_positions, "_received", lambda *_: nullcontext())
+    monkeypatch.setattr(p2p_positions, "read_portions", lambda *_: iter(portions))
+    monkeypatch.setattr(p2p_positions.engine, "send_run", lambda *_: next(attempts))
+    own = p2p_positions.Senders(group=0, groups=1, chunks=1, size=3, bundles=2)
+    # The barrier compares this with the number of the last attempt.
+    assert p2p_positions.reply_portions("asked", 1, own, "replied") == 4
 
 
 def chunk_of(number, function):

@@ -45,8 +45,12 @@ def test_replies_fill_the_chunks():
     ]
     filled = fill_bundle(requests.shapes, replies, Rows(source.dtype, ()))
     assert [block.tolist() for block in filled] == [[[7, 0], [5, 2]], [6, 1]]
-    with pytest.raises(RuntimeError, match="5 of 6 requests have a reply"):
+    with pytest.raises(RuntimeError, match="5 of 6 requests have a reply.*persist"):
         fill_bundle(requests.shapes, replies[::2], Rows(source.dtype, ()))
+    # NumPy would write one element to all positions.
+    (positions, found), *others = sorted(replies, key=lambda reply: -len(reply[0]))
+    with pytest.raises(RuntimeError, match=r"1 elements arrived for \d requests.*persist"):
+        fill_bundle(requests.shapes, [(positions, found[:1]), *others], Rows(source.dtype, ()))
 
 
 def test_the_size_of_requests_is_known_to_dask():

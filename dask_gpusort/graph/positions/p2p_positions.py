@@ -33,7 +33,7 @@ from dask._task_spec import Task, TaskRef
 
 from ...chunk.run import Run
 from ..cut_runs import CutRun
-from ..input_checks import checked_chunk
+from ..input_checks import changed_source, checked_chunk
 from ..p2p import engine
 from ..p2p_records import read_portions
 from .put import GroupWriter, Put
@@ -158,7 +158,7 @@ def _received(shuffle_id: str, group: int, attempt: int) -> Iterator[BinaryIO | 
 
 
 def reply_portions(asked: str, arrived: int, own: Senders, replied: str) -> int:
-    """Task: reply to the requests for a group; gives the number of the attempt.
+    """Task: reply to the requests for a group.
 
     Parameters
     ----------
@@ -167,6 +167,12 @@ def reply_portions(asked: str, arrived: int, own: Senders, replied: str) -> int:
     own : Senders
     replied : str
         The shuffle of the replies.
+
+    Returns
+    -------
+    int
+        Number of the attempt that received the first portion. If a worker is lost, later portions may go to another
+        attempt; the barrier then finds that the numbers differ, and all is sent again.
 
     Raises
     ------
@@ -178,12 +184,12 @@ def reply_portions(asked: str, arrived: int, own: Senders, replied: str) -> int:
         first = next(portions, []) if own.size else []
         rows = Run.concat([run for _, run in first], copy=None).values[0] if first else np.empty(0)
         if len(rows) != own.size:
-            raise RuntimeError(f"group {own.group} received {len(rows)} of {own.size} elements")
+            raise changed_source(f"group {own.group} received {len(rows)} of {own.size} elements")
         attempt = engine.send_run(replied, FIRST_RUN + own.group, _replies(rows, [], own))
         # Each portion is a run of its own, whose number is the same when it is sent again.
         for portion, pieces in enumerate(portions, 1):
             number = FIRST_RUN + own.group + portion * own.groups
-            attempt = engine.send_run(replied, number, _replies(rows, pieces, own))
+            engine.send_run(replied, number, _replies(rows, pieces, own))
     return int(attempt)
 
 

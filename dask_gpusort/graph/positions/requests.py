@@ -29,7 +29,7 @@ from ...plan.positions import Bundles
 from .. import serialization
 from ..cut_runs import CutRun
 from ..finish import cut_part
-from ..input_checks import checked_chunk, wrong_size
+from ..input_checks import changed_source, checked_chunk, wrong_size
 
 #: Shape of each chunk of a bundle.
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -215,16 +215,18 @@ def fill_bundle(shapes: Shapes, replies: Iterable[tuple[Any, Any]], rows: Rows) 
     Raises
     ------
     RuntimeError
-        If replies are missing.
+        If replies are missing, or do not fit the requests: the indices were computed again, and changed.
     """
     ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
     whole, filled = None, 0
     for positions, found in replies:
+        if len(positions) != len(found):
+            raise changed_source(f"{len(found)} elements arrived for {len(positions)} requests")
         whole = ops_for(found).empty(rows.dtype, (ends[-1], *rows.shape)) if whole is None else whole
         whole[positions] = found
         filled += len(found)
     if filled != ends[-1]:
-        raise RuntimeError(f"{filled} of {ends[-1]} requests have a reply")
+        raise changed_source(f"{filled} of {ends[-1]} requests have a reply")
     # No reply at all arrives for no requests of NumPy chunks.
     whole = np.empty((0, *rows.shape), rows.dtype) if whole is None else complete(whole)
     parts = zip(shapes, pairwise(ends), strict=True)

@@ -41,7 +41,7 @@ from dask.typing import Key
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan.search import SearchPlan
-from ..input_checks import checked_chunk
+from ..input_checks import changed_source, checked_chunk
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
 from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
@@ -245,9 +245,17 @@ def look_up_piece(found: SortedKeys, needles: Any, scan: Scan, group: int, quest
 
 
 def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:
-    """Task: what was found for a bundle, in the order and the shapes of its chunks."""
+    """Task: what was found for a bundle, in the order and the shapes of its chunks.
+
+    Raises
+    ------
+    RuntimeError
+        If the bundle was computed again, and has another number of needles.
+    """
     ops = ops_for(pieces[0])
     found = ops.concatenate(pieces)
+    if len(found) != len(bundle.run):
+        raise changed_source(f"{len(found)} needles were looked up, of {len(bundle.run)} in a bundle")
     scattered = ops.empty(found.dtype, found.shape)
     scattered[bundle.run.values[0].astype(np.int64, copy=False)] = found
     return _in_shapes(complete(scattered), bundle.shapes)

@@ -21,6 +21,7 @@ from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.tie_groups import TieGroups, are_nan
+from ..input_checks import changed_source
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
 
@@ -224,7 +225,7 @@ class Numbering(ArrayRecipe):
 
 def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
     """Task: the ends of one sorted chunk; None if it is empty."""
-    column = dict(zip(numbering.columns, arrays, strict=True))
+    column = _columns(arrays, numbering)
     keys = column["values"]
     if not len(keys):
         return None
@@ -235,6 +236,20 @@ def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
     )
     total = int(column["counts"].sum()) if "counts" in column else len(keys)
     return Edge(groups.count, keys[:1].copy(), keys[-1:].copy(), head, tail, total)
+
+
+def _columns(arrays: list[Any], numbering: Numbering) -> dict[str, Any]:
+    """The arrays of a sorted chunk by name.
+
+    Raises
+    ------
+    RuntimeError
+        If some were computed again from an input that changed, so that their sizes differ.
+    """
+    sizes = {len(array) for array in arrays}
+    if len(sizes) > 1:
+        raise changed_source(f"arrays of a sorted chunk have {sorted(sizes)} elements")
+    return dict(zip(numbering.columns, arrays, strict=True))
 
 
 def _totals(column: dict[str, Any], part: slice, numbering: Numbering) -> Totals:
@@ -290,7 +305,7 @@ def _are_equal(last: Any, first: Any, equal_nan: bool) -> bool:
 
 def number_chunk(arrays: list[Any], scan: Scan, chunk: int, numbering: Numbering) -> tuple[Any, ...]:
     """Task: the results of one sorted chunk, one array for each output."""
-    column = dict(zip(numbering.columns, arrays, strict=True))
+    column = _columns(arrays, numbering)
     numbered = _number(column, scan, chunk, numbering)
     found = tuple(output(numbered) for output in numbering.outputs)
     complete(found[0])

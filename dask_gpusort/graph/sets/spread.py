@@ -15,6 +15,7 @@ from ...order import Order
 from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, global_sort
+from ..input_checks import changed_source
 from ..recipe import ArrayRecipe, Chunks
 
 
@@ -44,7 +45,16 @@ class Spread(ArrayRecipe):
 
 
 def spread(known: Any, inverse: Any, added: Any = None) -> Any:
-    """Task: for each key of a chunk what its distinct key knows, plus what is added."""
+    """Task: for each key of a chunk what its distinct key knows, plus what is added.
+
+    Raises
+    ------
+    RuntimeError
+        If the chunk was computed again, and has another number of distinct keys.
+    """
+    distinct = int(inverse.max()) + 1 if inverse.size else 0
+    if distinct != len(known):
+        raise changed_source(f"a chunk has {distinct} distinct keys, where {len(known)} were sorted")
     found = known[inverse]
     if added is not None:
         found += added
