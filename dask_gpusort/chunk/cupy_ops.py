@@ -24,7 +24,7 @@ from .cupy_keys import before, decode, encode, encode_own, expression_of, first_
 from .cupy_lanes import reduce_lanes
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_rows import argsort_rows, sort_rows, take_rows
-from .cupy_search import equal_before, rank, rank_sorted, scatter
+from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
 from .cupy_ties import tie_groups
@@ -65,6 +65,7 @@ __all__ = [
     "put_along",
     "rank",
     "rank_sorted",
+    "ranked_keys",
     "reduce_lanes",
     "sample",
     "scatter",

@@ -1,4 +1,7 @@
-"""Ranks of needles among sorted keys of CuPy chunks; both are in transit, and the least of their tie class."""
+"""Ranks of needles among sorted keys of CuPy chunks; both are in transit, and the least of their tie class.
+
+Coded keys may be the user's instead.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ import numpy as np
 from .. import kernels
 from ..order import Order
 from ..table import Side
+from .cupy_keys import encode, floor
 from .cupy_ties import scatter_numbers
 
 #: Keys and needles from which needles are sorted before the search: then threads read neighbouring keys.
 LEAST_KEYS, LEAST_NEEDLES = 1 << 22, 1 << 18
+
+
+def ranked_keys(array: Any, order: Order) -> Any:
+    """The user's keys or needles, as `rank` takes them: the kernels compare codes of coded keys themselves."""
+    return cupy.ascontiguousarray(array) if order.coded else floor(encode(array, order), order)
 
 
 def rank(keys: Any, needles: Any, order: Order, side: Side) -> Any:

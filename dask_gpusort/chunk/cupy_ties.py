@@ -51,9 +51,9 @@ class CupyTieGroups(TieGroups):
         if method != "ordinal" and not self.all_differ:
             ranks = self._ties.ranks(self.bounds, method, self.length)
             return scatter_numbers(ranks, positions, dtype, 0.5 if method == "average" else 1)
-        ranks = cupy.arange(1, n + 1, dtype=np.uint32)
-        if self.length < n:
-            ranks = (ranks - 1) % np.uint32(self.length) + 1
+        if self.length >= n:
+            return scatter_numbers(None, positions, dtype, first=1)
+        ranks = cupy.arange(n, dtype=np.uint32) % np.uint32(self.length) + np.uint32(1)
         return scatter_numbers(ranks, positions, dtype)
 
 
@@ -62,8 +62,8 @@ def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGrou
     return CupyTieGroups(keys, equal_nan, length)
 
 
-def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1) -> Any:
-    """An array of a dtype with the numbers, uint32, times a factor, at positions that are a permutation."""
+def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1, first: int = 0) -> Any:
+    """An array of a dtype with the numbers at positions that are a permutation; see `kernels.scatter_numbers`."""
     found = cupy.empty(len(positions), dtype)
-    kernels.scatter_numbers(numbers, positions, found, factor)
+    kernels.scatter_numbers(numbers, positions, found, factor, first)
     return found

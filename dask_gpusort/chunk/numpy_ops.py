@@ -29,7 +29,7 @@ from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles,
 from .numpy_lanes import reduce_lanes
 from .numpy_positions import concatenate_along, put, put_along, take, take_along
 from .numpy_rows import argsort_rows, sort_rows, take_rows
-from .numpy_search import equal_before, rank, rank_sorted, scatter
+from .numpy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
@@ -76,6 +76,7 @@ __all__ = [
     "put_along",
     "rank",
     "rank_sorted",
+    "ranked_keys",
     "reduce_lanes",
     "sample",
     "scatter",

@@ -20,6 +20,9 @@ JOINED_SHARE = 1 / 4
 #: Share of the memory of a thread up to which chunks of keys are one group, and chunks of needles one bundle. A bundle
 #: is sorted with positions, which takes about five times its bytes.
 GROUP_SHARE = 1 / 16
+#: Share of a device's memory that the needles of one search may take. It holds the needles, sorted needles, their
+#: positions, ranks, and (position, rank) pairs: about five times the needles, if these have 8 bytes.
+DEVICE_SHARE = 1 / 16
 
 
 #: Most bytes of a task for each byte of the keys that it joins, and for each needle besides its bytes three times over.
@@ -153,7 +156,7 @@ def make_search_plan(
     if whole is not None:
         return SearchPlan(everything, (), whole, searched, workers, limit, sorts)
     if groups is None and not total > limit:
-        near = _near(needles, workers) if one_memory else ()
+        near = _near(needles, workers, own) if one_memory else ()
         reason: SearchReason = "unknown" if math.isnan(total) else "fits"
         return SearchPlan(everything, near, reason, searched, workers, limit, sorts)
     most = GROUP_SHARE * own
@@ -180,11 +183,14 @@ def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> Searc
     return "few" if is_small(test, InputChunks((size,))) else None
 
 
-def _near(needles: Sequence[Size], workers: Workers) -> Runs:
-    """Neighbouring chunks of needles that are looked up together, on the host; empty if each is alone."""
+def _near(needles: Sequence[Size], workers: Workers, memory: float) -> Runs:
+    """Neighbouring chunks of needles that are looked up together; empty if each is alone."""
     most = min(THREADS_RUN_BYTES, sum(needles) / (RUNS_PER_THREAD * workers.threads))
+    if workers.devices:
+        # One device does one search after the other, so a search of all of them takes the fewest steps.
+        most = DEVICE_SHARE * memory
     found = tuple(chunk_ranges(range(len(needles)), needles, most))
-    return () if workers.devices or len(found) == len(needles) else found
+    return () if len(found) == len(needles) and not workers.devices else found
 
 
 def describe_search(plan: SearchPlan, tasks: int) -> str:

@@ -62,8 +62,13 @@ def test_neighbours_are_looked_up_together_in_one_memory():
     plan = planned([8] * 4, [1 << 20] * 64, Workers(2), None, None, one_memory=True)
     assert plan.joined
     assert [len(bundle) for bundle in plan.bundles] == [4] * 16
-    for workers in (Workers(64), Workers(1, GIB, devices=True)):
-        assert planned([8] * 4, [1 << 20] * 64, workers, None, None, one_memory=True).bundles == ()
+    assert planned([8] * 4, [1 << 20] * 64, Workers(64), None, None, one_memory=True).bundles == ()
+
+
+def test_all_needles_that_a_device_holds_are_looked_up_together():
+    for memory, sizes in ((GIB, [64]), (256 << 20, [16] * 4), (1, [1] * 64)):
+        plan = planned([8] * 4, [1 << 20] * 64, Workers(1, memory, devices=True), None, None, one_memory=True)
+        assert [len(bundle) for bundle in plan.bundles] == sizes
 
 
 def test_asked_groups_and_unknown_sizes():

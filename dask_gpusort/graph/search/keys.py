@@ -64,14 +64,25 @@ class Question:
 
     def in_transit(self, array: Any) -> Any:
         """Keys or needles in transit, the least of their tie class, shape (n,)."""
-        ops, dtype = ops_for(array), self.order.dtype
+        ops = ops_for(array)
+        return ops.floor(ops.encode(self._converted(array), self.order), self.order)
+
+    def searched(self, array: Any) -> Any:
+        """Keys or needles of a search in one array of keys, shape (n,); for ranks, as `ops.rank` takes them."""
+        if not self.is_rank:
+            return self.in_transit(array)
+        return ops_for(array).ranked_keys(self._converted(array), self.order)
+
+    def _converted(self, array: Any) -> Any:
+        """Keys or needles in their common dtype, shape (n,)."""
+        dtype = self.order.dtype
         flat = array.reshape(-1)
         if dtype.kind in "SU":
             # A chunk may have longer strings than its array says.
             flat = flat.astype(dtype.kind, copy=False)
         elif flat.dtype != dtype:
             flat = flat.astype(dtype)
-        return ops.floor(ops.encode(flat, self.order), self.order)
+        return flat
 
 
 def join_keys(chunks: list[Any], question: Question, first: int = 0, sorter: Sequence[Any] = ()) -> SortedKeys:
@@ -98,7 +109,7 @@ def join_keys(chunks: list[Any], question: Question, first: int = 0, sorter: Seq
     whole = ops.concatenate(parts)
     if _is_compared_by_numpy(question):
         return whole, None
-    keys = question.in_transit(whole)
+    keys = question.searched(whole)
     if sorter:
         keys = keys[_checked_sorter(ops.concatenate(sorter), len(keys))]
     if not question.presorted:
@@ -137,7 +148,7 @@ def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
     keys, least = found
     if _is_compared_by_numpy(question):
         return np.isin(block, keys, invert=question.want == "not in")
-    needles = question.in_transit(block)
+    needles = question.searched(block)
     if least is None:
         ranks = ops_for(block).rank(keys, needles, question.transit, question.side)
         result = wanted_of(keys, needles, ranks, question)

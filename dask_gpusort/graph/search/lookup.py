@@ -28,7 +28,7 @@ Others are joined group by group. Needles are sorted, and cut where groups begin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import getitem
@@ -72,22 +72,27 @@ class Lookup(ArrayRecipe):
     chunks: Chunks
     sorter_blocks: int = 0
 
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
-        """Tasks up to the joined keys, or to the results of all bundles."""
-        tasks = list(self._joins())
-        tasks += self._near_bundles() if self.plan.joined else self._bundles()
+    @property
+    def takes_held_chunks(self) -> bool:
+        """Whether chunks that the input's graph contains become part of the tasks: all run in one process."""
+        return self.plan.joined and bool(self.plan.bundles)
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+        """Tasks up to the joined keys, or to the results of all bundles; chunks in `held` become part of them."""
+        tasks = list(self._joins(held))
+        tasks += self._near_bundles(held) if self.plan.joined else self._bundles()
         return {task.key: task for task in tasks}
 
-    def _joins(self) -> Iterator[Task]:
-        keys = [TaskRef((self.names[0], *index)) for index in np.ndindex(self.key_blocks)]
+    def _joins(self, held: Mapping[Key, Any]) -> Iterator[Task]:
+        keys = _chunks(self.names[0], self.key_blocks, held)
         sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
         for group, chunks in enumerate(self.plan.groups):
             parts = List(*(keys[chunk] for chunk in chunks))
             yield Task(self._key("join", group), join_keys, parts, self.question, chunks[0], List(*sorter))
 
-    def _near_bundles(self) -> Iterator[Task]:
+    def _near_bundles(self, held: Mapping[Key, Any]) -> Iterator[Task]:
         """Bundles that are looked up in all keys."""
-        needles = [TaskRef((self.names[1], *index)) for index in np.ndindex(self._blocks)]
+        needles = _chunks(self.names[1], self._blocks, held)
         for bundle, chunks in enumerate(self.plan.bundles):
             parts = List(*(needles[chunk] for chunk in chunks))
             yield Task(self._key("scatter", bundle), look_up_bundle, self._ref("join", 0), parts, self.question)
@@ -137,6 +142,12 @@ class Lookup(ArrayRecipe):
         return TaskRef(self._key(stage, *numbers))
 
 
+def _chunks(name: str, blocks: tuple[int, ...], held: Mapping[Key, Any]) -> list[Any]:
+    """The chunks of an array in C order: those that are held, or references to their tasks."""
+    keys: Iterator[Key] = ((name, *index) for index in np.ndindex(blocks))
+    return [held[key] if key in held else TaskRef(key) for key in keys]
+
+
 class Scan(NamedTuple):
     """Where groups begin.
 
@@ -177,7 +188,8 @@ def look_up_bundle(found: SortedKeys, blocks: list[Any], question: Question) -> 
     """Task: what is wanted of the needles of neighbouring chunks, in their shapes."""
     for block in blocks:
         checked_chunk(block, question.needle_dtype, "a chunk of the needles")
-    whole = ops_for(blocks[0]).concatenate([block.reshape(-1) for block in blocks])
+    parts = [block.reshape(-1) for block in blocks]
+    whole = parts[0] if len(parts) == 1 else ops_for(blocks[0]).concatenate(parts)
     return _in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
 
 

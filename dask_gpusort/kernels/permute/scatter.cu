@@ -16,13 +16,14 @@ namespace gpusort {
 
 constexpr int kValueBits = 32;
 
-// What the first partition reads. Null values count from 0.
+// What the first partition reads. Null values count from `first`.
 struct Unpaired {
     const u32* positions;
     const u32* values;
+    u32 first;
 
     __device__ __forceinline__ u64 load(Offset i) const {
-        return u64(positions[i]) << kValueBits | (values ? values[i] : u32(i));
+        return u64(positions[i]) << kValueBits | (values ? values[i] : first + u32(i));
     }
 };
 
@@ -118,11 +119,12 @@ __device__ __forceinline__ auto make_partition(unsigned char* bytes, Offset n, i
 }
 
 template <int kThreads, int kItems, int kRadix>
-__global__ void __launch_bounds__(kThreads) partition_positions(const u32* positions, const u32* values, u64* pairs_out,
-                                                                u32* cursors, Offset n, int shift, int) {
+__global__ void __launch_bounds__(kThreads)
+    partition_positions(const u32* positions, const u32* values, u32 first, u64* pairs_out, u32* cursors, Offset n,
+                        int shift, int) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto partition = make_partition<kThreads, kItems, kRadix>(shared_bytes, n, shift, 0);
-    partition.process(Unpaired{positions, values}, pairs_out, cursors, Offset(blockIdx.x) * kThreads * kItems);
+    partition.process(Unpaired{positions, values, first}, pairs_out, cursors, Offset(blockIdx.x) * kThreads * kItems);
 }
 
 // Pairs in buckets of 2^shift_above positions, which are whole tiles, go to buckets of 2^shift.
@@ -162,9 +164,10 @@ __global__ void __launch_bounds__(kThreads) write_buckets(const u64* pairs, Elem
 
 // The same by random writes, of arrays that caches hold.
 template <class Element>
-__global__ void write_at_positions(const u32* positions, const u32* values, Element* out, Offset n, double factor) {
+__global__ void write_at_positions(const u32* positions, const u32* values, u32 first, Element* out, Offset n,
+                                   double factor) {
     const Offset i = thread_of_grid();
-    if (i < n) out[positions[i]] = element_of<Element>(values ? values[i] : u32(i), factor);
+    if (i < n) out[positions[i]] = element_of<Element>(values ? values[i] : first + u32(i), factor);
 }
 
 }  // namespace gpusort

@@ -19,33 +19,35 @@ ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
 PAIR_BYTES = 8
 
 
-def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1) -> None:
+def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1, first: int = 0) -> None:
     """``out[positions] = numbers * factor``, for positions that are a permutation.
 
     Parameters
     ----------
     numbers : cupy.ndarray of uint32, shape (n,), or None
-        None counts from 0.
+        None counts from `first`.
     positions : cupy.ndarray of uint32, shape (n,)
     out : cupy.ndarray of uint32, int64 or float64, shape (n,)
         Shares no memory with the inputs.
     factor : float
         For an output of floats.
+    first : int
+        The first number, if none are given.
     """
     n, element = positions.size, ELEMENTS[out.dtype.str[1:]]
     shape = tuning.SCATTER
     bits = max(n - 1, 0).bit_length() - shape.bucket_bits
     if n < shape.least or bits < 1:
-        arguments = (positions, numbers, out, np.uint64(n), np.float64(factor))
+        arguments = (positions, numbers, np.uint32(first), out, np.uint64(n), np.float64(factor))
         Launch(SOURCE, instance("write_at_positions", element), blocks_for(n, THREADS), THREADS, arguments).run()
         return
-    pairs = _partition(numbers, positions, out, bits)
+    pairs = _partition(numbers, first, positions, out, bits)
     name = instance("write_buckets", shape.threads, shape.bucket_bits, element)
     buckets = blocks_for(n, 1 << shape.bucket_bits)
     Launch(SOURCE, name, buckets, shape.threads, (pairs, out, np.uint64(n), np.float64(factor))).run()
 
 
-def _partition(numbers: Any, positions: Any, out: Any, bits: int) -> Any:
+def _partition(numbers: Any, first: int, positions: Any, out: Any, bits: int) -> Any:
     """Pairs of positions and numbers, partitioned by so many leading bits of the positions, in one pass or two."""
     cupy, shape, n = require_cupy(), tuning.SCATTER, np.uint64(positions.size)
     first_bits = bits if 1 << bits <= shape.radix else (bits + 1) // 2
@@ -62,7 +64,7 @@ def _partition(numbers: Any, positions: Any, out: Any, bits: int) -> Any:
     # The output's own memory holds the pairs between two passes, if they fit.
     in_out = shift > last_shift and out.itemsize == PAIR_BYTES
     pairs = out.view(np.uint64) if in_out else cupy.empty(positions.size, np.uint64)
-    launch("partition_positions", shift, positions, numbers, pairs)
+    launch("partition_positions", shift, positions, numbers, np.uint32(first), pairs)
     if shift == last_shift:
         return pairs
     found = cupy.empty(positions.size, np.uint64)

@@ -129,10 +129,12 @@ def test_scatter_in_order(device, monkeypatch, kind):
     np.testing.assert_array_equal(out, np.argsort(positions))
 
 
-def test_small_scatters_are_direct(device):
+@pytest.mark.parametrize("shape", [SMALL, tuning.SCATTER], ids=["partitioned", "direct"])
+def test_numbers_that_count_from_one(device, monkeypatch, shape):
+    monkeypatch.setattr(tuning, "SCATTER", shape)
     positions, out = np.random.default_rng(0).permutation(4096).astype("u4"), device.empty(4096, "i8")
-    kernels.scatter_numbers(None, device.array(positions), out)
-    np.testing.assert_array_equal(out, np.argsort(positions))
+    kernels.scatter_numbers(None, device.array(positions), out, first=1)
+    np.testing.assert_array_equal(out, np.argsort(positions) + 1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
