@@ -151,7 +151,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
     inputs = [keys, needles, *(() if sorter is None else (sorter,))]
     lookup = Lookup(
         plan=plan,
-        question=question if plan.joined else replace(question, most_values=0),
+        question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),
         key_blocks=keys.numblocks,
         chunks=needles.chunks,

@@ -37,6 +37,8 @@ class Question:
         Largest range of integers for which a set of values is made.
     presorted : bool
         Whether the keys are sorted.
+    joined : bool
+        Whether all keys are one array.
     """
 
     order: Order
@@ -46,6 +48,7 @@ class Question:
     key_sizes: tuple[Size, ...]
     most_values: float = 0
     presorted: bool = True
+    joined: bool = True
 
     @property
     def is_rank(self) -> bool:
@@ -68,8 +71,8 @@ class Question:
         return ops.floor(ops.encode(self._converted(array), self.order), self.order)
 
     def searched(self, array: Any) -> Any:
-        """Keys or needles of a search in one array of keys, shape (n,); for ranks, as `ops.rank` takes them."""
-        if not self.is_rank:
+        """Keys or needles, shape (n,): as `ops.rank` takes them if it ranks them in one array of keys, or in transit."""
+        if not (self.is_rank and self.joined):
             return self.in_transit(array)
         return ops_for(array).ranked_keys(self._converted(array), self.order)
 

@@ -51,6 +51,11 @@ __device__ __forceinline__ void visit_keys(Offset n, Visit visit) {
         if (first + item * kTieThreads < n) visit(first + item * kTieThreads, item);
 }
 
+// Whether key i is the first of a row. Divisions take longer than the reads, and one row needs none.
+__device__ __forceinline__ bool begins_row(Offset i, Offset n, Offset length) {
+    return length >= n ? i == 0 : i % length == 0;
+}
+
 // Each row of `length` keys has groups of its own. Codes from `first_nan` on are NaN, which are equal to each other, or
 // with `nans_differ` to no key. Threads beyond the last key vote 0.
 template <class Order>
@@ -62,7 +67,7 @@ __global__ void __launch_bounds__(kTieThreads)
         const auto code = Order::canonical(Order::encode(keys[i]));
         const auto previous = i > 0 ? Order::canonical(Order::encode(keys[i - 1])) : code;
         const bool both_nan = has_nan && code >= first_nan && previous >= first_nan;
-        is_first[item] = i % length == 0 || (both_nan ? nans_differ : code != previous);
+        is_first[item] = begins_row(i, n, length) || (both_nan ? nans_differ : code != previous);
     });
     store_words(is_first, n, bits_out);
 }
@@ -115,8 +120,8 @@ __global__ void __launch_bounds__(kTieThreads)
 
 // Rank of key i in its row, from 1; twice the rank for kAverage, which is an integer then.
 template <Ranking kRanking>
-__device__ __forceinline__ u32 rank_of(TieBits ties, const long long* starts, Offset i, Offset length) {
-    const Offset row = i / length * length, group = ties.number(i);
+__device__ __forceinline__ u32 rank_of(TieBits ties, const long long* starts, Offset i, Offset n, Offset length) {
+    const Offset row = length >= n ? 0 : i / length * length, group = ties.number(i);
     if constexpr (kRanking == Ranking::kDense) return u32(group - ties.number(row) + 1);
     if constexpr (kRanking == Ranking::kMax) return u32(starts[group + 1] - row);
     const u32 less = u32(starts[group] - row);
@@ -129,7 +134,7 @@ __global__ void __launch_bounds__(kTieThreads)
     rank_keys(const u32* __restrict__ bits, const u64* __restrict__ offsets, const long long* __restrict__ starts,
               Offset n, Offset length, u32* __restrict__ ranks_out) {
     const TieBits ties{bits, offsets};
-    visit_keys(n, [&](Offset i, int) { ranks_out[i] = rank_of<kRanking>(ties, starts, i, length); });
+    visit_keys(n, [&](Offset i, int) { ranks_out[i] = rank_of<kRanking>(ties, starts, i, n, length); });
 }
 
 }  // namespace gpusort
