@@ -71,7 +71,7 @@ class Question:
         return ops.floor(ops.encode(self._converted(array), self.order), self.order)
 
     def searched(self, array: Any) -> Any:
-        """Keys or needles, shape (n,): as `ops.rank` takes them if it ranks them in one array of keys, or in transit."""
+        """Keys or needles, shape (n,): in transit, or as `ops.rank` takes them to rank them in one array of keys."""
         if not (self.is_rank and self.joined):
             return self.in_transit(array)
         return ops_for(array).ranked_keys(self._converted(array), self.order)
