@@ -15,7 +15,6 @@ from support import strategies as ours
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.positions import p2p_positions
-from dask_gpusort.graph.positions.build import build_scatter
 
 distributed = pytest.importorskip("distributed")
 
@@ -60,18 +59,6 @@ def test_writes(on_cluster, exchange, monkeypatch):
     found = ours_at.built(dask_gpusort.put_along_axis, exchange, 5, x, at, some, 0)
     array[indices] = values
     oracle.assert_same_bits(found.compute(), array)
-
-
-@pytest.mark.parametrize("exchange", ["auto", "tasks", "p2p"])
-def test_scatter(on_cluster, exchange):
-    positions = np.random.default_rng(0).permutation(1000)
-    values = [np.arange(1000), np.random.default_rng(1).random(1000)]
-    at, *moved = (da.from_array(one, chunks=90) for one in (positions, *values))
-    found = ours_at.built(build_scatter, exchange, 7, moved, at, (300, 0, 700))
-    for got, given in zip(dask.compute(*found), values, strict=True):
-        wanted = np.empty_like(given)
-        wanted[positions] = given
-        oracle.assert_same_bits(got, wanted)
 
 
 def test_portions_of_different_attempts_do_not_pass_as_one(monkeypatch):

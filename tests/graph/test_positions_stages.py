@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support import positions as ours_at
 
 import dask_gpusort
-from dask_gpusort.graph.positions.build import build_scatter
 from dask_gpusort.graph.positions.requests import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
 
 
@@ -57,14 +56,6 @@ def test_the_size_of_requests_is_known_to_dask():
     requests = make_requests([np.arange(1000)], [], GroupedAxis((0, 1000), 0))
     assert 12_000 <= sys.getsizeof(requests) <= 13_000
     assert sys.getsizeof(order_of(requests)) <= 5_000
-
-
-@pytest.mark.parametrize("exchange", ["auto", "tasks"])
-def test_a_scatter_needs_a_permutation(exchange):
-    values, positions = da.arange(10, chunks=3), da.arange(9, chunks=3)
-    (found,) = ours_at.built(build_scatter, exchange, 2, [values[:9]], positions, (5, 5))
-    with pytest.raises(ValueError, match="must be a permutation"):
-        found.compute(scheduler="synchronous")
 
 
 @pytest.mark.parametrize("chunks", [64, 256])

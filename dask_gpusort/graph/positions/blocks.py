@@ -22,7 +22,6 @@ from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..recipe import Chunks
 from ..rows import check_length, equal_chunks
 from ..whole import make_whole
-from .requests import not_permuted
 
 
 def take_block(block: Any, indices: Any, axis: int, length: float, mode: str | None) -> Any:
@@ -45,19 +44,6 @@ def put_block(blocks: Any, indices: Any, values: Any, axis: int, length: float) 
     # One value for all indices of a lane is in one chunk.
     for positions, some in zip(numbers, given * len(numbers) if len(given) == 1 else given, strict=True):
         ops.put_along(whole, positions, some, axis)
-    return complete(whole)
-
-
-def scatter_block(positions: Any, values: Any, length: int) -> Any:
-    """Task: the values of all chunks at their positions."""
-    numbers, rows = list(flatten([positions])), list(flatten([values]))
-    ops = ops_for(rows[0])
-    written = sum(map(len, numbers))
-    if written != length:
-        raise not_permuted(written, length)
-    whole = ops.empty(rows[0].dtype, (length,))
-    for number, some in zip(numbers, rows, strict=True):
-        whole[number] = some
     return complete(whole)
 
 
@@ -133,32 +119,6 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
         length=array.shape[axis],
     )
     return _restored(found, wanted)
-
-
-def scatter_in_memory(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
-    """Values at their positions, by one task for each array of values."""
-    length = sum(chunks)
-    return [
-        _restored(
-            da.blockwise(
-                scatter_block,
-                (1,),
-                positions,
-                (0,),
-                value,
-                (0,),
-                new_axes={1: length},
-                concatenate=False,
-                align_arrays=False,
-                token="scatter",
-                dtype=value.dtype,
-                meta=value._meta,
-                length=length,
-            ),
-            (tuple(chunks),),
-        )
-        for value in values
-    ]
 
 
 def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks, axis: int, mode: str | None) -> Any:

@@ -9,20 +9,19 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ...plan.positions import INDEX_BYTES, PositionsExchange, PositionsPlan, describe_positions
+from ...plan.positions import PositionsExchange, PositionsPlan, describe_positions
 from ..collection import Output, count_tasks, new_arrays
 from ..inputs import flatten
 from ..rechunk import rechunk
 from .blocks import (
     along_chunks,
     put_into_lanes,
-    scatter_in_memory,
     spread_along,
     take_from_axis,
     take_from_lanes,
     whole_units,
 )
-from .choice import plan_exchange, plan_put_along, plan_take, plan_take_along, scatters_in_memory
+from .choice import plan_put_along, plan_take, plan_take_along
 from .put import Put
 from .requests import GroupedAxis, Rows
 from .take import Take
@@ -84,34 +83,9 @@ def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
 
     def put_lane(lane: Any, own: Any, some: Any) -> Any:
         some = rechunk(some, own.chunks) if some.shape == own.shape else spread_along(some, own)
-        return _put_by_exchange([some.astype(array.dtype)], own, axis, exchange, lane)[0]
+        return _put_by_exchange(some.astype(array.dtype), own, axis, exchange, lane)
 
     return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
-
-
-def build_scatter(values: Sequence[Any], positions: Any, chunks: Sequence[int]) -> list[Any]:
-    """Write values to their positions: ``out[positions[i]] = values[i]``.
-
-    Parameters
-    ----------
-    values : sequence of one-dimensional dask arrays
-        All of the length and the chunks of `positions`.
-    positions : dask array of int64
-        A permutation of ``range(sum(chunks))``. If positions are missing, computing the result raises ValueError or
-        IndexError, unless others occur as often: that is not noticed.
-    chunks : sequence of int
-        Chunk sizes of the outputs, known.
-
-    Returns
-    -------
-    list of dask arrays
-        One for each array of values.
-    """
-    item_bytes = INDEX_BYTES + sum(value.dtype.itemsize for value in values)
-    if scatters_in_memory(positions, sum(chunks) * item_bytes):
-        return scatter_in_memory(values, positions, chunks)
-    exchange = plan_exchange(positions, (chunks, item_bytes), (positions.chunks[0], item_bytes))
-    return _put_by_exchange(values, positions, 0, exchange, sizes=chunks)
 
 
 def _limit_of(plan: PositionsPlan) -> float:
@@ -162,24 +136,13 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange:
     return new_arrays(recipe, [source, indices], [output], "take")[0]
 
 
-def _put_by_exchange(
-    values: Sequence[Any],
-    indices: Any,
-    axis: int,
-    exchange: PositionsExchange,
-    array: Any = None,
-    sizes: Sequence[int] = (),
-) -> list[Any]:
-    """One-dimensional values at positions of an array, or at all positions of new arrays of chunks of some sizes."""
-    inputs = [indices, *values, *([] if array is None else [array])]
-    chunks = tuple(sizes) if array is None else array.chunks[0]
+def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsExchange, array: Any) -> Any:
+    """An array with values at some of its positions; all are of one dimension, which is `axis` in errors."""
     recipe = Put(
-        names=tuple(one.name for one in inputs),
-        dtypes=tuple(value.dtype for value in values),
-        axis=GroupedAxis.of(chunks, exchange.groups, axis),
+        names=(indices.name, values.name, array.name),
+        axis=GroupedAxis.of(array.chunks[0], exchange.groups, axis),
         groups=exchange.groups,
         bundles=exchange.bundles,
         p2p=exchange.p2p,
     )
-    outputs = [Output(value._meta if array is None else array._meta, (chunks,)) for value in values]
-    return list(new_arrays(recipe, inputs, outputs, "put"))
+    return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]

@@ -116,13 +116,6 @@ def shared_memory(array: Any) -> tuple[bool, float]:
     return shared, memory * setting("held_share")
 
 
-def scatters_in_memory(positions: Any, total_bytes: float) -> bool:
-    """Whether one task scatters so many bytes."""
-    asked = setting("exchange")
-    shared, memory = shared_memory(positions)
-    return asked in ("join", "gather") or (asked == "auto" and shared and total_bytes <= memory)
-
-
 def _workers(array: Any) -> Workers:
     kind, client = scheduler_in_use(array)
     workers = workers_in_use(kind, client, chunk_library(array))

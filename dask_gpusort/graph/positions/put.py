@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
@@ -31,7 +30,7 @@ from ..finish import take_part
 from ..input_checks import checked_chunk, wrong_size
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
-from .requests import GroupedAxis, cut_shard, make_requests, not_permuted
+from .requests import GroupedAxis, cut_shard, make_requests
 
 
 @dataclass(frozen=True)
@@ -42,50 +41,29 @@ class GroupWriter:
     ----------
     size : int
         Positions of the group.
-    dtypes : tuple of numpy.dtype
-        Of the arrays that are written.
-    permuted : bool
-        Whether every position is written once, so that it held nothing before.
     """
 
     size: int
-    dtypes: tuple[np.dtype[Any], ...]
-    permuted: bool
 
-    def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any, ...]:
-        """The arrays of a group, after all shards are written in their order.
+    def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any]:
+        """The group, after all shards are written in their order.
 
         Raises
         ------
         ValueError
-            If the chunks have another size, or a permutation lacks positions.
+            If the chunks have another size.
         """
-        arrays, written = self._before(chunks), 0
-        for shard in shards:
-            written += len(shard)
-            ops = ops_for(shard.keys)
-            arrays = arrays or [ops.empty(dtype, (self.size,)) for dtype in self.dtypes]
-            for array, values in zip(arrays, shard.values, strict=True):
-                ops.put(array, shard.keys, values)
-        if self.permuted and written != self.size:
-            raise not_permuted(written, self.size)
-        # No shard at all arrives for an empty group of NumPy chunks.
-        arrays = arrays or [np.empty(0, dtype) for dtype in self.dtypes]
-        for array in arrays:
-            complete(array)
-        return tuple(arrays)
-
-    def _before(self, chunks: Sequence[Any]) -> list[Any]:
-        if self.permuted:
-            return []
         blocks = [checked_chunk(block, None) for block in chunks]
-        whole = ops_for(blocks[0]).concatenate_along(blocks, 0)
+        ops = ops_for(blocks[0])
+        whole = ops.concatenate_along(blocks, 0)
         if len(whole) != self.size:
             raise wrong_size(f"a group of chunks has {len(whole)} elements", self.size)
-        return [whole]
+        for shard in shards:
+            ops.put(whole, shard.keys, *shard.values)
+        return (complete(whole),)
 
 
-def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tuple[Any, ...]:
+def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tuple[Any]:
     """Task: a group with the values of all shards."""
     return writer(chunks, shards)
 
@@ -97,37 +75,28 @@ class Put(ArrayRecipe):
     Attributes
     ----------
     names : tuple of str
-        Names of the indices, of the arrays of values, and of the array if it is kept where nothing is written.
-    dtypes : tuple of numpy.dtype
-        Of the outputs, one for each array of values.
+        Names of the indices, of the values, and of the array.
     axis : GroupedAxis
-        Of the outputs.
+        Of the array.
     groups, bundles : Bundles
-        Of the outputs' chunks, and of the chunks of indices.
+        Of the array's chunks, and of the chunks of indices.
     p2p : bool
         Whether the P2P engine of distributed moves the values.
     """
 
     names: tuple[str, ...]
-    dtypes: tuple[np.dtype[Any], ...]
     axis: GroupedAxis
     groups: Bundles
     bundles: Bundles
     p2p: bool = False
 
-    @property
-    def permuted(self) -> bool:
-        """Whether every position is written once."""
-        return len(self.names) == 1 + len(self.dtypes)
-
     def writer(self, group: int) -> GroupWriter:
         """The function that makes a group."""
-        return GroupWriter(self.axis.size_of(group), self.dtypes, self.permuted)
+        return GroupWriter(self.axis.size_of(group))
 
     def before(self, group: int) -> List:
         """The chunks of a group before it is written."""
-        name = self.names[-1]
-        return List(*([] if self.permuted else [TaskRef((name, chunk)) for chunk in self.groups.chunks(group)]))
+        return List(*(TaskRef((self.names[-1], chunk)) for chunk in self.groups.chunks(group)))
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the written groups."""
@@ -142,11 +111,10 @@ class Put(ArrayRecipe):
         return {task.key: task for task in tasks}
 
     def _requests(self) -> Iterator[Task]:
-        indices, *values = self.names[: 1 + len(self.dtypes)]
         for bundle in range(len(self.bundles)):
             chunks = self.bundles.chunks(bundle)
-            own, *moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in (indices, *values))
-            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(*moved), self.axis)
+            own, moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in self.names[:2])
+            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(moved), self.axis)
 
     def _merges(self) -> Iterator[Task]:
         for group in range(len(self.groups)):

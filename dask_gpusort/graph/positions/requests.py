@@ -242,8 +242,3 @@ def fill_from_replies(requests: Requests, replies: list[Any], rows: Rows) -> lis
 def keys_of(name: str, numblocks: Sequence[int], extra_dims: int = 0) -> list[Key]:
     """Keys of the chunks of an array in C order; it has one chunk along the last `extra_dims` dimensions."""
     return [(name, *index, *(0,) * extra_dims) for index in np.ndindex(*numblocks)]
-
-
-def not_permuted(written: int, size: int) -> ValueError:
-    """The error for a scatter to positions that are no permutation."""
-    return ValueError(f"{written} of {size} positions are written: the positions must be a permutation")

@@ -8,7 +8,6 @@ from support import positions as ours_at
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph.positions.build import build_scatter
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -65,15 +64,6 @@ def test_indices_out_of_range_raise(exchange):
     for function in (dask_gpusort.take, lambda a, b: dask_gpusort.take_along_axis(a, b, 0)):
         with pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 with size 10"):
             ours_at.built(function, exchange, 2, x, at).compute()
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_scatter(exchange):
-    positions, values = np.random.default_rng(0).permutation(10_000), np.arange(10_000)
-    (found,) = ours_at.built(build_scatter, exchange, 3, [on_gpu(values, 900)], on_gpu(positions, 900), (4000, 6000))
-    wanted = np.empty_like(values)
-    wanted[positions] = values
-    check(found, wanted)
 
 
 def test_a_sort_from_its_positions():
