@@ -1,0 +1,73 @@
+"""The Python code in README and docs runs, at small sizes; what needs a GPU or a cluster names what exists."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+
+import dask_gpusort
+
+ROOT = Path(dask_gpusort.__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+#: Numbers of a million and more, which are sizes.
+LARGE = re.compile(r"\b\d{1,3}(?:_\d{3}){2,}\b")
+DEVICES = re.compile(r"cupy|cuda|cluster|warm_up")
+
+
+def blocks() -> list[Any]:
+    found = ((path, number, code) for path in PAGES for number, code in enumerate(BLOCK.findall(path.read_text())))
+    return [pytest.param(code, id=f"{path.name}-{number}") for path, number, code in found]
+
+
+def shown(code: str) -> tuple[str, str]:
+    """Code and, for a block with a prompt, what it prints."""
+    if not code.startswith(">>> "):
+        return code, ""
+    first, printed = code.split("\n", 1)
+    return first.removeprefix(">>> "), printed
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The names and the files that snippets use."""
+    monkeypatch.chdir(tmp_path)
+    time = np.datetime64("2000-01-01", "ns") + np.arange(60) * np.timedelta64(1, "D")
+    values = np.random.default_rng(0).random((60, 4))
+    temperature = xr.DataArray(values, {"time": time}, ("time", "x"), "temperature")
+    temperature.to_dataset().chunk(time=7).to_zarr("temperature.zarr")
+    station = xr.DataArray(np.arange(60) % 5, {"time": time}, ("time",))
+    xr.Dataset({"temperature": temperature[:, 0], "station": station}).chunk(time=7).to_zarr("stations.zarr")
+    x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
+    with dask.config.set(scheduler="threads", num_workers=2):
+        yield {"dask_gpusort": dask_gpusort, "x": x, "temperature": temperature.chunk(time=7)}
+    dask_gpusort.unregister()
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_snippets_run(block: str, names: dict[str, Any]) -> None:
+    code, wanted = shown(block)
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "dask_gpusort":
+            assert hasattr(dask_gpusort, node.attr), node.attr
+    if DEVICES.search(code):
+        return
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(LARGE.sub(lambda size: str(int(size[0]) // 1000), code), names)
+    assert printed.getvalue() == wanted
+
+
+def test_every_page_is_read() -> None:
+    assert {"README.md-0", "usage.md-0"} <= {block.id for block in blocks()}
