@@ -31,10 +31,10 @@ def blocks() -> list[Any]:
     return [pytest.param(code, id=f"{path.name}-{number}") for path, number, code in found]
 
 
-def shown(code: str) -> tuple[str, str]:
+def shown(code: str) -> tuple[str, str | None]:
     """Code and, for a block with a prompt, what it prints."""
     if not code.startswith(">>> "):
-        return code, ""
+        return code, None
     first, printed = code.split("\n", 1)
     return first.removeprefix(">>> "), printed
 
@@ -66,7 +66,7 @@ def test_snippets_run(block: str, names: dict[str, Any]) -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(LARGE.sub(lambda size: str(int(size[0]) // 1000), code), names)
-    assert printed.getvalue() == wanted
+    assert wanted in (None, printed.getvalue())
 
 
 def test_every_page_is_read() -> None:
