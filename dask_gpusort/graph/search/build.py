@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -77,7 +78,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     """
     dtype = _equality_dtype(array.dtype, test.dtype)
     if dtype is None:
-        return array.map_blocks(np.full_like, invert, dtype=bool)
+        return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     presorted = dtype.kind != "O" and not is_small(Order(test.dtype), InputChunks((test.size,)))
     if presorted:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
