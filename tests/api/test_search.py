@@ -105,6 +105,13 @@ def test_numbers_are_not_equal_to_strings_or_dates():
         np.testing.assert_array_equal(computed(dask_gpusort.isin(x, test, invert=True)), np.ones(4, bool), strict=True)
 
 
+def test_objects_may_be_equal_to_strings():
+    objects, strings = np.array(["a", 1, None, "b"], object), np.array(["b", "c"])
+    for elements, test in ((objects, strings), (strings, objects)):
+        found = computed(dask_gpusort.isin(da.from_array(elements, chunks=1), test))
+        np.testing.assert_array_equal(found, np.isin(elements, test), strict=True)
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
     ("keys", "needles"),

@@ -103,8 +103,9 @@ def _equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] 
         common = np.result_type(dtype, test)
     except TypeError:
         return None
-    # NumPy promotes numbers to strings, but no number is equal to a string.
-    return common if (common.kind in "SUT") == (dtype.kind in "SUT") == (test.kind in "SUT") else None
+    # NumPy promotes numbers to strings, but no number is equal to a string. An object may be one.
+    strings = {each.kind in "SUT" for each in (dtype, test)}
+    return common if common.kind == "O" or strings == {common.kind in "SUT"} else None
 
 
 def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
