@@ -63,6 +63,7 @@ REPORTS = sorted(DOCS.glob("../benchmarks/results/*.md"))
 #: Files outside this folder that have a page of the site, and what leads to it.
 PAGES = {
     "../CHANGELOG.md": "changelog.md",
+    "../CONTRIBUTING.md": "contributing.md",
     "../benchmarks/README.md": "benchmarks.md",
     "../benchmarks/asv": "benchmarks.md#the-library-over-time",
     "../benchmarks/results": "results.md",

@@ -20,7 +20,6 @@ import argparse
 import json
 import logging
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -38,6 +37,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 import dask_gpusort
+
+if sys.platform == "win32":
+    import psutil
+else:
+    import resource
 
 KEY = np.dtype("i8")
 console = Console()
@@ -122,6 +126,8 @@ def peak_memory() -> tuple[int, int]:
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return os.getpid(), int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        return os.getpid(), psutil.Process().memory_info().peak_wset
     unit = 1 if sys.platform == "darwin" else 1024
     return os.getpid(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import resource
 import shutil
 import sys
 import tempfile
@@ -41,6 +40,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 import dask_gpusort
+
+if sys.platform == "win32":
+    import psutil
+else:
+    import resource
 
 FIRST_YEAR = 2011
 NAME = "surface_temperature"
@@ -175,6 +179,8 @@ class Tasks(SchedulerPlugin):
 
 def peak_memory() -> int:
     """Return the peak memory of this process, in bytes."""
+    if sys.platform == "win32":
+        return psutil.Process().memory_info().peak_wset
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

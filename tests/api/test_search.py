@@ -101,8 +101,15 @@ def test_integers_of_different_dtypes_are_compared_exactly():
 def test_numbers_are_not_equal_to_strings_or_dates():
     x = da.arange(4, chunks=2)
     for test in (["1", "2"], np.array(["1970-01-02"], "M8[D]")):
-        assert not computed(dask_gpusort.isin(x, test)).any()
-        assert computed(dask_gpusort.isin(x, test, invert=True)).all()
+        np.testing.assert_array_equal(computed(dask_gpusort.isin(x, test)), np.zeros(4, bool), strict=True)
+        np.testing.assert_array_equal(computed(dask_gpusort.isin(x, test, invert=True)), np.ones(4, bool), strict=True)
+
+
+def test_objects_may_be_equal_to_strings():
+    objects, strings = np.array(["a", 1, None, "b"], object), np.array(["b", "c"])
+    for elements, test in ((objects, strings), (strings, objects)):
+        found = computed(dask_gpusort.isin(da.from_array(elements, chunks=1), test))
+        np.testing.assert_array_equal(found, np.isin(elements, test), strict=True)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -95,7 +96,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     """
     dtype = _equality_dtype(array.dtype, test.dtype)
     if dtype is None:
-        return array.map_blocks(np.full_like, invert, dtype=bool)
+        return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     plan = plan_membership(array, test, dtype)
     if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
@@ -135,8 +136,9 @@ def _equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] 
         common = np.result_type(dtype, test)
     except TypeError:
         return None
-    # NumPy promotes numbers to strings, but no number is equal to a string.
-    return common if (common.kind in "SUT") == (dtype.kind in "SUT") == (test.kind in "SUT") else None
+    # NumPy promotes numbers to strings, but no number is equal to a string. An object may be one.
+    strings = {each.kind in "SUT" for each in (dtype, test)}
+    return common if common.kind == "O" or strings == {common.kind in "SUT"} else None
 
 
 def _most_values(array: Any, test: Any, by_values: bool | None) -> float:

@@ -15,7 +15,7 @@ _NAME = re.compile(r"\bk[A-Z]\w*")
 @functools.cache
 def _definitions(source: str) -> dict[str, str]:
     """The constants of a file and of the files that it includes."""
-    text = (SOURCES / source).read_text()
+    text = (SOURCES / source).read_text("utf-8")
     included = {name: value for path in _INCLUDE.findall(text) for name, value in _definitions(path).items()}
     return included | dict(_DEFINITION.findall(text))
 

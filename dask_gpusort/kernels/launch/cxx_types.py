@@ -13,25 +13,24 @@ NO_VALUE: Final = "NoValue"
 _BYTES: Final = {NO_VALUE: 0, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "u128": 16}
 _BY_BYTES: Final = {size: name for name, size in _BYTES.items()}
 
-#: Types in which a user's expression sees keys, by the character of their dtype.
+#: Types in which a user's expression sees keys, by the kind and the bytes of their dtype. Its character would name a
+#: type of C, and "l" has 8 bytes on Linux and 4 on Windows.
 _NUMBERS: Final = {
-    "?": "bool",
-    "b": "signed char",
-    "B": "unsigned char",
-    "h": "short",
-    "H": "unsigned short",
-    "i": "int",
-    "I": "unsigned int",
-    "l": "long long",
-    "L": "unsigned long long",
-    "q": "long long",
-    "Q": "unsigned long long",
-    "f": "float",
-    "d": "double",
-    "M": "long long",
-    "m": "long long",
-    "F": "Complex<float>",
-    "D": "Complex<double>",
+    "b1": "bool",
+    "i1": "signed char",
+    "u1": "unsigned char",
+    "i2": "short",
+    "u2": "unsigned short",
+    "i4": "int",
+    "u4": "unsigned int",
+    "i8": "long long",
+    "u8": "unsigned long long",
+    "f4": "float",
+    "f8": "double",
+    "M8": "long long",
+    "m8": "long long",
+    "c8": "Complex<float>",
+    "c16": "Complex<double>",
 }
 
 
@@ -59,4 +58,4 @@ def bytes_of_type(name: str) -> int:
 def number_type(dtype: Any) -> str | None:
     """Name the type of a key in a user's expression; `None` for dtypes without one (float16, byte-swapped ones)."""
     dtype = np.dtype(dtype)
-    return _NUMBERS.get(dtype.char) if dtype.isnative else None
+    return _NUMBERS.get(f"{dtype.kind}{dtype.itemsize}") if dtype.isnative else None

@@ -96,7 +96,7 @@ def read_source(source: str, expression: str | None = None) -> str:
 
     The text opens the namespace, so that names of kernels and of their template arguments are short.
     """
-    text = (SOURCES / source).read_text() + "\nusing namespace gpusort;\n"
+    text = (SOURCES / source).read_text("utf-8") + "\nusing namespace gpusort;\n"
     return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
 
 

@@ -1,0 +1,103 @@
+"""Workflows, templates and the citation fit their schemas, and name commands, files and versions that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ISSUES = ROOT / ".github" / "ISSUE_TEMPLATE"
+#: Files by the name of their schema, which check-jsonschema contains.
+SCHEMAS = {
+    "citation-file-format": [ROOT / "CITATION.cff"],
+    "dependabot": [ROOT / ".github" / "dependabot.yml"],
+    "github-issue-config": [ISSUES / "config.yml"],
+    "github-issue-forms": [ISSUES / "bug_report.yml", ISSUES / "feature_request.yml"],
+    "github-workflows": WORKFLOWS,
+    "readthedocs": [ROOT / ".readthedocs.yaml"],
+}
+#: What a step may call, besides files of this repository. The installed extra has the tools.
+COMMANDS = {"python", "ruff", "mypy", "git", "actionlint", "sphinx-build", "test", "gh", "if", "else", "fi", "number=$"}
+PATH = re.compile(r"(?<![\w/.:-])((?:tests|\.ci|docs)(?:/[\w.]+)*)")
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def steps() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in WORKFLOWS:
+        for job in load(path)["jobs"].values():
+            yield from ((path.name, step) for step in job["steps"])
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    for name, step in steps():
+        lines = step.get("run", "").replace("\\\n", " ").splitlines()
+        yield from ((name, line.strip()) for line in lines)
+
+
+def oldest(package: str) -> str:
+    """The lower bound of a dependency."""
+    text = " ".join([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["distributed"]])
+    found = re.search(rf"\b{package}(?:\[\w+\])?>=([\d.]+)", text)
+    assert found, package
+    return found[1]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_file_fits_its_schema(schema: str) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_steps_call_commands_and_files_that_exist() -> None:
+    unknown = [
+        (name, line)
+        for name, line in commands()
+        if not (ROOT / line.split()[0]).is_file() and re.split(r"[ (]", line)[0] not in COMMANDS
+    ]
+    assert unknown == []
+    paths = {(name, path) for name, line in commands() for path in PATH.findall(line) if "_build" not in path}
+    assert paths
+    assert {(name, path) for name, path in paths if not (ROOT / path).exists()} == set()
+
+
+def test_steps_install_extras_that_exist() -> None:
+    extras = {extra for _, line in commands() for extra in re.findall(r"'\.\[(\w+)\]'", line)}
+    assert {"test", "docs"} <= extras <= {*PROJECT["optional-dependencies"]}
+
+
+def test_actions_have_a_major_version() -> None:
+    used = {step["uses"] for _, step in steps() if "uses" in step}
+    assert used
+    assert {name for name in used if not re.search(r"@(release/)?v\d+$", name)} == set()
+
+
+def test_every_supported_python_is_tested() -> None:
+    prefix = "Programming Language :: Python :: "
+    supported = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if name.startswith(prefix + "3.")]
+    matrix = load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]["tests"]["strategy"]["matrix"]
+    assert matrix["python"] == supported
+    assert PROJECT["requires-python"] == f">={supported[0]}"
+    assert matrix["include"][0]["python"] == supported[0]
+
+
+@pytest.mark.parametrize("path", [".ci/run", ".github/workflows/ci.yml", ".github/workflows/release.yml"])
+def test_the_oldest_versions_are_those_of_the_package(path: str) -> None:
+    text = (ROOT / path).read_text()
+    for package, suffix in (("dask", ""), ("distributed", ""), ("numpy", ".*")):
+        found = set(re.findall(rf"\b{package}==([\w.]+\*?)", text))
+        assert found <= {oldest(package) + suffix}, package
+    assert f"dask=={oldest('dask')}" in text
