@@ -37,7 +37,7 @@ WORKER_MEMORY = "1 GiB"
 SECONDS, QUICK_SECONDS = 7200.0, 8.0
 #: Times at which memory is recorded.
 RECORDED, QUICK_RECORDED = 200, 4
-#: Elements of the largest array. Numbers of elements are uniform in their logarithm.
+#: Elements of the largest array, given or found. Numbers of elements are uniform in their logarithm.
 MOST_ELEMENTS = 1 << 20
 MOST_CHUNKS = 12  # along an axis
 MOST_DIMENSIONS = 3
@@ -65,9 +65,9 @@ def some_chunks(rng: Any, size: int) -> tuple[int, ...]:
     return tuple(map(int, np.diff([0, *cuts, size])))
 
 
-def some_array(rng: Any, dimensions: int, dtypes: tuple[str, ...] = DTYPES) -> Any:
+def some_array(rng: Any, dimensions: int, dtypes: tuple[str, ...] = DTYPES, most: int = MOST_ELEMENTS) -> Any:
     """A Dask array of random shape, whose chunks are made by tasks or held by the workers."""
-    elements = MOST_ELEMENTS ** rng.random()
+    elements = most ** rng.random()
     shape = [max(1, int(elements ** (1 / dimensions) * rng.uniform(0.5, 1))) for _ in range(dimensions)]
     chunks = tuple(some_chunks(rng, size) for size in shape)
     dtype, few, seed = str(rng.choice(dtypes)), bool(rng.integers(2)), int(rng.integers(1 << 30))
@@ -105,7 +105,8 @@ def unique(rng: Any) -> Pair:
 
 def take(rng: Any) -> Pair:
     x = some_array(rng, int(rng.integers(1, 3)))
-    positions = some_array(rng, 1, ("i8",)) % x.shape[0]
+    # The result is no larger than other arrays.
+    positions = some_array(rng, 1, ("i8",), MOST_ELEMENTS // (x.size // x.shape[0])) % x.shape[0]
     return dask_gpusort.take(x, positions, axis=0), np.take(np.asarray(x), np.asarray(positions), axis=0)
 
 
