@@ -29,7 +29,7 @@ from distributed import Client, wait
 import dask_gpusort
 
 from ..harness.command import parse, parser_of
-from ..harness.machine import Watch, describe_machine
+from ..harness.machine import describe_machine
 from ..harness.records import Point, Record, Row
 from .cluster import two_workers
 
@@ -54,9 +54,9 @@ Pair = tuple[Any, Any]
 
 def draw(dtype: str, few: bool, seed: int, block_info: Any = None) -> Any:
     """Task: a chunk of random keys, a hundred different ones if they are `few`."""
-    place = block_info[None]
-    rng = np.random.default_rng([seed, *place["chunk-location"]])
-    return rng.integers(0, 100 if few else 1 << 30, place["chunk-shape"]).astype(dtype)
+    block = block_info[None]
+    rng = np.random.default_rng([seed, *block["chunk-location"]])
+    return rng.integers(0, 100 if few else 1 << 30, block["chunk-shape"]).astype(dtype)
 
 
 def some_chunks(rng: Any, size: int) -> tuple[int, ...]:
@@ -185,7 +185,6 @@ def main() -> None:
     seconds, recorded = (QUICK_SECONDS, QUICK_RECORDED) if options.quick else (options.seconds, RECORDED)
     record = Record(describe_machine(commit=options.commit), {"seconds": seconds, "seed": options.seed})
     done: Counter[str] = Counter()
-    watch = Watch()
     with served_cluster() as client:
         start, elapsed, due = time.monotonic(), 0.0, 0.0
         while elapsed < seconds:
@@ -194,7 +193,6 @@ def main() -> None:
             if elapsed >= due:
                 record.add(record_processes(client, elapsed / 60))
                 due = elapsed + seconds / recorded
-    record.settings["others"] = watch.others()
     record.add(Row(f"{name}: results, all right", float(count), "") for name, count in sorted(done.items()))
     for figure in (MEMORY, OBJECTS):
         record.add(list(growth(record, figure)))
