@@ -121,6 +121,8 @@ entropy | scaling_cpu | entropy u4+entropy u8 | cpu.scaling entropy | \
     keys of low entropy: random words and-ed together
 network | scaling_cpu | network | cpu.scaling network | \
     Batcher's network of the whole array against sorts of less work
+soak | soak | soak memory+soak objects | cpu.soak | \
+    memory and Python objects of client, scheduler and workers against time
 cost | cost_cpu | cost threads+cost two workers | model.cost | \
     the prediction of the cost model against measurements
 gpu_sizes | gpu_table | sizes uint32+sizes uint64 | gpu.table | keys a second against n on one GPU, and CUB's

@@ -86,6 +86,7 @@ STAGES = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks
 KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
 #: Least share, in percent, that has space for the name of a kernel.
 NAMED_SHARE = 14
+PROCESSES = {"client": BLACK, "scheduler": VERMILION, "worker 1": BLUE, "worker 2": SKY}
 #: Works of `gpu.multi` that are drawn, and their names; $2^{28}$ and the like are keys of each GPU.
 WORKS = {
     "u32-28": "uint32, $2^{28}$",
@@ -373,4 +374,17 @@ def draw_gpus(record: Record) -> Figure:
             draw_lines(axes, drawn, {OURS: BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
         panels[0].set_ylabel(BILLIONS)
         legend_below(figure, max(panels, key=lambda axes: len(axes.lines)).lines, (OURS, BASELINE), 2)
+    return figure
+
+
+def draw_soak(record: Record) -> Figure:
+    """What each process of a cluster holds, against time."""
+    panels = {"soak memory": ("resident memory, MiB", 1), "soak objects": ("Python objects, thousands", 1000)}
+    with page("Random computations one after another on a cluster", 3.8, 2) as (figure, both):
+        for axes, (part, (title, scale)) in zip(both, panels.items(), strict=True):
+            draw_lines(axes, {name: values(points, scale) for name, points in record.lines(part).items()}, PROCESSES)
+            for line in axes.lines:
+                line.set(marker="", label=f"_{line.get_label()}")  # the legend has the names
+            axes.set(title=title, xlabel="minutes")
+        legend_below(figure, both[0].lines, list(record.lines("soak memory")), 4)
     return figure

@@ -14,9 +14,13 @@ REMEDY = "persist it, or give its random numbers a seed"
 
 
 def checked_chunk(
-    block: Any, dtype: np.dtype[Any] | None, what: str = "a chunk of the input", exact: bool = False
+    block: Any,
+    dtype: np.dtype[Any] | None,
+    what: str = "a chunk of the input",
+    exact: bool = False,
+    ndim: int | None = None,
 ) -> Any:
-    """The chunk, after checking it against its array's dtype.
+    """The chunk, after checking it against its array's dtype and number of dimensions.
 
     Parameters
     ----------
@@ -27,12 +31,24 @@ def checked_chunk(
         Name of the chunk in error messages.
     exact : bool
         Whether strings must have the declared length too: sorts accept any, but Dask truncates when it joins chunks.
+    ndim : int or None
+        The dimensions of its array; None accepts any number.
 
     Raises
     ------
     TypeError
-        If the chunk is masked, or of another dtype.
+        If the chunk is no array, masked, or of another dtype.
+    ValueError
+        If it has another number of dimensions.
     """
+    if not hasattr(block, "dtype"):
+        name = type(block).__name__
+        raise TypeError(f"{what} is of type {name} where an array is needed: let its function return one")
+    if ndim is not None and block.ndim != ndim:
+        raise ValueError(
+            f"{what} has shape {block.shape} where its array is {ndim}-dimensional: let its function return such an "
+            "array, or give map_blocks the true chunks= and meta="
+        )
     if isinstance(block, np.ma.MaskedArray):
         raise TypeError(
             f"{what} is a masked array where its array says it is not, and masked arrays are not sorted: "
@@ -46,6 +62,17 @@ def checked_chunk(
         f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
         "meta=, or let its function return what astype makes of them"
     )
+
+
+def declared_chunk(block: Any, dtype: np.dtype[Any], ndim: int, block_id: tuple[int, ...] | None = None) -> Any:
+    """Task: `checked_chunk` of a whole array, which names the chunk by its index in each dimension."""
+    return checked_chunk(block, dtype, chunk_name(block_id or ()), exact=True, ndim=ndim)
+
+
+def chunk_name(index: Sequence[int]) -> str:
+    """Name of a chunk of the input in error messages, by its index in each dimension."""
+    numbers = tuple(map(int, index))
+    return f"chunk {numbers[0] if len(numbers) == 1 else numbers} of the input"
 
 
 def only_chunk(block: Any) -> Any:

@@ -96,8 +96,9 @@ def check_block(block: Sequence[Any], order: Order, packed: Sequence[np.dtype[An
     dims : int
         Dimensions of the keys.
     """
+    words = bool(order.words) and not packed  # the words of a key are one more dimension
     for part, dtype in zip(block, packed or (order.dtype.base,), strict=False):
-        checked_chunk(part, dtype, what)
+        checked_chunk(part, dtype, what, ndim=dims + words)
     if packed:
         check_key_shapes(block)
         return

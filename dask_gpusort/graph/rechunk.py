@@ -11,7 +11,7 @@ import numpy as np
 from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
-from .input_checks import checked_chunk
+from .input_checks import checked_chunk, declared_chunk
 
 #: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.
 ONE_STEP = 1 << 40
@@ -57,7 +57,8 @@ def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
     asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
     if all(sizes == array.chunks[dim] or (sizes == -1 and array.numblocks[dim] == 1) for dim, sizes in asked.items()):
         return array
-    return rechunk_checked(array.map_blocks(checked_chunk, array.dtype, exact=True, meta=array._meta), chunks, limit)
+    checked = array.map_blocks(declared_chunk, array.dtype, array.ndim, meta=array._meta)
+    return rechunk_checked(checked, chunks, limit)
 
 
 def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:

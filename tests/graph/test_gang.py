@@ -510,6 +510,9 @@ def test_a_restarted_cluster_sorts_again(client, gate):
     gate.open()
     del future
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+    for exchange in ("p2p", "tasks", "gather"):
+        found = dask_gpusort.sort(da.from_array(ARRAY, chunks=1000), exchange=exchange, stable=True)
+        oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
 
 
 def test_messages_to_unknown_members_and_gangs_are_ignored(client):

@@ -478,3 +478,11 @@ def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> 
     (row,) = script.host_rows(replace(script.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
     assert row.verified
     assert given == ["cuda"] * (1 + script.WARM_UPS + script.REPEATS) + [None]
+
+
+def test_a_soak_records_every_process(tmp_path: Path) -> None:
+    run("cpu.soak", "--quick", "--output", str(tmp_path))
+    found = record(tmp_path / "soak.json")
+    for figure in ("soak memory", "soak objects"):
+        assert found.lines(figure).keys() == {"client", "scheduler", "worker 1", "worker 2"}
+    assert sum(row.ours for row in found.rows if "all right" in row.work) >= 1

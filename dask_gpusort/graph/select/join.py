@@ -119,8 +119,8 @@ def reduce_joined(chunks: Sequence[Any], sizes: Chunks, join: LanesJoin) -> Any:
     array
         The dimensions of `q`, then those that are kept.
     """
-    for chunk in chunks:
-        checked_chunk(chunk, join.dtype)
+    for number, chunk in enumerate(chunks):
+        checked_chunk(chunk, join.dtype, f"chunk {number} of the input", ndim=len(sizes))
     starts = chunk_starts([chunk.shape for chunk in chunks], sizes)
     ops = ops_for(chunks[0])
     if not join.searches:

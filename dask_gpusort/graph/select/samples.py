@@ -97,12 +97,12 @@ def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
     return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
 
 
-def check_chunk(chunk: Any, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
+def check_chunk(chunk: Any, number: int, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
     """The chunk, after checking it against its array's dtype and chunk sizes."""
-    checked_chunk(chunk, dtype)
+    checked_chunk(chunk, dtype, f"chunk {number} of the input", ndim=len(shape))
     for size, expected in zip(chunk.shape, shape, strict=True):
         if size != expected and not math.isnan(expected):
-            raise wrong_size(f"a chunk of the input has shape {chunk.shape}, {size} elements", expected)
+            raise wrong_size(f"chunk {number} of the input has shape {chunk.shape}, {size} elements", expected)
     return chunk
 
 
@@ -110,7 +110,7 @@ def draw_chunk(
     chunk: Any, number: int, axes: Sequence[int], keys_per_stratum: float, dtype: np.dtype[Any], shape: Sequence[float]
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
-    return draw(check_chunk(chunk, dtype, shape), number, axes, keys_per_stratum)
+    return draw(check_chunk(chunk, number, dtype, shape), number, axes, keys_per_stratum)
 
 
 def scan(

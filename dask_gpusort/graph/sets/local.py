@@ -101,7 +101,7 @@ def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...
     ValueError
         If the chunk has another size than its array says.
     """
-    checked_chunk(block, local.order.dtype)
+    checked_chunk(block, local.order.dtype, f"chunk {number} of the input", ndim=len(local.chunks))
     index = np.unravel_index(number, tuple(map(len, local.chunks)))
     for size, sizes, there in zip(block.shape, local.chunks, index, strict=True):
         if size != sizes[there] and not math.isnan(sizes[there]):

@@ -1,0 +1,89 @@
+"""Sources that raise, and whose chunks are not what their arrays say, under every kind of function and exchange."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support.sorting import computed, groups
+
+import dask_gpusort
+
+pytest.importorskip("distributed")
+
+SIZE, CHUNK, BAD = 4000, 400, 3
+ARRAY = np.random.default_rng(0).integers(0, 1000, SIZE)
+GOOD = da.from_array(ARRAY, chunks=CHUNK)
+
+
+class OwnError(Exception):
+    """Of the user."""
+
+
+def fail(block):
+    raise OwnError("the file is not there")
+
+
+def source(change):
+    """An array whose chunk `BAD` is changed."""
+
+    def block(part, block_id=None):
+        return change(part) if block_id == (BAD,) else part
+
+    return GOOD.map_blocks(block, dtype=ARRAY.dtype, meta=ARRAY[:0])
+
+
+FUNCTIONS = {
+    "sort": dask_gpusort.sort,
+    "argsort": dask_gpusort.argsort,
+    "tasks": lambda x: dask_gpusort.sort(x, exchange="tasks"),
+    "join": lambda x: dask_gpusort.sort(x, exchange="join"),
+    "lexsort": lambda x: dask_gpusort.lexsort([x, GOOD]),
+    "partition": lambda x: dask_gpusort.partition(x, 50),
+    "quantile": lambda x: dask_gpusort.quantile(x, 0.3),
+    "samples": lambda x: dask_gpusort.quantile(x, 0.3, strategy="samples"),
+    "unique": dask_gpusort.unique,
+    "nunique": dask_gpusort.nunique,
+    "rank": dask_gpusort.rank,
+    "setdiff1d": lambda x: dask_gpusort.setdiff1d(x, GOOD),
+    "take": lambda x: dask_gpusort.take(x, GOOD),
+    "take_along_axis": lambda x: dask_gpusort.take_along_axis(x, GOOD, 0),
+}
+FAULTS = {
+    "dtype": (lambda part: part.astype("f8"), TypeError, "dtype float64 where its array says int64: give map_blocks"),
+    "column": (lambda part: part[:, None], ValueError, r"shape \(400, 1\) where its array is 1-dimensional: let its"),
+    "number": (lambda part: part[0], ValueError, r"shape \(\) where its array is 1-dimensional: let its"),
+    "list": (list, TypeError, "is of type list where an array is needed: let its function return one"),
+    "none": (lambda part: None, TypeError, "is of type NoneType where an array is needed"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_error_names_the_chunk_that_is_wrong(name, fault):
+    change, error, message = FAULTS[fault]
+    with groups(4), pytest.raises(error, match=f"chunk {BAD} of the input .*{message}"):
+        computed(FUNCTIONS[name](source(change)))
+
+
+def test_an_error_names_a_chunk_of_several_dimensions():
+    x = source(lambda part: part.astype("f8")).reshape(100, 40)
+    with pytest.raises(TypeError, match=rf"chunk \({BAD}, 0\) of the input has dtype float64"):
+        computed(dask_gpusort.sort(x, 0))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_error_of_the_user_arrives_from_threads(name):
+    with groups(4), pytest.raises(OwnError, match="the file is not there"):
+        FUNCTIONS[name](source(fail)).compute(scheduler="threads")
+
+
+@pytest.mark.parametrize("exchange", ["p2p", "tasks", "gather", "gang", "join"])
+def test_the_error_of_the_user_arrives_from_a_cluster_that_then_sorts(on_cluster, exchange):
+    with groups(4), dask.config.set({"gpusort.exchange": exchange}):
+        for function in (dask_gpusort.sort, dask_gpusort.unique):
+            with pytest.raises(OwnError, match="the file is not there"):
+                function(source(fail)).compute()
+        oracle.assert_same_bits(dask_gpusort.sort(GOOD).compute(), np.sort(ARRAY))

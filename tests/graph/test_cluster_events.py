@@ -1,0 +1,194 @@
+"""A cluster that changes in the middle of a sort: workers join and retire, and the scheduler dies."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support import strategies as ours
+from support.scripts import end_script, start_script
+from support.sorting import groups
+
+import dask_gpusort
+
+distributed = pytest.importorskip("distributed")
+gangs = pytest.importorskip("support.gangs")
+
+EXCHANGES = ("p2p", "tasks", "gather", "gang")
+SIZE, CHUNK = 20_000, 1000
+ARRAY = ours.make("f8", SIZE, "zipf")
+SORTED = oracle.sort(ARRAY)
+
+
+def started(workers, **options):
+    """A cluster of threads, and its client."""
+    config = {"distributed.comm.timeouts.connect": "60s", "distributed.scheduler.allowed-failures": 10}
+    settings = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
+    stack = ExitStack()
+    stack.enter_context(dask.config.set({"scheduler": "distributed", **config}))
+    cluster = stack.enter_context(distributed.LocalCluster(dashboard_address=":0", **settings, **options))
+    return stack, cluster, stack.enter_context(distributed.Client(cluster))
+
+
+def held_back(gate):
+    """An array of which the chunks in the second half wait at a gate."""
+
+    def block(part, block_id=None):
+        if block_id[0] >= SIZE // CHUNK // 2:
+            distributed.secede()  # other tasks run meanwhile
+            gate.arrive(str(block_id[0]))
+        return part.copy()
+
+    return da.from_array(ARRAY, chunks=CHUNK).map_blocks(block, meta=ARRAY[:0])
+
+
+def begin(client, exchange, gate):
+    """A sort that has begun, and waits."""
+    with groups(6):
+        found = dask_gpusort.sort(held_back(gate), exchange=exchange, stable=True)
+    future = client.compute(found)
+    gangs.until(lambda: gate.arrived(str(SIZE // CHUNK // 2)), "a chunk")
+    return future
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_worker_that_joins(tmp_path, exchange):
+    gate = gangs.Gate(tmp_path)
+    stack, cluster, client = started(2)
+    with stack:
+        future = begin(client, exchange, gate)
+        cluster.scale(3)
+        client.wait_for_workers(3, timeout=60)
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+class RetireAt(distributed.SchedulerPlugin):
+    """Retire the worker that finishes the second task with a prefix."""
+
+    name = "retire-at"
+
+    def __init__(self, scheduler, prefix):
+        self.scheduler, self.prefix = scheduler, prefix
+        self.seen, self.retired = 0, None
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        name = key if isinstance(key, str) else key[0]
+        self.seen += finish == "memory" and name.startswith(self.prefix)
+        if self.seen == 2 and self.retired is None:
+            self.retired = next(iter(self.scheduler.tasks[key].who_has)).address
+            self.scheduler.loop.add_callback(self.scheduler.retire_workers, workers=[self.retired])
+
+
+@pytest.mark.parametrize(
+    ("exchange", "stage"),
+    [
+        ("p2p", "sort-local"),
+        ("p2p", "sort-scatter"),
+        ("p2p", "sort-merge"),
+        ("tasks", "sort-local"),
+        ("tasks", "sort-merge"),
+        ("gather", "sort-merge"),
+        ("gang", "output"),
+    ],
+)
+def test_a_worker_that_retires(exchange, stage):
+    stack, cluster, client = started(3)
+    with stack, dask.config.set({"optimization.fuse.active": False}), groups(6):
+        x = da.from_array(ARRAY, chunks=CHUNK).map_blocks(np.copy)
+        found = dask_gpusort.sort(x, exchange=exchange, stable=True)
+        plugin = RetireAt(cluster.scheduler, found.name if stage == "output" else stage)
+        cluster.scheduler.add_plugin(plugin)
+        oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
+        assert plugin.retired
+        gangs.until(lambda: plugin.retired not in gangs.addresses(client), "the end of a worker")
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_an_adaptive_cluster(tmp_path, exchange):
+    gate = gangs.Gate(tmp_path)
+    stack, cluster, client = started(1)
+    with stack:
+        cluster.adapt(minimum=1, maximum=2, interval="50ms", wait_count=1, target_duration="1ms")
+        for number in range(2):
+            (tmp_path / "open").unlink(missing_ok=True)
+            for mark in tmp_path.glob("at-*"):
+                mark.unlink()
+            future = begin(client, exchange, gate)
+            # Chunks that wait call for a second worker, and it goes when there is no work.
+            gangs.until(lambda: len(gangs.addresses(client)) == 2, "a second worker")
+            gate.open()
+            oracle.assert_same_bits(gangs.result_of(future), SORTED)
+            del future
+            gangs.until(lambda: len(gangs.addresses(client)) == 1, "one worker")
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_fifty_sorts_at_once_from_two_clients(cluster_client, exchange):
+    with distributed.Client(cluster_client.scheduler.address, set_as_default=False) as other:
+        futures = []
+        for number in range(50):
+            array = ours.make("i4", 900 + number, "bits", seed=number)
+            client = (cluster_client, other)[number % 2]
+            with client.as_current(), dask.config.set(scheduler="distributed"), groups(3):
+                found = dask_gpusort.sort(da.from_array(array, chunks=150), exchange=exchange)
+                futures.append((array, client.compute(found)))
+        for array, future in futures:
+            oracle.assert_same_bits(gangs.result_of(future), oracle.sort(array))
+
+
+SCHEDULER = """
+import signal
+from distributed.deploy.subprocess import SubprocessCluster
+
+def slow(part, flag):
+    open(flag, "w").close()
+    time.sleep(0.5)
+    return part
+
+if __name__ == "__main__":
+    dask.config.set({"distributed.comm.timeouts.connect": "2s"})
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    cluster = SubprocessCluster(worker_kwargs={"memory_limit": 0}, **options)
+    client = distributed.Client(cluster)
+    (exchange,) = arguments
+    x = source().map_blocks(slow, "begun", meta=ARRAY[:0])
+    future = client.compute(dask_gpusort.sort(x, exchange=exchange))
+    while not os.path.exists("begun"):
+        time.sleep(0.01)
+    os.kill(cluster.scheduler.process.pid, signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        future.result()
+    except Exception as error:
+        print(f"error: {type(error).__name__}: {error}", f"after {time.monotonic() - start:.1f} s")
+    with dask.config.set(scheduler="threads"):
+        check("gather")
+    os._exit(0)  # a cluster without its scheduler cannot be closed
+"""
+
+
+@pytest.mark.parametrize("exchange", ["p2p", "gang"])
+def test_a_scheduler_that_dies_is_an_error(tmp_path, exchange):
+    output = end_script(start_script(tmp_path, SCHEDULER, exchange))
+    assert re.search("error: .*Cancelled.*lost the connection to the scheduler", output, re.DOTALL), output
+
+
+METHODS = """
+if __name__ == "__main__":
+    method, *exchanges = arguments
+    dask.config.set({"distributed.worker.multiprocessing-method": method})
+    with distributed.LocalCluster(**OPTIONS) as cluster, distributed.Client(cluster) as client:
+        for exchange in exchanges:
+            check(exchange)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])  # all other tests spawn their workers
+def test_workers_of_every_start_method(tmp_path, method):
+    end_script(start_script(tmp_path, METHODS, method, *EXCHANGES))
