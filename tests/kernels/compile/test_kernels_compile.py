@@ -232,6 +232,7 @@ def recorded():
         record_comparisons(recorder)
         record_wide_keys(recorder)
         record_selection(recorder)
+        record_ties(recorder)
         for dtype in DTYPES:
             for descending in (False, True):
                 record_sorts(recorder, dtype, descending)
