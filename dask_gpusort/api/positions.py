@@ -80,7 +80,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
 
 
 def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> str:
-    """The plan of `take` with the same arguments, as text, before anything runs.
+    r"""The plan of `take` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -91,6 +91,17 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
     -------
     str
         Lanes, indices, strategy, what moves between workers, number of tasks, and projected peak bytes, a line each.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(1000, chunks=1000)
+    >>> indices = da.arange(4000, chunks=1000)
+    >>> print(*dask_gpusort.explain_take(x, indices).splitlines()[:3], sep="\n")
+    lanes     1 of 1,000 elements, in 1 chunks
+    indices   4,000
+    strategy  blocks: lanes are whole in their chunks
     """
     array, positions, checked = _checked_take(a, indices, axis, mode)
     explain = explain_take_known if indices_in_memory(indices) else explain_take_lazy
@@ -153,7 +164,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> str:
-    """The plan of `take_along_axis` with the same arguments, as text, before anything runs.
+    r"""The plan of `take_along_axis` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -164,6 +175,17 @@ def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> st
     -------
     str
         As of `explain_take`; an exchange is that of one lane.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(1000, chunks=1000)
+    >>> indices = da.arange(4000, chunks=1000)
+    >>> print(*dask_gpusort.explain_take_along_axis(x, indices).splitlines()[:3], sep="\n")
+    lanes     1 of 1,000 elements, in 1 chunks
+    indices   4,000
+    strategy  blocks: lanes are whole in their chunks
     """
     return explain_take_along(*_checked_take_along(arr, indices, axis))
 

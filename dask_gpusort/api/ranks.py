@@ -70,7 +70,7 @@ def rank(
 def explain_rank(
     a: Any, axis: int | None = None, *, method: str = "average", nan_policy: str = "propagate", pct: bool = False
 ) -> str:
-    """The plan of `rank` with the same arguments, as text, before anything runs.
+    r"""The plan of `rank` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -82,6 +82,15 @@ def explain_rank(
     str
         Lanes, strategy, what moves between chunks, number of tasks, projected peak bytes, and what is unknown before
         the computation, a line each.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(1000, chunks=1000)
+    >>> print(*dask_gpusort.explain_rank(x).splitlines()[:2], sep="\n")
+    lanes     1 of 1,000 keys, each in 1 chunks
+    strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
     array = checked_array(a)
     return explain_ranks(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))

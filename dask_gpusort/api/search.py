@@ -60,7 +60,7 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
 
 
 def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> str:
-    """The plan of `searchsorted` with the same arguments, as text, before anything runs.
+    r"""The plan of `searchsorted` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -72,6 +72,16 @@ def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left"
     str
         Bytes and chunks of the keys `a` and of the needles `v`, strategy, what moves between workers, number of tasks,
         and projected peak bytes, a line each.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> a = da.arange(4000, chunks=1000)
+    >>> v = da.zeros(4000, chunks=1000)
+    >>> print(*dask_gpusort.explain_searchsorted(a, v).splitlines()[:2], sep="\n")
+    keys      31.25 kiB in 4 chunks
+    needles   31.25 kiB in 4 chunks
     """
     return explain_search(*_checked_search(a, v, side, sorter))
 
@@ -148,7 +158,7 @@ def isin(
 def explain_isin(
     element: Any, test_elements: Any, invert: bool = False, *, kind: Literal["sort", "table"] | None = None
 ) -> str:
-    """The plan of `isin` with the same arguments, as text, before anything runs.
+    r"""The plan of `isin` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -159,6 +169,17 @@ def explain_isin(
     -------
     str
         As of `explain_searchsorted`, with the keys `test_elements` and the needles `element`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(4000, chunks=1000)
+    >>> test = da.arange(4000, chunks=1000)
+    >>> print(*dask_gpusort.explain_isin(x, test).splitlines()[:3], sep="\n")
+    keys      31.25 kiB in 4 chunks
+    needles   31.25 kiB in 4 chunks
+    strategy  join: all keys are one array, because they are few
     """
     array, test = checked_sides(element, test_elements)
     return explain_membership(array, test, bool(invert), checked_by_values(kind, array.dtype, test.dtype))

@@ -102,7 +102,7 @@ def explain_unique(
     *,
     equal_nan: bool = True,
 ) -> str:
-    """The plan of `unique` with the same arguments, as text, before anything runs.
+    r"""The plan of `unique` with the same arguments, as text, before anything runs.
 
     Parameters
     ----------
@@ -114,6 +114,15 @@ def explain_unique(
     str
         Keys, strategy, the sort of the distinct keys, what moves between chunks, number of tasks, projected peak bytes,
         and what is unknown before the computation, a line each. With an axis, a key is a subarray.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dask_gpusort
+    >>> x = da.zeros(1000, chunks=1000)
+    >>> print(*dask_gpusort.explain_unique(x).splitlines()[:2], sep="\n")
+    keys      1,000 in 1 chunks
+    strategy  blocks: all keys are in one chunk, whose distinct keys are the result
     """
     array = checked_array(a)
     wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))

@@ -23,7 +23,7 @@ from dask.typing import Key
 
 from ..chunk import complete, ops_for
 from .collection import Output, new_arrays
-from .input_checks import checked_chunk
+from .input_checks import checked_chunk, chunk_name
 from .join import assemble, chunk_starts, output_parts
 from .local_sort import NOTHING
 from .recipe import ArrayRecipe, Chunks
@@ -81,8 +81,8 @@ class Whole(ArrayRecipe):
 
 def call_with_whole(chunks: list[Any], whole: Whole) -> tuple[Any, ...]:
     """Task: the arrays that the function makes of all chunks; then the starts of the chunks in each dimension."""
-    for chunk in chunks:
-        checked_chunk(chunk, whole.dtype)
+    for index, chunk in zip(np.ndindex(*map(len, whole.chunks)), chunks, strict=True):
+        checked_chunk(chunk, whole.dtype, chunk_name(index), ndim=len(whole.chunks))
     starts = chunk_starts([chunk.shape for chunk in chunks], whole.chunks)
     ops = ops_for(chunks[0])
     with ops.exclusive():

@@ -116,7 +116,7 @@ def client():
 )
 def test_the_result_is_right_after_a_killed_worker(client, tmp_path, monkeypatch, function, exchange, stage):
     # Test elements are sorted, as many of them are.
-    monkeypatch.setattr("dask_gpusort.graph.search.build.is_small", lambda *_: False)
+    monkeypatch.setattr("dask_gpusort.plan.search.is_small", lambda *_: False)
     with dask.config.set({"optimization.fuse.active": False, "gpusort.exchange": exchange}), groups(4):
         found, wanted = function()
         several = isinstance(found, (list, tuple))
