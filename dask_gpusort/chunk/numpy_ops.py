@@ -8,7 +8,8 @@
     reduce_lanes                                          order statistics of axes in one chunk
     sample, count_nans -> extract -> keys_at              order statistics of long lanes
     buckets                                               partitions by keys at some ranks
-    rank, rank_sorted, equal_before                       searches among sorted keys
+    ranked_keys -> rank, rank_sorted, equal_before        searches among sorted keys
+    sort_and_argsort, sort_chunks -> tie_groups           distinct keys and ranks
     first_indices                                         the first keys of rows, to be merged with those of others
     take, take_along, put, put_along                      elements at given positions, nothing else needed
 """
