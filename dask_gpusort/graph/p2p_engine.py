@@ -15,6 +15,8 @@ installed version still has what is needed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import inspect
 import math
 import os
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
-from distributed.core import ErrorMessage, OKMessage
+from distributed.core import ErrorMessage, OKMessage, clean_exception, error_message
 from distributed.shuffle._core import (
     P2PBarrierTask,
     ShuffleId,
@@ -136,6 +138,9 @@ def own_limiter(limiter: ResourceLimiter, worker: Any) -> ResourceLimiter:
 class SortRun(ShuffleRun[int, Portion]):
     """One worker's part of one attempt at an exchange.
 
+    A worker that cannot write to its disk reports it in the tasks that send runs and in those that read groups, never
+    at the barrier: the scheduler repeats what failed there with an OSError, and then gives an error without the cause.
+
     Parameters
     ----------
     worker_for : dict of int to str
@@ -152,6 +157,8 @@ class SortRun(ShuffleRun[int, Portion]):
         # Chunk and first group of each batch.
         self._arrived: set[tuple[int, int]] = set()
         self._flushing = asyncio.Lock()
+        # Of this worker's disk, or of another's that refused records of this worker.
+        self._disk_error: OSError | None = None
 
     def add_partition(self, data: CutRun, partition_id: int) -> int:  # type: ignore[override]
         """Send a run, portion by portion: each waits until the buffer takes it.
@@ -165,6 +172,7 @@ class SortRun(ShuffleRun[int, Portion]):
         check_arrays(data)
         packer = RunPacker(partition_id, data)
         for groups_for in self._portions(data, partition_id):
+            self._raise_disk_error()
             super().add_partition(Portion(packer, groups_for), partition_id)
         return self.run_id
 
@@ -193,12 +201,35 @@ class SortRun(ShuffleRun[int, Portion]):
 
     async def send(self, address: str, shards: list[WorkerShard]) -> OKMessage | ErrorMessage:
         """Send shards to a worker; shards for this worker skip serialisation and the socket."""
+        ok: OKMessage = {"status": "OK"}
         if address == self.local_address:
-            return await self.receive(shards)
-        return await super().send(address, shards)
+            with contextlib.suppress(OSError):
+                await self._receive(shards)
+            return ok
+        response = await super().send(address, shards)
+        if response["status"] == "error":
+            error = clean_exception(**response)[1]
+            if isinstance(error, OSError):
+                # An error here would stop the engine's messages to all workers, and their groups would be incomplete.
+                self._disk_error = error
+                return ok
+        return response
+
+    async def receive(self, data: list[WorkerShard] | bytes) -> OKMessage | ErrorMessage:
+        """Take shards of another worker. The engine repeats a message that raises an OSError, so it is returned."""
+        try:
+            return await super().receive(data)
+        except OSError as error:
+            return error_message(error)
+
+    def _raise_disk_error(self) -> None:
+        if self._disk_error is not None:
+            # A copy: the traceback of an exception grows whenever it is raised, until it cannot be pickled any more.
+            raise copy.copy(self._disk_error)
 
     async def _receive(self, data: list[WorkerShard]) -> None:
         self.raise_if_closed()
+        self._raise_disk_error()
         for chunk, batches in data:
             for batch in batches:
                 # A message is repeated if its reply is lost, or if a transfer task runs twice.
@@ -217,17 +248,18 @@ class SortRun(ShuffleRun[int, Portion]):
         try:
             # The disk buffer writes `bytes` unchanged and pickles anything else.
             await self._write_to_disk({(group,): b"".join(parts) for group, parts in records.items()})
-        except Exception as error:
-            self._exception = error
-            raise
+        except OSError as error:
+            self._disk_error = error
+            self._raise_disk_error()
 
     async def flush_receive(self) -> None:
         """Write all pending records and wait: no more will arrive."""
         # The first call closes the disk buffer, so no other call may overtake a write in progress.
         async with self._flushing:
-            if self._pending:
+            if self._pending and self._disk_error is None:
                 await self._write_pending()
             await super().flush_receive()
+        self._raise_disk_error()
 
     def _get_output_partition(self, partition_id: int, key: Any, **kwargs: Any) -> BinaryIO | None:  # type: ignore[override]
         try:

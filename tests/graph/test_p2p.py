@@ -385,7 +385,8 @@ def test_a_flush_waits_for_a_write_in_progress(monkeypatch):
 
     async def flush_twice():
         run = object.__new__(p2p_engine.SortRun)
-        run._flushing, run._pending, run._pending_bytes = asyncio.Lock(), {1: [b"ab", b"c"]}, 3
+        run._flushing, run._disk_error = asyncio.Lock(), None
+        run._pending, run._pending_bytes = {1: [b"ab", b"c"]}, 3
         await asyncio.gather(run.flush_receive(), run.flush_receive())
 
     monkeypatch.setattr(p2p_engine.ShuffleRun, "_write_to_disk", write)
