@@ -3,7 +3,7 @@
     python -m benchmarks.documents [--check] [--results DIRECTORY]
 
 Writes results/*.md, the figures results/*.svg, and every block between `<!-- table: NAME -->` and
-`<!-- end of table -->` in README.md, docs/*.md and benchmarks/README.md. ``--check`` changes nothing and fails
+`<!-- end of table -->` in README.md, docs and benchmarks/README.md. ``--check`` changes nothing and fails
 with the names of stale texts and figures. A figure is stale if its data or the code that draws it have changed; the
 metadata of the figure hold a digest of both.
 """

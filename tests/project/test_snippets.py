@@ -19,7 +19,13 @@ import xarray as xr
 import dask_gpusort
 
 ROOT = Path(dask_gpusort.__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Pages of the gallery are notebooks, which run when the site is built; what a build leaves is no page.
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        path for path in (ROOT / "docs").rglob("*.md") if not {"gallery", "_build", "jupyter_execute"} & {*path.parts}
+    ),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 #: Numbers of a million and more, which are sizes.
 LARGE = re.compile(r"\b\d{1,3}(?:_\d{3}){2,}\b")
