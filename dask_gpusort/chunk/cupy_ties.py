@@ -11,6 +11,9 @@ from .. import kernels
 from ..order import Order
 from .tie_groups import RankMethod, TieGroups
 
+#: Positions that have 32 bits.
+MOST_POSITIONS = 1 << 32
+
 
 class CupyTieGroups(TieGroups):
     """The tie groups of sorted keys; see `TieGroups`."""
@@ -38,7 +41,7 @@ class CupyTieGroups(TieGroups):
 
     def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
         """See `TieGroups`."""
-        if positions.dtype != np.uint32:
+        if len(positions) > MOST_POSITIONS:
             return super().scatter_numbers(positions, dtype)
         numbers = None if self.all_differ else self._ties.numbers(np.uint32)
         return scatter_numbers(numbers, positions, dtype)
@@ -46,7 +49,7 @@ class CupyTieGroups(TieGroups):
     def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:
         """See `TieGroups`."""
         n = len(self.keys)
-        if positions.dtype != np.uint32 or n >= kernels.MOST_RANKED:
+        if n >= kernels.MOST_RANKED:
             return super().scatter_ranks(positions, method, dtype)
         if method != "ordinal" and not self.all_differ:
             ranks = self._ties.ranks(self.bounds, method, self.length)
@@ -65,5 +68,5 @@ def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGrou
 def scatter_numbers(numbers: Any, positions: Any, dtype: Any, factor: float = 1, first: int = 0) -> Any:
     """An array of a dtype with the numbers at positions that are a permutation; see `kernels.scatter_numbers`."""
     found = cupy.empty(len(positions), dtype)
-    kernels.scatter_numbers(numbers, positions, found, factor, first)
+    kernels.scatter_numbers(numbers, positions.astype(np.uint32, copy=False), found, factor, first)
     return found

@@ -184,29 +184,41 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
+def _joins(
+    order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any], further: float = 0
+) -> bool:
     """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
 
     One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
     key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     """
     if workers.devices:
-        return workers.threads == 1 and fits_join(order, given, workers)
+        return workers.threads == 1 and fits_join(order, given, workers, further)
     if kind == "distributed" or setting("groups") is not None:
         return False
     alone = workers.threads == 1 and kind in ONE_PROCESS
     return is_small(order, given) or (alone and all(map(held_chunks, inputs)))
 
 
-def joins_rows(request: Request, keys: Keys, values: Sequence[Any]) -> bool:
-    """Whether an array of any dimensions is sorted by a join."""
+def joins_rows(request: Request, keys: Keys, values: Sequence[Any], further: float = 0) -> bool:
+    """Whether an array of any dimensions is sorted by a join.
+
+    Parameters
+    ----------
+    request : Request
+    keys : Keys
+    values : sequence of dask arrays
+    further : float
+        Bytes of the device for each key that the same task takes beside the sort.
+    """
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     library = chunk_library(keys.array)
     if asked != "auto" or library != "cupy":
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
     workers = workers_in_use(kind, client, library)
-    return workers.devices and _joins(request.order, _given(request.want, keys, values), workers, kind, ())
+    given = _given(request.want, keys, values)
+    return workers.devices and _joins(request.order, given, workers, kind, (), further)
 
 
 def _row_bytes(value: Any, dims: int) -> int:

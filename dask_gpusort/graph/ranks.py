@@ -13,7 +13,7 @@ from ..chunk import complete
 from ..chunk.distinct import Columns
 from ..chunk.tie_groups import ranks_of_groups
 from ..chunk.tie_ranks import Ranking, rank_rows
-from ..plan.ranks import RankPlan, describe_rank, make_rank_plan
+from ..plan.ranks import RankPlan, describe_rank, device_bytes, make_rank_plan
 from .collection import count_tasks
 from .global_sort import joins_rows
 from .input_checks import checked_chunk
@@ -110,7 +110,8 @@ def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
 def plan_rank(array: Any, axis: int) -> RankPlan:
     """The plan of the ranks of an array."""
     request, keys = stable_keys(array)
-    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins_rows(request, keys, ()))
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize))
+    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins)
 
 
 def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:

@@ -52,9 +52,17 @@ def _uncoded_bytes(order: Order, given: InputChunks) -> float:
     return 3.5 * width + 2 * moved if moved else 5.5 * width
 
 
-def joined_bytes(order: Order, given: InputChunks) -> float:
-    """Bytes that the input and a join take together, nan if a chunk size is unknown."""
-    return _input_bytes(order, given) + join_bytes(order, given)
+def joined_bytes(order: Order, given: InputChunks, further: float = 0) -> float:
+    """Bytes that the input and a join take together, nan if a chunk size is unknown.
+
+    Parameters
+    ----------
+    order : Order
+    given : InputChunks
+    further : float
+        Bytes for each key that the same task takes beside the sort.
+    """
+    return _input_bytes(order, given) + join_bytes(order, given) + further * sum(given.sizes)
 
 
 def _input_bytes(order: Order, given: InputChunks) -> float:
@@ -67,8 +75,8 @@ def is_small(order: Order, given: InputChunks) -> bool:
     return _input_bytes(order, given) <= SMALL_BYTES
 
 
-def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
+def fits_join(order: Order, given: InputChunks, workers: Workers, further: float = 0) -> bool:
     """Whether a join fits the memory of the one device; where a size is unknown it is tried."""
     if workers.memory is None:
         return True
-    return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
+    return not joined_bytes(order, given, further) > USABLE_FRACTION * workers.memory

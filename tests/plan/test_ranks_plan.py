@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from support.peaks import peak_of
 
+from dask_gpusort.chunk.device_memory import USABLE_FRACTION
 from dask_gpusort.chunk.distinct import Columns
 from dask_gpusort.chunk.tie_ranks import METHODS, Ranking, rank_rows
+from dask_gpusort.order import Order
+from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
 from dask_gpusort.plan.distinct import make_distinct_plan
-from dask_gpusort.plan.ranks import describe_rank, make_rank_plan
+from dask_gpusort.plan.join import fits_join, joined_bytes
+from dask_gpusort.plan.ranks import describe_rank, device_bytes, make_rank_plan
 from dask_gpusort.plan.select import LANES_BYTES, Lanes
+from dask_gpusort.plan.terms import InputChunks, Workers
 
 MIB = 1 << 20
 ROWS = Lanes(count=1000, keys=5000, in_chunk=100, chunks=10, blocks=10, itemsize=8, limit=128 * MIB, searchable=True)
@@ -82,3 +87,18 @@ def test_text():
     several = text(replace(ROWS, keys=10**9), False, False, lane)
     assert "does not fit one of 128.00 MiB" in several
     assert "of each lane" in several
+
+
+def test_a_join_on_a_gpu_holds_more_than_a_sort():
+    order, given = Order(np.dtype("i8"), stable=True), InputChunks((1_000,) * 4)
+    needs = {
+        "sort": joined_bytes(order, given),
+        "values": joined_bytes(order, given, distinct_bytes(8, Columns())),
+        "inverse": joined_bytes(order, given, distinct_bytes(8, Columns(inverse=True))),
+        "rank": joined_bytes(order, given, device_bytes(8)),
+    }
+    assert list(needs) == sorted(needs, key=needs.get)
+    for step, further in (("sort", 0), ("rank", device_bytes(8))):
+        memory = int(needs[step] / USABLE_FRACTION)
+        assert fits_join(order, given, Workers(1, memory + 1, devices=True), further)
+        assert not fits_join(order, given, Workers(1, memory - 1, devices=True), further)

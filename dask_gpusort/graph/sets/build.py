@@ -14,7 +14,7 @@ from ...chunk.distinct import Columns, find_distinct
 from ...chunk.tie_groups import are_nan
 from ...order import Order
 from ...plan import Plan
-from ...plan.distinct import DistinctPlan, describe_distinct, make_distinct_plan
+from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
 from ..collection import Output, count_tasks, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, global_sort, joins_rows, plan_for
@@ -197,7 +197,8 @@ def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
     """The plan of the distinct keys of an array."""
     request, keys = stable_keys(array)
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
-    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins_rows(request, keys, ()))
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, columns))
+    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,12 @@ from support.dask_gpu import DTYPES, sample
 from support.marks import grid
 
 import dask_gpusort
+from dask_gpusort.chunk.distinct import Columns
+from dask_gpusort.order import Order
+from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
+from dask_gpusort.plan.join import joined_bytes
+from dask_gpusort.plan.ranks import device_bytes as rank_bytes
+from dask_gpusort.plan.terms import InputChunks
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -305,6 +311,38 @@ def test_peak_of_an_argsort(pool: Any, dtype: str, most: float, make: Any) -> No
     x = random_chunks(dtype, make)
     taken = peak_beyond(pool, lambda: dask_gpusort.argsort(x).persist())
     assert 8 * MEMORY_KEYS < taken <= most * x.nbytes
+
+
+OF_KEYS = {
+    "values": (dask_gpusort.unique, {}, Columns()),
+    "counts": (dask_gpusort.unique, {"return_counts": True}, Columns(counts=True)),
+    "index": (dask_gpusort.unique, {"return_index": True}, Columns(firsts=True)),
+    "inverse": (dask_gpusort.unique, {"return_inverse": True}, Columns(inverse=True)),
+    "all": (
+        dask_gpusort.unique,
+        {"return_index": True, "return_inverse": True, "return_counts": True},
+        Columns(counts=True, firsts=True, inverse=True),
+    ),
+    **{method: (dask_gpusort.rank, {"method": method, "axis": -1}, None) for method in ("average", "dense", "ordinal")},
+}
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize("distinct", [1_000, MEMORY_KEYS, 1 << 60])
+@pytest.mark.parametrize("dtype", ["u2", "u4", "i8", "f8"])
+@pytest.mark.parametrize("what", OF_KEYS)
+def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
+    pool: Any, what: str, dtype: str, distinct: int, rows: int
+) -> None:
+    function, options, columns = OF_KEYS[what]
+    host = np.random.default_rng(0).integers(0, distinct, MEMORY_KEYS, "u8").astype(dtype)
+    quarter = MEMORY_KEYS // 4
+    x = apart(host, quarter) if rows == 1 else apart(host.reshape(rows, -1), (rows, quarter // rows))
+    taken = peak_beyond(pool, lambda: dask.persist(function(x, **options)))
+    width = x.dtype.itemsize
+    further = rank_bytes(width) if columns is None else distinct_bytes(width, columns)
+    projected = joined_bytes(Order(x.dtype, stable=True), InputChunks((MEMORY_KEYS,)), further) - x.nbytes
+    assert 0.4 * projected < taken <= 1.02 * projected
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])
