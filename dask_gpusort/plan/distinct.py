@@ -29,10 +29,10 @@ DistinctStrategy = Literal["blocks", "join", "sort"]
 #: and with positions, counts or an inverse. Measured with NumPy for 10^4 to 10^6 keys of 1 to 8 bytes with 1 to 2^40
 #: distinct ones: 34 and 57 bytes at most, where the keys are float64 and most of them tie.
 VALUES_BYTES, COLUMNS_BYTES = 36, 60
-#: Most bytes of a device for each key, besides those of a join and a further copy of the key: of values, for counts,
+#: Most bytes of a device for each key, besides a join and two further copies of the key: of values, for counts,
 #: for positions, and for each array of the keys' positions, an inverse or the first ones. Measured on CuPy's pool for
-#: 2^25 keys of 2 to 8 bytes, of which 1,000, half and all differ, in one chunk and in four.
-DEVICE_VALUES, DEVICE_COUNTS, DEVICE_POSITIONS, DEVICE_OF_KEYS = 2, 12, 20, 8
+#: 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all differ, in one chunk and in four.
+DEVICE_VALUES, DEVICE_COUNTS, DEVICE_POSITIONS, DEVICE_OF_KEYS = 2, 16, 20, 8
 #: Bytes of a count, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
 
@@ -93,7 +93,9 @@ def origin_dtype(chunks: int) -> np.dtype[Any]:
 def device_bytes(itemsize: int, columns: Columns) -> int:
     """Bytes of a device for each key that the task which finds distinct keys takes beside a join."""
     of_keys = DEVICE_OF_KEYS * (columns.firsts + columns.inverse)
-    return itemsize + DEVICE_VALUES + DEVICE_COUNTS * columns.counts + DEVICE_POSITIONS * columns.positions + of_keys
+    return (
+        2 * itemsize + DEVICE_VALUES + DEVICE_COUNTS * columns.counts + DEVICE_POSITIONS * columns.positions + of_keys
+    )
 
 
 def make_distinct_plan(sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool) -> DistinctPlan:

@@ -27,7 +27,7 @@ RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 #: 10^4 to 10^6 keys of 1 to 8 bytes, in one row and in many, with 1 to 2^40 distinct ones: 62 at most.
 RANK_BYTES = 68
 #: Most bytes of a device for each key, besides those of a join and a further copy of the key. Measured on CuPy's pool
-#: for 2^25 keys of 2 to 8 bytes, of which 1,000, half and all differ, in one row and in 64.
+#: for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all differ, in one row and in 64.
 DEVICE_BYTES = 44
 
 
