@@ -6,7 +6,7 @@ import json
 import os
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -140,6 +140,30 @@ GPU_DASK: Groups = [
     ("`take` of 2^27 int64 at random positions", "take of int64, {1 chunk|4 chunks}", ""),
     ("`searchsorted` of 2^27 int64 needles in as many keys", "searchsorted of int64, {1 chunk|4 chunks}", ""),
 ]
+#: Rows of the table of passes: a label, and the works whose numbers it shows, which are the same or a range.
+PASSES = {
+    "`sort`": ["sort"],
+    "`argsort`": ["argsort"],
+    "`sort_by_key`": ["sort_by_key"],
+    "`lexsort` of two keys": ["lexsort"],
+    "`merge_sorted`": ["merge_sorted"],
+    "`is_sorted`": ["is_sorted"],
+    "`median`, `quantile`, `percentile` of few long lanes": ["quantile, long lanes"],
+    "the same of short lanes in whole rows": ["quantile, short lanes in whole rows"],
+    "the same of short lanes in several chunks": ["quantile, short lanes in several chunks"],
+    "`topk`, `argtopk`": ["topk", "argtopk"],
+    "`partition`, `argpartition`": ["partition", "argpartition"],
+    "`rank` of whole lanes": ["rank, whole lanes"],
+    "`rank` of a long lane": ["rank, a long lane"],
+    "`unique`, `nunique`": ["unique", "nunique"],
+    "`unique` with counts": ["unique, counts"],
+    "`unique` with counts, index and inverse": ["unique, all"],
+    "`union1d`, `intersect1d`, and the other sets": ["union1d", "intersect1d"],
+    "`searchsorted`": ["searchsorted"],
+    "`isin`": ["isin"],
+    "`take`, `take_along_axis`": ["take"],
+    "`put_along_axis`": ["put_along_axis"],
+}
 #: Works of `gpu.multi` that the table of two GPUs shows.
 MULTI_GPU = {
     "2^30 uint32": "u32-30",
@@ -197,6 +221,25 @@ def gpu_dask_headline(results: Path, _: Path) -> str:
         times = [together([row.baselines.get(name) for row in rows]) for name in ("CuPy", "kernel", "no-op")]
         cells.append([label, together([row.ours for row in rows]), *times])
     return table(["2^28 keys", "ours, ms", "CuPy, one array, ms", "kernel, ms", "no-op, ms"], cells)
+
+
+def passes(results: Path, _: Path) -> str:
+    """Reads of the source, and tasks for each of its chunks, held in memory and exchanged through the disk."""
+    counted = {row.work: row.details for row in read(results / "passes.json").rows}
+    cells = []
+    for label, works in PASSES.items():
+        reads = span(counted[work]["reads"] for work in works)
+        again = span(counted[work]["reads, not held"] for work in works)
+        tasks = span(counted[work][f"tasks a chunk, {where}"] for work in works for where in ("held", "disk"))
+        cells.append([label, reads if reads == again else f"{reads}, or {again}", tasks])
+    return table(["function", "reads", "tasks a chunk"], cells)
+
+
+def span(values: Iterable[float]) -> str:
+    """The least and the greatest of some numbers, to one decimal."""
+    found = [f"{value:.1f}".removesuffix(".0") for value in values]
+    ends = min(found, key=float), max(found, key=float)
+    return " to ".join(dict.fromkeys(ends))
 
 
 def cores_headline(results: Path, _: Path) -> str:
@@ -310,6 +353,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
     "gpu_dask_arrays.headline": gpu_dask_headline,
     "cores_cpu.headline": cores_headline,
+    "passes": passes,
     "multi_gpu.headline": multi_gpu_headline,
     "projection": projection,
     "projection.needs": needs,

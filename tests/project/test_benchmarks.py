@@ -486,3 +486,15 @@ def test_a_soak_records_every_process(tmp_path: Path) -> None:
     for figure in ("soak memory", "soak objects"):
         assert found.lines(figure).keys() == {"client", "scheduler", "worker 1", "worker 2"}
     assert sum(row.ours for row in found.rows if "all right" in row.work) >= 1
+
+
+def test_passes_are_counted(tmp_path: Path) -> None:
+    run("cpu.passes", "--quick", "--output", str(tmp_path))
+    counted = {row.work: row.details for row in record(tmp_path / "passes.json").rows}
+    again = {work for work, details in counted.items() if details["reads, not held"] != 1}
+    assert again == {"quantile, long lanes"}
+    assert {details["reads"] for details in counted.values()} == {1}
+    assert all(details["tasks a chunk, held"] > 0 for details in counted.values())
+    blocks = load("documents.blocks")
+    assert {work for works in blocks.PASSES.values() for work in works} == counted.keys()
+    assert blocks.span([1, 2.04]) == "1 to 2"
