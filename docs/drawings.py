@@ -568,7 +568,7 @@ def tie_groups(c: Canvas) -> None:
     at = [2.0 + 6 * i + 2 * np.searchsorted(starts, i, side="right") - 2 for i in range(len(keys))]
     for x, key in zip(at, keys, strict=True):
         c.box(x, 3.4, 6, 2.8, str(key), GROUPS[key - 1])
-    c.heading(10, "unique-edges: first and last tie group of each chunk")
+    c.heading(10, "unique-edges: first and last tie group (key: count)")
     for number, chunk in enumerate(chunks):
         x, width = at[starts[number]], 6 * len(chunk)
         c.arrow((x + width / 2, 6.2), (x + width / 2, 11.6), PALE)
