@@ -660,7 +660,7 @@ def splitter_map(c: Canvas) -> None:
     y = 24 - steps * 20
     for number, (left, right) in enumerate(pairwise(x)):
         c.box(left, 24 - 0.7 * shares[number], right - left, 0.7 * shares[number], fill=GREY)
-    c.line(x, y, ACCENT, 2.2)
+    c.line(x, y, ACCENT, 2.2, above=True)
     c.line((9, 9, 47), (3, 24, 24))
     c.text(4.4, 13.5, "fine\nbucket", rotation=0)
     c.text(28, 26, "coordinate: code, or value of a float")
@@ -713,7 +713,7 @@ def look_back(c: Canvas) -> None:
     c.note(25, 23.4, f"The tile publishes its prefix, {before} + {counts[4]} = {before + counts[4]}, for later tiles.")
     c.note(25, 27.4, "A word is a flag (counts or prefix) in two bits and a number,")
     c.note(25, 29.6, "so no fence is needed. Tiles are numbered in the order in which")
-    c.note(25, 31.8, "they begin, so all that a tile waits for are running.")
+    c.note(25, 31.8, "they begin, so all that a tile waits for have begun.")
 
 
 # --- comparison and wide keys ----------------------------------------------------------------------------------------
