@@ -1,0 +1,84 @@
+"""The drawings of the documents are what `docs/drawings.py` draws; nothing in them is cut off or too small."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "how").glob("*.md"))
+IMAGE = re.compile(r"!\[([^\]]+)\]\(drawings/(\w+)\.svg\)")
+#: Points of the smallest letters: 12 of 504 pixels, so 8 pixels where a phone shows the drawing 350 pixels wide.
+LEAST_SIZE = 9
+#: Sizes of letters differ between versions of FreeType.
+TOLERANCE = 3
+
+
+def load() -> Any:
+    spec = importlib.util.spec_from_file_location("drawings", ROOT / "docs" / "drawings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["drawings"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+drawings = load()
+
+
+def test_each_drawing_is_stored_and_nothing_else() -> None:
+    assert {path.stem for path in drawings.FOLDER.iterdir()} == set(drawings.DRAWINGS)
+
+
+@pytest.mark.parametrize("name", drawings.DRAWINGS)
+def test_a_stored_drawing_is_what_the_module_draws(name: str) -> None:
+    text = (drawings.FOLDER / f"{name}.svg").read_text()
+    found = drawings.DRAWINGS[name].canvas().digest
+    assert f"digest {found}" in text, "run python docs/drawings.py"
+    assert ElementTree.fromstring(text).get("width") == "378pt"  # 504 pixels
+
+
+@pytest.mark.parametrize("name", drawings.DRAWINGS)
+def test_letters_are_inside_the_drawing_and_not_small(name: str) -> None:
+    figure = drawings.DRAWINGS[name].canvas().figure
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    for text in figure.axes[0].texts:
+        box = text.get_window_extent()
+        inside = box.x0 >= -TOLERANCE and box.x1 <= width + TOLERANCE and box.y0 >= 0 and box.y1 <= height
+        assert inside, text.get_text()
+        assert text.get_fontsize() >= LEAST_SIZE
+
+
+def test_drawing_is_deterministic(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        drawings.DRAWINGS["scales"].save(tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_each_drawing_is_on_a_page_with_its_text() -> None:
+    shown = {name: text for page in PAGES for text, name in IMAGE.findall(page.read_text())}
+    assert shown == {name: drawing.text for name, drawing in drawings.DRAWINGS.items()}
+
+
+def test_the_example_of_the_global_sort_is_right() -> None:
+    chunks, cuts = drawings.CHUNKS, drawings.example_cuts()
+    groups = [
+        np.concatenate(
+            [chunk[start:stop] for chunk, start, stop in zip(chunks, cuts[:, g], cuts[:, g + 1], strict=True)]
+        )
+        for g in range(cuts.shape[1] - 1)
+    ]
+    assert [len(group) for group in groups] == [6, 6, 6]
+    assert np.concatenate([np.sort(group) for group in groups]).tolist() == np.sort(chunks, axis=None).tolist()
+    assert all((np.sort(chunk) == chunk).all() for chunk in chunks)
