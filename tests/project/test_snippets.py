@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import io
+import doctest
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,14 +36,6 @@ def blocks() -> list[Any]:
     return [pytest.param(code, id=f"{path.name}-{number}") for path, number, code in found]
 
 
-def shown(code: str) -> tuple[str, str | None]:
-    """Code and, for a block with a prompt, what it prints."""
-    if not code.startswith(">>> "):
-        return code, None
-    first, printed = code.split("\n", 1)
-    return first.removeprefix(">>> "), printed
-
-
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The names and the files that snippets use."""
@@ -57,23 +48,33 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     xr.Dataset({"temperature": temperature[:, 0], "station": station}).chunk(time=7).to_zarr("stations.zarr")
     x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
     with dask.config.set(scheduler="threads", num_workers=2):
-        yield {"dask_gpusort": dask_gpusort, "x": x, "temperature": temperature.chunk(time=7)}
+        modules = {"dask": dask, "da": da, "np": np, "dask_gpusort": dask_gpusort}
+        yield {**modules, "x": x, "temperature": temperature.chunk(time=7)}
     dask_gpusort.unregister()
+
+
+def small(code: str) -> str:
+    """Code with a thousandth of its sizes."""
+    return LARGE.sub(lambda size: str(int(size[0]) // 1000), code)
 
 
 @pytest.mark.parametrize("block", blocks())
 def test_snippets_run(block: str, names: dict[str, Any]) -> None:
-    code, wanted = shown(block)
+    examples = doctest.DocTestParser().get_examples(block) if block.startswith(">>> ") else []
+    code = "".join(example.source for example in examples) or block
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "dask_gpusort":
             assert hasattr(dask_gpusort, node.attr), node.attr
     if DEVICES.search(code):
         return
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(LARGE.sub(lambda size: str(int(size[0]) // 1000), code), names)
-    assert wanted in (None, printed.getvalue())
+    if not examples:
+        exec(small(code), names)
+        return
+    for example in examples:
+        example.source = small(example.source)
+    shown = doctest.DocTest(examples, names, "block", None, None, None)
+    assert doctest.DocTestRunner().run(shown).failed == 0
 
 
 def test_every_page_is_read() -> None:
-    assert {"README.md-0", "usage.md-0"} <= {block.id for block in blocks()}
+    assert {"README.md-0", "functions.md-0"} <= {block.id for block in blocks()}
