@@ -52,7 +52,7 @@ def topk(a: Any, k: int, axis: int = -1, *, values: Sequence[Any] = (), split_ev
 
     Notes
     -----
-    Other than in `dask.array.topk`, NaN and NaT are last in both directions, as in `sort`: they are returned only if
+    Unlike in `dask.array.topk`, NaN and NaT are last in both directions, as in `sort`: they are returned only if
     there are fewer than `k` other keys. `dask.array.topk` and ``torch.topk`` count NaN as the largest.
 
     Examples
