@@ -33,6 +33,8 @@ VALUES_BYTES, COLUMNS_BYTES = 36, 60
 #: for positions, and for each array of the keys' positions, an inverse or the first ones. Measured on CuPy's pool for
 #: 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all differ, in one chunk and in four.
 DEVICE_VALUES, DEVICE_COUNTS, DEVICE_POSITIONS, DEVICE_OF_KEYS = 2, 16, 20, 8
+#: Width of the widest keys of which at most 65,536 differ.
+NARROW_BYTES = 2
 #: Bytes of a count, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
 
@@ -93,9 +95,9 @@ def origin_dtype(chunks: int) -> np.dtype[Any]:
 def device_bytes(itemsize: int, columns: Columns) -> int:
     """Bytes of a device for each key that the task which finds distinct keys takes beside a join."""
     of_keys = DEVICE_OF_KEYS * (columns.firsts + columns.inverse)
-    return (
-        2 * itemsize + DEVICE_VALUES + DEVICE_COUNTS * columns.counts + DEVICE_POSITIONS * columns.positions + of_keys
-    )
+    # Of narrow keys few differ, so their counts take next to nothing.
+    counts = DEVICE_COUNTS * (columns.counts and itemsize > NARROW_BYTES)
+    return 2 * itemsize + DEVICE_VALUES + counts + DEVICE_POSITIONS * columns.positions + of_keys
 
 
 def make_distinct_plan(sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool) -> DistinctPlan:
