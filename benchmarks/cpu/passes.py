@@ -54,9 +54,9 @@ class Sources(NamedTuple):
     chunks: int
     keys: int
 
-    def array(self, seed: int = 0, chunks: int = 0) -> Any:
+    def array(self, seed: int = 0) -> Any:
         """An array of one dimension."""
-        return self._made(((self.keys,) * (chunks or self.chunks),), seed)
+        return self._made(((self.keys,) * self.chunks,), seed)
 
     def rows(self, in_one: bool) -> Any:
         """A matrix of short rows, each in one chunk, or in four."""
@@ -98,7 +98,7 @@ def of_one(function: Callable[..., Any], **options: Any) -> Call:
 
 
 def of_two(function: Callable[..., Any], *prepared: Callable[[Any], Any]) -> Call:
-    """A call with two arrays, which may be prepared: what that takes is the source's."""
+    """A call with two arrays, each prepared by a function; the tasks of that are not counted."""
 
     def call(sources: Sources) -> tuple[Any, Sequence[Any]]:
         inputs = [sources.array(seed) for seed in range(2)]

@@ -274,7 +274,7 @@ def pool() -> Iterator[Any]:
     with cupy.cuda.using_allocator(found.malloc):
         yield found
     gc.collect()
-    # Tables that the kernels keep keep the pool.
+    # The pool lives on, because kernels keep tables that they allocated from it.
     found.free_all_blocks()
 
 
