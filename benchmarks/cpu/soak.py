@@ -116,15 +116,21 @@ FUNCTIONS: tuple[Callable[[Any], Pair], ...] = (sort, argsort, quantile, unique,
 def compute_one(client: Client, seed: int) -> str:
     """Compute something random and compare it with NumPy's; gives the name of the function."""
     rng = np.random.default_rng(seed)
-    function = FUNCTIONS[rng.integers(len(FUNCTIONS))]
-    with dask.config.set({"gpusort.exchange": str(rng.choice(EXCHANGES))}):
-        lazy, wanted = function(rng)
-    several = isinstance(wanted, tuple)
-    futures = client.compute(list(lazy) if several else [lazy])
-    wait(futures, timeout=TIMEOUT)
-    found = client.gather(futures)
-    for one, other in zip(found, wanted if several else (wanted,), strict=True):
-        np.testing.assert_array_equal(one, other)
+    function, exchange = FUNCTIONS[rng.integers(len(FUNCTIONS))], str(rng.choice(EXCHANGES))
+    try:
+        with dask.config.set({"gpusort.exchange": exchange}):
+            lazy, wanted = function(rng)
+        several = isinstance(wanted, tuple)
+        futures = client.compute(list(lazy) if several else [lazy])
+        wait(futures, timeout=TIMEOUT)
+        found = client.gather(futures)
+        for one, other in zip(found, wanted if several else (wanted,), strict=True):
+            np.testing.assert_array_equal(one, other)
+    except Exception as error:
+        # A run may fail after hours. The seed alone repeats the computation, the stacks tell where a worker hangs.
+        error.add_note(f"{function.__name__} with exchange {exchange!r}: repeat it with --seed {seed}")
+        error.add_note(f"Stacks of the workers' tasks: {client.call_stack()}")
+        raise
     return function.__name__
 
 
