@@ -184,23 +184,21 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(
-    order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any], further: float = 0
-) -> bool:
+def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
     """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
 
     One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
     key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     """
     if workers.devices:
-        return workers.threads == 1 and fits_join(order, given, workers, further)
+        return workers.threads == 1 and fits_join(order, given, workers)
     if kind == "distributed" or setting("groups") is not None:
         return False
     alone = workers.threads == 1 and kind in ONE_PROCESS
     return is_small(order, given) or (alone and all(map(held_chunks, inputs)))
 
 
-def joins_rows(request: Request, keys: Keys, values: Sequence[Any], further: float = 0) -> bool:
+def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
     """Whether an array of any dimensions is sorted by a join.
 
     Parameters
@@ -208,8 +206,8 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any], further: flo
     request : Request
     keys : Keys
     values : sequence of dask arrays
-    further : float
-        Bytes of the device for each key that the same task takes beside the sort.
+    task_bytes : int
+        As in `InputChunks`.
     """
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     library = chunk_library(keys.array)
@@ -217,8 +215,13 @@ def joins_rows(request: Request, keys: Keys, values: Sequence[Any], further: flo
         return bool(asked == "join")
     kind, client = scheduler_in_use(keys.array)
     workers = workers_in_use(kind, client, library)
-    given = _given(request.want, keys, values)
-    return workers.devices and _joins(request.order, given, workers, kind, (), further)
+    given = replace(_given(request.want, keys, values), task_bytes=task_bytes)
+    return workers.devices and _joins(request.order, given, workers, kind, ())
+
+
+def device_order(keys: Keys) -> Order | None:
+    """The order of keys in CuPy chunks, None for NumPy chunks."""
+    return keys.order if chunk_library(keys.array) == "cupy" else None
 
 
 def _row_bytes(value: Any, dims: int) -> int:

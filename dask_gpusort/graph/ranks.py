@@ -15,7 +15,7 @@ from ..chunk.tie_groups import ranks_of_groups
 from ..chunk.tie_ranks import Ranking, rank_rows
 from ..plan.ranks import RankPlan, describe_rank, device_bytes, make_rank_plan
 from .collection import count_tasks
-from .global_sort import joins_rows
+from .global_sort import device_order, joins_rows
 from .input_checks import checked_chunk
 from .inputs import flatten
 from .rechunk import rechunk_checked
@@ -111,7 +111,7 @@ def plan_rank(array: Any, axis: int) -> RankPlan:
     """The plan of the ranks of an array."""
     request, keys = stable_keys(array)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize))
-    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins)
+    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(keys))
 
 
 def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:

@@ -19,9 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..chunk.distinct import Columns
+from ..order import Order
+from .join import join_bytes
 from .lines import format_lines, format_number, format_size, format_tasks
 from .plan import Plan
-from .terms import Size
+from .terms import InputChunks, Size
 
 DistinctStrategy = Literal["blocks", "join", "sort"]
 
@@ -56,6 +58,8 @@ class DistinctPlan:
         Bytes of a key.
     columns : Columns
         What is found of each distinct key of a chunk.
+    key_bytes : float
+        Bytes for each key that the task takes which finds the distinct keys of a chunk.
     """
 
     strategy: DistinctStrategy
@@ -64,6 +68,7 @@ class DistinctPlan:
     largest: Size
     itemsize: int
     columns: Columns
+    key_bytes: float
 
     @property
     def row_bytes(self) -> int:
@@ -79,8 +84,7 @@ class DistinctPlan:
     @property
     def projected_bytes(self) -> float:
         """Peak bytes of a task that finds the distinct keys of a chunk; nan if unknown."""
-        alone = self.columns == Columns(origins=self.columns.origins)
-        return self.largest * ((VALUES_BYTES if alone else COLUMNS_BYTES) + 2 * self.itemsize)
+        return self.largest * self.key_bytes
 
     @property
     def _origin_bytes(self) -> int:
@@ -92,6 +96,12 @@ def origin_dtype(chunks: int) -> np.dtype[Any]:
     return np.min_scalar_type(chunks)
 
 
+def host_bytes(itemsize: int, columns: Columns) -> int:
+    """Bytes of the host for each key that the task takes which finds distinct keys."""
+    alone = columns == Columns(origins=columns.origins)
+    return (VALUES_BYTES if alone else COLUMNS_BYTES) + 2 * itemsize
+
+
 def device_bytes(itemsize: int, columns: Columns) -> int:
     """Bytes of a device for each key that the task which finds distinct keys takes beside a join."""
     of_keys = DEVICE_OF_KEYS * (columns.firsts + columns.inverse)
@@ -100,7 +110,9 @@ def device_bytes(itemsize: int, columns: Columns) -> int:
     return 2 * itemsize + DEVICE_VALUES + counts + DEVICE_POSITIONS * columns.positions + of_keys
 
 
-def make_distinct_plan(sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool) -> DistinctPlan:
+def make_distinct_plan(
+    sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool, device_order: Order | None = None
+) -> DistinctPlan:
     """The plan of distinct keys.
 
     Parameters
@@ -112,12 +124,18 @@ def make_distinct_plan(sizes: Sequence[Size], itemsize: int, columns: Columns, j
         What is wanted besides the values. `origins` are kept only where several chunks are sorted.
     joins : bool
         Whether one GPU holds all chunks and what a sort of them needs.
+    device_order : Order, optional
+        The order of keys of CuPy chunks.
     """
     strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else "join" if joins else "sort"
     # Of several sizes of which one is unknown, the largest is unknown too.
     largest = max(sizes) if strategy == "sort" and not math.isnan(sum(sizes)) else sum(sizes)
     wanted = columns if strategy == "sort" else replace(columns, origins=False)
-    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted)
+    if device_order is None:
+        key_bytes: float = host_bytes(itemsize, wanted)
+    else:
+        key_bytes = join_bytes(device_order, InputChunks((1,), task_bytes=device_bytes(itemsize, wanted)))
+    return DistinctPlan(strategy, len(sizes), sum(sizes), largest, itemsize, wanted, key_bytes)
 
 
 def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:

@@ -17,13 +17,13 @@ NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 
 
 def join_bytes(order: Order, given: InputChunks) -> float:
-    """Bytes that a join takes at its peak beside its input, nan if a chunk size is unknown.
+    """Bytes that the task of a join takes at its peak beside its input, nan if a chunk size is unknown.
 
     The chunks are concatenated, unless they are neighbours in memory. Keys alone are then sorted in place with scratch
     memory of the same size; positions overwrite the keys; keys and companions go to new arrays. The figures for each
     key are those measured on CuPy's pool.
     """
-    return sum(given.sizes) * (_coded_bytes if order.coded else _uncoded_bytes)(order, given)
+    return sum(given.sizes) * ((_coded_bytes if order.coded else _uncoded_bytes)(order, given) + given.task_bytes)
 
 
 def _coded_bytes(order: Order, given: InputChunks) -> float:
@@ -52,17 +52,9 @@ def _uncoded_bytes(order: Order, given: InputChunks) -> float:
     return 3.5 * width + 2 * moved if moved else 5.5 * width
 
 
-def joined_bytes(order: Order, given: InputChunks, further: float = 0) -> float:
-    """Bytes that the input and a join take together, nan if a chunk size is unknown.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-    further : float
-        Bytes for each key that the same task takes beside the sort.
-    """
-    return _input_bytes(order, given) + join_bytes(order, given) + further * sum(given.sizes)
+def joined_bytes(order: Order, given: InputChunks) -> float:
+    """Bytes that the input and the task of a join take together, nan if a chunk size is unknown."""
+    return _input_bytes(order, given) + join_bytes(order, given)
 
 
 def _input_bytes(order: Order, given: InputChunks) -> float:
@@ -75,8 +67,8 @@ def is_small(order: Order, given: InputChunks) -> bool:
     return _input_bytes(order, given) <= SMALL_BYTES
 
 
-def fits_join(order: Order, given: InputChunks, workers: Workers, further: float = 0) -> bool:
+def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     """Whether a join fits the memory of the one device; where a size is unknown it is tried."""
     if workers.memory is None:
         return True
-    return not joined_bytes(order, given, further) > USABLE_FRACTION * workers.memory
+    return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory

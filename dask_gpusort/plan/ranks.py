@@ -16,10 +16,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from ..order import Order
 from .distinct import DistinctPlan, describe_moves, describe_peak, describe_sort
+from .join import join_bytes
 from .lines import format_lines, format_number, format_size, format_tasks
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
+from .terms import InputChunks
 
 RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
@@ -41,11 +44,14 @@ class RankPlan:
     lanes : Lanes
     flat : bool
         Whether the array has one dimension.
+    key_bytes : float
+        Bytes for each key that the task takes which ranks the rows of a chunk.
     """
 
     strategy: RankStrategy
     lanes: Lanes
     flat: bool
+    key_bytes: float
 
     @property
     def chunk_bytes(self) -> float:
@@ -61,7 +67,7 @@ class RankPlan:
     @property
     def projected_bytes(self) -> float:
         """Peak bytes of a task that ranks the rows of a chunk, nan if unknown."""
-        return self.chunk_bytes / self.lanes.itemsize * (RANK_BYTES + 2 * self.lanes.itemsize)
+        return self.chunk_bytes / self.lanes.itemsize * self.key_bytes
 
 
 def device_bytes(itemsize: int) -> int:
@@ -69,7 +75,7 @@ def device_bytes(itemsize: int) -> int:
     return itemsize + DEVICE_BYTES
 
 
-def make_rank_plan(lanes: Lanes, flat: bool, joins: bool) -> RankPlan:
+def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
     """The plan of ranks.
 
     Parameters
@@ -79,6 +85,8 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool) -> RankPlan:
         Whether the array has one dimension. Then a chunk is never made of several ones.
     joins : bool
         Whether one GPU holds all chunks and what a sort of them needs.
+    device_order : Order, optional
+        The order of keys of CuPy chunks.
     """
     # An unknown number of lanes cannot be ranked one by one.
     unknown = math.isnan(lanes.count) or math.isnan(lanes.keys)
@@ -91,7 +99,11 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool) -> RankPlan:
         strategy = "global"
     else:
         strategy = "rechunk" if unknown or lanes.keys * lanes.itemsize <= lanes.limit else "global"
-    return RankPlan(strategy, lanes, flat)
+    if device_order is None:
+        key_bytes: float = RANK_BYTES + 2 * lanes.itemsize
+    else:
+        key_bytes = join_bytes(device_order, InputChunks((1,), task_bytes=device_bytes(lanes.itemsize)))
+    return RankPlan(strategy, lanes, flat, key_bytes)
 
 
 def describe_rank(

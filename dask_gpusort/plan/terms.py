@@ -63,6 +63,8 @@ class InputChunks:
         Whether each key is packed from several arrays.
     held : bool
         Whether the chunks are in memory before the sort, and stay there.
+    task_bytes : int
+        Bytes for each key that the task of a join takes beside the sort.
     """
 
     sizes: Sequence[Size]
@@ -73,6 +75,7 @@ class InputChunks:
     positions: bool = False
     packed: bool = False
     held: bool = False
+    task_bytes: int = 0
 
 
 def chunks_of_workers(given: InputChunks) -> list[list[int]]:

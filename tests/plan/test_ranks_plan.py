@@ -15,7 +15,7 @@ from dask_gpusort.chunk.tie_ranks import METHODS, Ranking, rank_rows
 from dask_gpusort.order import Order
 from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
 from dask_gpusort.plan.distinct import make_distinct_plan
-from dask_gpusort.plan.join import fits_join, joined_bytes
+from dask_gpusort.plan.join import fits_join, join_bytes, joined_bytes
 from dask_gpusort.plan.ranks import describe_rank, device_bytes, make_rank_plan
 from dask_gpusort.plan.select import LANES_BYTES, Lanes
 from dask_gpusort.plan.terms import InputChunks, Workers
@@ -90,15 +90,27 @@ def test_text():
 
 
 def test_a_join_on_a_gpu_holds_more_than_a_sort():
-    order, given = Order(np.dtype("i8"), stable=True), InputChunks((1_000,) * 4)
-    needs = {
-        "sort": joined_bytes(order, given),
-        "values": joined_bytes(order, given, distinct_bytes(8, Columns())),
-        "inverse": joined_bytes(order, given, distinct_bytes(8, Columns(inverse=True))),
-        "rank": joined_bytes(order, given, device_bytes(8)),
+    order = Order(np.dtype("i8"), stable=True)
+    beside = {
+        "sort": 0,
+        "values": distinct_bytes(8, Columns()),
+        "inverse": distinct_bytes(8, Columns(inverse=True)),
+        "rank": device_bytes(8),
     }
+    given = {task: InputChunks((1_000,) * 4, task_bytes=taken) for task, taken in beside.items()}
+    needs = {task: joined_bytes(order, chunks) for task, chunks in given.items()}
     assert list(needs) == sorted(needs, key=needs.get)
-    for step, further in (("sort", 0), ("rank", device_bytes(8))):
-        memory = int(needs[step] / USABLE_FRACTION)
-        assert fits_join(order, given, Workers(1, memory + 1, devices=True), further)
-        assert not fits_join(order, given, Workers(1, memory - 1, devices=True), further)
+    for task, chunks in given.items():
+        memory = int(needs[task] / USABLE_FRACTION)
+        assert fits_join(order, chunks, Workers(1, memory + 1, devices=True))
+        assert not fits_join(order, chunks, Workers(1, memory - 1, devices=True))
+
+
+def test_peaks_on_a_gpu_are_those_of_a_join():
+    order = Order(np.dtype("i8"), stable=True)
+    rank = make_rank_plan(LANE, True, True, order)
+    assert rank.projected_bytes == join_bytes(order, InputChunks((LANE.keys,), task_bytes=device_bytes(8)))
+    columns = Columns(inverse=True)
+    distinct = make_distinct_plan([1_000] * 4, 8, columns, True, order)
+    given = InputChunks((4_000,), task_bytes=distinct_bytes(8, columns))
+    assert distinct.projected_bytes == join_bytes(order, given)

@@ -17,7 +17,7 @@ from ...plan import Plan
 from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
 from ..collection import Output, count_tasks, new_arrays
 from ..composite_keys import Keys
-from ..global_sort import Request, global_sort, joins_rows, plan_for
+from ..global_sort import Request, device_order, global_sort, joins_rows, plan_for
 from ..inputs import flatten
 from ..options import Options
 from ..whole import of_whole
@@ -198,7 +198,7 @@ def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
     request, keys = stable_keys(array)
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, columns))
-    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins)
+    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(keys))
 
 
 @dataclass(frozen=True)

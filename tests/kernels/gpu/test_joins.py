@@ -20,11 +20,8 @@ from support.marks import grid
 
 import dask_gpusort
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.order import Order
-from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
-from dask_gpusort.plan.join import joined_bytes
-from dask_gpusort.plan.ranks import device_bytes as rank_bytes
-from dask_gpusort.plan.terms import InputChunks
+from dask_gpusort.graph.ranks import plan_rank
+from dask_gpusort.graph.sets.build import plan_distinct
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -341,10 +338,9 @@ def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     quarter = MEMORY_KEYS // 4
     x = apart(host, quarter) if rows == 1 else apart(host.reshape(rows, -1), (rows, quarter // rows))
     taken = peak_beyond(pool, lambda: dask.persist(function(x, **options)))
-    width = x.dtype.itemsize
-    further = rank_bytes(width) if columns is None else distinct_bytes(width, columns)
-    projected = joined_bytes(Order(x.dtype, stable=True), InputChunks((MEMORY_KEYS,)), further) - x.nbytes
-    assert 0.2 * projected < taken <= 1.02 * projected
+    plan = plan_rank(x, x.ndim - 1) if columns is None else plan_distinct(x, columns)
+    assert plan.strategy == "join"
+    assert 0.2 * plan.projected_bytes < taken <= 1.02 * plan.projected_bytes
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])
