@@ -13,6 +13,8 @@ pytest.importorskip("distributed")
 
 #: It sorts until it is interrupted: `arguments` are the scheduler and the exchanges.
 SCRIPT = """
+import signal
+
 IGNORE = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 def slow(part, flag):
@@ -36,6 +38,8 @@ def work(exchanges):
         check(exchange)
 
 if __name__ == "__main__":
+    # A shell makes what it runs in the background ignore the signal, and so the tests and their processes.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kind, *exchanges = arguments
     if kind == "threads":
         work(exchanges)
