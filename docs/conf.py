@@ -27,6 +27,8 @@ templates_path = ["_templates"]
 default_role = "autolink"  # a name in single quotes links to its page if it has one
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["headings.css"]
 
 nitpicky = True
 nitpick_ignore_regex = [

@@ -447,7 +447,7 @@ def test_results_of_numpy_are_not_stored_as_those_of_a_gpu() -> None:
 
 
 def test_a_wrong_result_in_chunks_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    script, library = load("gpu.dask_arrays"), load("gpu.dask_arrays").library_of("numpy")
+    script, library = load("gpu.dask_sorts"), load("gpu.library").library_of("numpy")
     assert all(row.verified for row in script.small_rows(library, 0))
     # NumPy's order of few keys is right, but the array is another one.
     sort = script.dask_gpusort.sort
@@ -457,11 +457,11 @@ def test_a_wrong_result_in_chunks_is_detected(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(library.kernels, "sort_keys", np.copy)
     assert not next(script.small_rows(library, 0)).verified
     for wrong in (np.arange(3.0), np.arange(4), np.arange(3) + 1):
-        assert not script.bits_equal(wrong, np.arange(3))
+        assert not load("gpu.library").bits_equal(wrong, np.arange(3))
 
 
 def test_chunks_are_allocated_one_by_one_or_slices() -> None:
-    script, keys = load("gpu.dask_arrays"), np.arange(12).reshape(3, 4)
+    script, keys = load("gpu.library"), np.arange(12).reshape(3, 4)
     for slices in (False, True):
         x = script.resident(keys, (2, 3), slices=slices)
         assert (x.numblocks, x.dtype) == ((2, 2), keys.dtype)
@@ -471,7 +471,7 @@ def test_chunks_are_allocated_one_by_one_or_slices() -> None:
 
 def test_growth_of_the_pool_leaves_out_the_input() -> None:
     """The pool of the stand-in holds 100 bytes of input and 30 free ones, and a run allocates 70."""
-    script = load("gpu.dask_arrays")
+    script = load("gpu.library")
     pool = SimpleNamespace(bytes=130)
     pool.total_bytes, pool.free_all_blocks = (lambda: pool.bytes), (lambda: setattr(pool, "bytes", 100))
     library = replace(script.library_of("numpy"), pool=pool)
@@ -480,12 +480,12 @@ def test_growth_of_the_pool_leaves_out_the_input() -> None:
 
 def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The option ``device`` is given to our sort on the GPU, and not to the one on the CPU."""
-    script, given = load("gpu.dask_arrays"), []
+    script, library, given = load("gpu.dask_sorts"), load("gpu.library"), []
     sort = script.dask_gpusort.sort
     monkeypatch.setattr(script.dask_gpusort, "sort", lambda x, device=None: given.append(device) or sort(x))
-    (row,) = script.host_rows(replace(script.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
+    (row,) = script.host_rows(replace(library.library_of("numpy"), on_device={"device": "cuda"}), 1 << 12)
     assert row.verified
-    assert given == ["cuda"] * (1 + script.WARM_UPS + script.REPEATS) + [None]
+    assert given == ["cuda"] * (1 + library.WARM_UPS + library.REPEATS) + [None]
 
 
 def test_a_soak_records_every_process(tmp_path: Path) -> None:

@@ -1,0 +1,227 @@
+"""Sorts of Dask arrays of CuPy chunks, beside CuPy, our kernel and Dask's no-op: sections of `gpu.dask_arrays`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+import dask_gpusort
+
+from ..harness.records import Row
+from ..harness.verify import is_sorted_permutation, is_stable_order
+from .library import SLOW_REPEATS, Library, bits_equal, held, in_chunks, no_op, resident, several
+
+CHUNKS = 16
+#: Least ratio to `cupy.sort` by number of chunks. For many chunks it is the ratio to the no-op.
+LEAST = {
+    "uint32": {1: 1.35, 4: 1.15, 16: 0.95, 64: None, 256: 0.83},
+    "int64": {1: 2.5, 4: 2.2, 16: 2.0, 64: 1.4, 256: 0.83},
+    "float64": {1: 2.5, 4: 2.2, 16: 2.0, 64: 1.4},
+}
+MANY_CHUNKS = 256
+SMALL = 10_000
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public function, our kernel and CuPy's function, and the check of arrays and what the kernel makes of them."""
+
+    ours: Callable[..., Any]
+    kernel: Callable[..., Any]
+    cupy: Callable[..., Any] | None
+    verify: Callable[..., bool]
+
+
+def sort_rows(library: Library, axis: int, keys: Any) -> Any:
+    """Our kernel for rows. For another axis than the last one it sorts a transposed copy."""
+    turned = library.module.ascontiguousarray(library.module.moveaxis(keys, axis, -1))
+    found = library.kernels.sort_rows(turned.reshape(-1, turned.shape[-1])).reshape(turned.shape)
+    return library.module.ascontiguousarray(library.module.moveaxis(found, -1, axis))
+
+
+def calls_of(library: Library) -> dict[str, Call]:
+    module, kernels, encode = library.module, library.kernels, library.kernels.encode
+
+    def is_sorted(keys: Any, found: Any) -> bool:
+        return is_sorted_permutation(encode(keys), encode(found))
+
+    def is_argsorted(*keys_and_positions: Any) -> bool:
+        *keys, positions = keys_and_positions
+        return is_stable_order([encode(key) for key in keys[::-1]], positions)
+
+    def is_paired(keys: Any, _: Any, sorted_keys: Any, moved: Any) -> bool:
+        return is_argsorted(keys, moved) and bits_equal(keys[moved], sorted_keys)
+
+    def is_cupys(axis: int, keys: Any, found: Any) -> bool:
+        return bits_equal(found, module.sort(keys, axis=axis))
+
+    def along(axis: int) -> Call:
+        ours, kernel = partial(dask_gpusort.sort, axis=axis), partial(sort_rows, library, axis)
+        return Call(ours, kernel, partial(module.sort, axis=axis), partial(is_cupys, axis))
+
+    several_keys = [lambda *keys, function=f: function(keys) for f in (dask_gpusort.lexsort, kernels.lexsort)]
+    less = [partial(f, less=library.less) for f in (dask_gpusort.sort, kernels.sort_by_comparison)]
+    return {
+        "sort": Call(dask_gpusort.sort, kernels.sort_keys, module.sort, is_sorted),
+        "argsort": Call(dask_gpusort.argsort, kernels.argsort, module.argsort, is_argsorted),
+        "sort_by_key": Call(dask_gpusort.sort_by_key, kernels.sort_pairs, None, is_paired),
+        "lexsort": Call(*several_keys, lambda *keys: module.lexsort(module.stack(keys)), is_argsorted),
+        "less": Call(*less, module.sort, is_sorted),
+        "complex": Call(dask_gpusort.sort, kernels.sort_wide, module.sort, partial(is_cupys, -1)),
+        "merge_sorted": Call(
+            dask_gpusort.merge_sorted,
+            lambda runs: kernels.merge_runs(module.split(runs, CHUNKS))[0],
+            module.sort,
+            is_sorted,
+        ),
+        "last axis": along(-1),
+        "axis 0": along(0),
+    }
+
+
+class Compared:
+    """A call with whole arrays: the result of our kernel and the milliseconds of the baselines, for several rows."""
+
+    def __init__(self, library: Library, section: str, call: str, *arrays: Any) -> None:
+        self.library, self.section, self.arrays = library, section, arrays
+        self.call = calls_of(library)[call]
+        kernel = partial(self.call.kernel, *arrays)
+        self.wanted = several(kernel())
+        self.verified = self.call.verify(*arrays, *self.wanted)
+        self.baselines = {}
+        if self.call.cupy is not None:
+            slow = library.milliseconds(partial(self.call.cupy, *arrays), SLOW_REPEATS, 1)
+            self.baselines["CuPy"] = statistics.median(slow)
+        self.baselines["kernel"] = statistics.median(library.milliseconds(kernel))
+
+    def equals_kernel(self, found: Any) -> bool:
+        results = dask.compute(*several(found), scheduler="threads")
+        return all(bits_equal(one, wanted) for one, wanted in zip(results, self.wanted, strict=True))
+
+    def row(
+        self,
+        work: str,
+        chunks: tuple[da.Array, ...],
+        against: str = "",
+        least: float | None = None,
+        most: float | None = None,
+        point: tuple[str, float] | None = None,
+    ) -> Row:
+        """A row for the keys in chunks. The ratio is to `against`. `point` is a figure and x."""
+        library = self.library
+        right = self.verified and self.equals_kernel(self.call.ours(*chunks))
+        ours = library.milliseconds(lambda: held(self.call.ours(*chunks)))
+        idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
+        baselines = {**self.baselines, "no-op": idle}
+        if against:
+            baselines = {against: baselines[against], **baselines}
+        row = Row(work, statistics.median(ours), "ms", self.section, chunks[0].size, baselines, samples={"ours": ours})
+        row.verified, row.details = right, {"figure": point[0], "x": point[1]} if point else {}
+        library.pool.free_all_blocks()
+        return row.aiming(least, most)
+
+
+def chunk_rows(library: Library, n: int) -> Iterator[Row]:
+    for dtype, goals in LEAST.items():
+        keys = library.keys(dtype, n)
+        compared = Compared(library, "chunks", "sort", keys)
+        for count, least in goals.items():
+            against, point = "no-op" if count >= MANY_CHUNKS else "", (f"chunks {dtype}", count)
+            work = f"sort {dtype}, {count} chunk{'s' * (count > 1)}"
+            yield compared.row(work, in_chunks(count, keys), against, least, point=point)
+        if dtype == "uint32":
+            work = f"sort {dtype}, {CHUNKS} chunks that are slices of one array"
+            yield compared.row(work, in_chunks(CHUNKS, keys, slices=True), least=goals[CHUNKS])
+
+
+def size_rows(library: Library, n: int) -> Iterator[Row]:
+    for dtype in ("uint32", "int64"):
+        for size in (SMALL, *(1 << log for log in range(16, n.bit_length(), 2))):
+            keys, point = library.keys(dtype, size), (f"sizes {dtype}", size)
+            row = Compared(library, "sizes", "sort", keys).row
+            yield row(f"sort {dtype}, {CHUNKS} chunks", in_chunks(CHUNKS, keys), point=point)
+
+
+def pair_rows(library: Library, n: int) -> Iterator[Row]:
+    """Sorts with positions or companions, by several keys and by comparison, and a merge."""
+
+    def row(call: str, what: str, *arrays: Any, **goal: Any) -> Row:
+        return Compared(library, "pairs", call, *arrays).row(what, in_chunks(CHUNKS, *arrays), **goal)
+
+    for dtype, most in (("uint32", 11), ("int64", 13)):
+        yield row("argsort", f"argsort {dtype}", library.keys(dtype, n), most=most)
+    numbers = library.module.arange(n)
+    for dtype in ("uint32", "int64"):
+        yield row("sort_by_key", f"sort_by_key {dtype}, int64", library.keys(dtype, n), numbers, least=0.67)
+    del numbers
+    yield row("lexsort", "lexsort two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
+    yield row("complex", "sort complex128", library.keys("complex128", max(1, n >> 4)))
+    yield row("less", "sort uint32, less='a < b'", library.keys("uint32", n))
+    runs = library.module.sort(library.keys("uint32", n).reshape(CHUNKS, -1)).ravel()
+    yield row("merge_sorted", "merge_sorted uint32", runs)
+
+
+def large_rows(library: Library, n: int) -> Iterator[Row]:
+    keys = library.keys("int64", n * 10**9 >> 28)
+    yield Compared(library, "large", "sort", keys).row("sort int64, 15 chunks", in_chunks(15, keys), most=40)
+
+
+def memory_rows(library: Library, n: int) -> Iterator[Row]:
+    goals = {("sort", "uint32"): 2.1, ("sort", "int64"): 2.1, ("argsort", "uint32"): 4.2, ("argsort", "int64"): 3.2}
+    for (call, dtype), most in goals.items():
+        keys, function = library.keys(dtype, n), calls_of(library)[call]
+        chunks = in_chunks(CHUNKS, keys)
+        (found,), grown = library.growth(lambda: held(function.ours(*chunks)))  # noqa: B023 - called at once
+        verified = function.verify(keys, found.compute(scheduler="threads"))
+        del found
+        baselines = {"CuPy": function.cupy, "kernel": function.kernel}
+        sizes = {name: library.growth(partial(run, keys))[1] / keys.nbytes for name, run in baselines.items()}
+        work = f"pool's growth in sizes of the input, {call} {dtype}, {CHUNKS} chunks"
+        yield Row(work, grown / keys.nbytes, "x", "memory", n, sizes, verified=verified).aiming(most=most)
+
+
+def row_rows(library: Library, n: int) -> Iterator[Row]:
+    log = n.bit_length() - 1
+    shape = (1 << log // 2, 1 << log - log // 2)
+    keys = library.keys("float32", *shape)
+    quarter = tuple(size // 4 for size in shape)
+    rows = ("last axis", quarter, 8), ("last axis", shape, None), ("axis 0", (quarter[0], shape[1]), 10)
+    for call, chunks, most in rows:
+        work = f"sort float32 {shape[0]} x {shape[1]}, {call}, chunks {chunks[0]} x {chunks[1]}"
+        yield Compared(library, "rows", call, keys).row(work, (resident(keys, chunks),), most=most)
+
+
+def small_rows(library: Library, _: int) -> Iterator[Row]:
+    keys = library.keys("uint32", SMALL)
+    row = Compared(library, "small", "sort", keys).row
+    yield row("sort uint32, 8 chunks", in_chunks(8, keys), "no-op", most=4)
+    keys = library.keys("float32", 40, 13, 11)
+    for call, chunks in (("axis 0", (20, 13, 11)), ("last axis", (10, 5, 4))):
+        work = f"sort float32 40 x 13 x 11, {call}, chunks {' x '.join(map(str, chunks))}"
+        row = Compared(library, "small", call, keys).row
+        yield row(work, (resident(keys, chunks),), "no-op", most=6)
+
+
+def host_rows(library: Library, n: int) -> Iterator[Row]:
+    """NumPy chunks sorted on the GPU, against our sort and NumPy's on the host."""
+    keys = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, n // 2)
+    (x,) = in_chunks(CHUNKS, keys)
+    on_device = partial(dask_gpusort.sort, x, **library.on_device)
+    right = bits_equal(on_device().compute(scheduler="threads"), np.sort(keys))
+    ours = library.milliseconds(lambda: held(on_device()))
+    slow = {
+        "our sort on the CPU": lambda: held(dask_gpusort.sort(x)),
+        "NumPy": lambda: np.sort(keys),
+        "no-op": lambda: no_op((x,)),
+    }
+    baselines = {name: library.milliseconds(run, 1, 0)[0] for name, run in slow.items()}
+    work, taken = f"sort int64, {CHUNKS} NumPy chunks", statistics.median(ours)
+    row = Row(work, taken, "ms", "host", keys.size, baselines, verified=right, samples={"ours": ours})
+    yield row.aiming(most=120)
