@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +12,8 @@ from pathlib import Path
 from ..figures.catalogue import FIGURES
 from ..harness.machine import RESULTS
 from ..harness.records import Record, Row, read
-from .markdown import number, ratio, short_commit, table, together
+from .headlines import headlines
+from .markdown import link, number, ratio, short_commit, table, together
 from .reports import REPORTS
 
 BLOCK = re.compile(r"^(<!-- table: ([\w.]+) -->\n).*?^(<!-- end of table -->)$", re.DOTALL | re.MULTILINE)
@@ -137,8 +137,20 @@ GPU_DASK: Groups = [
     ("`unique` of 2^27 int64, 1 / 4 chunks", "unique of int64, {1 chunk|4 chunks}", ""),
     ("the same, with counts and inverse", "unique, counts, inverse of int64, {1 chunk|4 chunks}", ""),
     ("`rank` of 2^27 int64; CuPy: argsort twice", "rank of int64, {1 chunk|4 chunks}", ""),
+    (
+        "`rank` of 64 rows of 2^20 float32, 1 / 4 chunks along them",
+        "rank of 64 rows of 1048576 float32, {1|4} chunk",
+        "",
+    ),
     ("`take` of 2^27 int64 at random positions", "take of int64, {1 chunk|4 chunks}", ""),
     ("`searchsorted` of 2^27 int64 needles in as many keys", "searchsorted of int64, {1 chunk|4 chunks}", ""),
+]
+#: Calls on a GPU that the guide and the gallery show: a label, the start of the stored work, and a baseline.
+GPU_CALLS: Groups = [
+    ("`sort` of 2^28 int64 in 16 CuPy chunks", "sort int64, 16 chunks", "CuPy"),
+    ('`sort` of 2^27 int64 in 16 NumPy chunks, `device="cuda"`', "sort int64, 16 NumPy chunks", "our sort on the CPU"),
+    ("the same", "sort int64, 16 NumPy chunks", "NumPy"),
+    ("medians of 4,096 rows of 65,536 float32", "median of float32 4096 x 65536", "CuPy"),
 ]
 #: Rows of the table of passes: a label, and the works whose numbers it shows, which are the same or a range.
 PASSES = {
@@ -219,8 +231,21 @@ def gpu_dask_headline(results: Path, _: Path) -> str:
     for label, *group in GPU_DASK:
         rows = rows_of(record, *group)
         times = [together([row.baselines.get(name) for row in rows]) for name in ("CuPy", "kernel", "no-op")]
-        cells.append([label, together([row.ours for row in rows]), *times])
-    return table(["2^28 keys", "ours, ms", "CuPy, one array, ms", "kernel, ms", "no-op, ms"], cells)
+        theirs = [row.baselines.get("CuPy") for row in rows]
+        faster = [other / row.ours if other and row.ours else None for row, other in zip(rows, theirs, strict=True)]
+        cells.append([label, together([row.ours for row in rows]), *times, together(faster, ratio)])
+    return table(["2^28 keys", "ours, ms", "CuPy, one array, ms", "kernel, ms", "no-op, ms", "x CuPy"], cells)
+
+
+def gpu_calls(results: Path, _: Path) -> str:
+    """A few calls, each beside one baseline."""
+    record, cells = read(results / "gpu_dask_arrays.json"), []
+    for label, work, baseline in GPU_CALLS:
+        row = record.row(work)
+        theirs = row.baselines[baseline]
+        assert row.ours
+        cells.append([label, f"{baseline}: {number(theirs)}", number(row.ours), ratio(theirs / row.ours)])
+    return table(["call", "baseline, ms", "ours, ms", "times faster"], cells, text=2)
 
 
 def passes(results: Path, _: Path) -> str:
@@ -320,10 +345,6 @@ def machines(results: Path, _: Path) -> str:
     return table(["data", "GPU", "host", "commit"], cells, text=4)
 
 
-def link(text: str, path: Path, document: Path) -> str:
-    return f"[{text}]({os.path.relpath(path, document.parent)})"
-
-
 def figures(results: Path, document: Path) -> str:
     """Every figure whose data are stored, with its data and command, and with a link if it is drawn."""
     cells = []
@@ -345,6 +366,7 @@ def reports(results: Path, document: Path) -> str:
 
 
 TABLES: dict[str, Callable[[Path, Path], str]] = {
+    "headlines": headlines,
     "core_cpu.headline": partial(headline, "core_cpu", CORE),
     "comparison_cpu.headline": partial(headline, "comparison_cpu", COMPARISON),
     "order_statistics_cpu.headline": partial(headline, "order_statistics_cpu", ORDER_STATISTICS),
@@ -352,6 +374,7 @@ TABLES: dict[str, Callable[[Path, Path], str]] = {
     "gpu_table.headline": gpu_headline,
     "gpu_comparison.headline": partial(headline, "gpu_comparison", GPU_COMPARISON),
     "gpu_dask_arrays.headline": gpu_dask_headline,
+    "gpu_dask_arrays.calls": gpu_calls,
     "cores_cpu.headline": cores_headline,
     "passes": passes,
     "multi_gpu.headline": multi_gpu_headline,

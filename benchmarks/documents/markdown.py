@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -34,6 +36,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> 
     """A Markdown table whose first `text` columns are text and whose other columns are numbers."""
     align = ["---"] * text + ["--:"] * (len(head) - text)
     return "\n".join([f"| {' | '.join(head)} |", f"|{'|'.join(align)}|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def link(text: str, path: Path, document: Path) -> str:
+    """A link of a document to a file."""
+    return f"[{text}]({os.path.relpath(path, document.parent)})"
 
 
 def facts(machine: Mapping[str, Any]) -> str:
