@@ -91,13 +91,13 @@ def test_text():
 
 def test_a_join_on_a_gpu_holds_more_than_a_sort():
     order = Order(np.dtype("i8"), stable=True)
-    beside = {
+    task_bytes = {
         "sort": 0,
         "values": distinct_bytes(8, Columns()),
         "inverse": distinct_bytes(8, Columns(inverse=True)),
         "rank": device_bytes(8),
     }
-    given = {task: InputChunks((1_000,) * 4, task_bytes=taken) for task, taken in beside.items()}
+    given = {task: InputChunks((1_000,) * 4, task_bytes=taken) for task, taken in task_bytes.items()}
     needs = {task: joined_bytes(order, chunks) for task, chunks in given.items()}
     assert list(needs) == sorted(needs, key=needs.get)
     for task, chunks in given.items():
