@@ -1,4 +1,4 @@
-"""The guide names every setting, every exchange, and every task that the dashboard shows."""
+"""The guide names every setting, every exchange, and every task that the dashboard shows, and prints present plans."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask.array as da
 import pytest
+from distributed import Client, LocalCluster
 
+import dask_gpusort
 from dask_gpusort.config import DEFAULTS, EXCHANGES
+from dask_gpusort.graph import global_sort, scheduler, staging
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -53,3 +57,31 @@ def test_tasks_are_listed() -> None:
     known = {*names_of_tasks()} - NO_TASKS
     assert {"sort-local", "sort-merge", "select-draw", "search-rank", "reduce-lanes"} <= known
     assert known - listed == set()
+
+
+H200 = int(139.8 * 2**30)
+
+
+def printed(title: str) -> list[str]:
+    """The plans that a section of the guide shows."""
+    (section,) = re.findall(rf"^### {title}$(.*?)^##", (GUIDE / "plans.md").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```text\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL)
+
+
+def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans need shapes, dtypes and the memory of the GPU alone."""
+    for module in (scheduler, global_sort):
+        monkeypatch.setattr(module, "own_device_memory", lambda: H200)
+    monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    cupy_chunks, numpy_chunks = printed("On a GPU")
+    host = da.zeros(20_000_000_000, chunks=100_000_000)
+    assert dask_gpusort.explain(host, device="cuda") == numpy_chunks
+    monkeypatch.setattr(global_sort, "chunk_library", lambda array: "cupy")
+    assert dask_gpusort.explain(da.zeros(6_000_000_000, chunks=100_000_000)) == cupy_chunks
+
+
+def test_the_plan_of_a_gang_is_printed() -> None:
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GiB", "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
+        assert [dask_gpusort.explain(x, exchange="gang")] == printed("A gang")
