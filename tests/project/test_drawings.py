@@ -1,12 +1,11 @@
-"""The drawings of the documents are what `docs/drawings.py` draws; nothing in them is cut off or too small."""
+"""The drawings of the documents are what `docs/drawings` draws; nothing in them is cut off or too small."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -23,34 +22,27 @@ LEAST_SIZE = 9
 TOLERANCE = 3
 
 
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("drawings", ROOT / "docs" / "drawings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["drawings"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-drawings = load()
+sys.path.insert(0, str(ROOT))
+DRAWINGS = importlib.import_module("docs.drawings").DRAWINGS
+FOLDER = importlib.import_module("docs.drawings.__main__").FOLDER
+example = importlib.import_module("docs.drawings.global_sort")
 
 
 def test_each_drawing_is_stored_and_nothing_else() -> None:
-    assert {path.stem for path in drawings.FOLDER.iterdir()} == set(drawings.DRAWINGS)
+    assert {path.stem for path in FOLDER.iterdir()} == set(DRAWINGS)
 
 
-@pytest.mark.parametrize("name", drawings.DRAWINGS)
+@pytest.mark.parametrize("name", DRAWINGS)
 def test_a_stored_drawing_is_what_the_module_draws(name: str) -> None:
-    text = (drawings.FOLDER / f"{name}.svg").read_text()
-    found = drawings.DRAWINGS[name].canvas().digest
-    assert f"digest {found}" in text, "run python docs/drawings.py"
+    text = (FOLDER / f"{name}.svg").read_text()
+    found = DRAWINGS[name].canvas().digest
+    assert f"digest {found}" in text, "run python -m docs.drawings"
     assert ElementTree.fromstring(text).get("width") == "378pt"  # 504 pixels
 
 
-@pytest.mark.parametrize("name", drawings.DRAWINGS)
+@pytest.mark.parametrize("name", DRAWINGS)
 def test_letters_are_inside_the_drawing_and_not_small(name: str) -> None:
-    figure = drawings.DRAWINGS[name].canvas().figure
+    figure = DRAWINGS[name].canvas().figure
     figure.draw_without_rendering()
     width, height = figure.bbox.size
     for text in figure.axes[0].texts:
@@ -62,17 +54,17 @@ def test_letters_are_inside_the_drawing_and_not_small(name: str) -> None:
 
 def test_drawing_is_deterministic(tmp_path: Path) -> None:
     for name in ("first", "second"):
-        drawings.DRAWINGS["scales"].save(tmp_path / name)
+        DRAWINGS["scales"].save(tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
 def test_each_drawing_is_on_a_page_with_its_text() -> None:
     shown = {name: text for page in PAGES for text, name in IMAGE.findall(page.read_text())}
-    assert shown == {name: drawing.text for name, drawing in drawings.DRAWINGS.items()}
+    assert shown == {name: drawing.text for name, drawing in DRAWINGS.items()}
 
 
 def test_the_example_of_the_global_sort_is_right() -> None:
-    chunks, cuts = drawings.CHUNKS, drawings.example_cuts()
+    chunks, cuts = example.CHUNKS, example.example_cuts()
     groups = [
         np.concatenate(
             [chunk[start:stop] for chunk, start, stop in zip(chunks, cuts[:, g], cuts[:, g + 1], strict=True)]

@@ -1,0 +1,151 @@
+"""The drawings of ``docs/how/exchanges.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .canvas import ACCENT, GREEN, GREY, GROUPS, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
+
+
+@drawing(23)
+def join(c: Canvas) -> None:
+    """Chunks of one memory are concatenated and sorted in one task; output chunks are slices."""
+    for number in range(4):
+        x = 2 + 12 * number
+        c.box(x, 1, 10, 3, f"chunk {number}")
+        c.arrow((x + 5, 4), (25 + (x - 20) * 0.7, 8.4), PALE)
+        c.box(x, 18.4, 10, 3, f"output {number}", GROUPS[number])
+        c.arrow((25 + (x - 20) * 0.7, 14.2), (x + 5, 18.4), PALE)
+    c.box(5, 8.4, 40, 5.8, "one task: concatenate, sort by one call", GREY)
+    c.note(25, 16.4, "slices, not copied")
+
+
+@drawing(34)
+def gather(c: Canvas) -> None:
+    """One task lists all sorted runs and their cuts; each group takes views from the list."""
+    for number in range(3):
+        x = 3 + 16 * number
+        c.box(x, 1, 12, 3, f"run {number}")
+        c.arrow((x + 6, 4), (x + 6, 8))
+        for group in range(3):
+            c.box(x + 4 * group, 9, 4, 2.6, fill=GROUPS[group])
+        for group in range(3):
+            c.arrow((x + 4 * group + 2, 11.8), (9 + 16 * group, 20), PALE)
+        c.box(x, 20, 12, 3, f"group {number}", GROUPS[number])
+        c.arrow((x + 6, 23), (x + 6, 28))
+        c.box(x, 28, 12, 3, "output", GROUPS[number])
+    c.box(1, 8, 48, 4.6, dashed=True, fill="none")
+    c.note(49, 6.4, "sort-scatter: a list of runs", "right")
+    c.note(49, 18.8, "views", "right")
+    c.note(25, 25.6, "sort-merge: one copy, one sort or merge")
+
+
+def workers(c: Canvas, y: float, height: float, names: Sequence[str]) -> None:
+    """Two dashed frames side by side."""
+    for x, name in zip((0.6, 25.4), names, strict=True):
+        c.box(x, y, 24, height, dashed=True, fill="none")
+        c.text(x + 12, y + 1.6, name, weight="bold")
+
+
+@drawing(48)
+def tasks(c: Canvas) -> None:
+    """Each worker sorts bundles of chunks, cuts one contiguous shard for each group, and merges its groups."""
+    workers(c, 0.6, 46.6, ("worker A", "worker B"))
+    for side, x in enumerate((2.6, 27.4)):
+        for chunk in range(4):
+            c.box(x + 5 * chunk, 4, 5, 2.6, f"{4 * side + chunk}")
+        c.arrow((x + 10, 6.6), (x + 10, 10))
+        c.box(x, 10, 20, 3, f"bundle {side}, sorted", GREY)
+        c.arrow((x + 10, 13), (x + 10, 22.6))
+        for group in range(4):
+            c.box(x + 5 * group, 22.6, 5, 3, "shard", GROUPS[group])
+        for place in range(2):
+            group = 2 * side + place
+            c.box(x + 10 * place + 0.5, 35, 9, 3, f"group {group}", GROUPS[group])
+            c.arrow((x + 10 * place + 5, 38), (x + 10 * place + 5, 42))
+            c.box(x + 10 * place + 0.5, 42, 9, 2.8, "output")
+    for x in (2.6, 27.4):
+        for group in range(4):
+            target = (2.6, 27.4)[group // 2] + 10 * (group % 2) + 5
+            c.arrow((x + 5 * group + 2.5, 25.6), (target, 35), PALE)
+    c.box(14, 16, 22, 3.6, "sort-scan: cut bounds", WHITE)
+    c.arrow((18, 13), (20, 16), PALE)
+    c.arrow((32, 13), (30, 16), PALE)
+    c.note(13.8, 20.9, "sort-scatter")
+    c.note(4, 33.4, "sort-merge", "left")
+
+
+@drawing(50)
+def p2p(c: Canvas) -> None:
+    """Runs are cut and sent in batches to the worker of each group, appended to files, and read group by group."""
+    workers(c, 0.6, 48.6, ("worker A", "worker B"))
+    for side, x in enumerate((2.6, 27.4)):
+        for run in range(2):
+            at = x + 10.4 * run
+            for part, fill in enumerate(GROUPS):
+                c.box(at + 2.4 * part, 4.4, 2.4, 3, fill=fill)
+            c.note(at + 4.8, 9, f"run {2 * side + run}")
+            for target in (7.6, 32.4):
+                c.arrow((at + 4.8, 10.2), (target + 5, 17), PALE)
+        c.box(x, 17, 20, 3.4, "batches in memory", GREY)
+        for place in range(2):
+            group = 2 * side + place
+            c.arrow((x + 5 + 10 * place, 20.4), (x + 5 + 10 * place, 25))
+            c.box(x + 0.5 + 10 * place, 25, 9, 3.4, f"file {group}", GROUPS[group])
+            c.arrow((x + 5 + 10 * place, 28.4), (x + 5 + 10 * place, 38))
+            c.box(x + 0.5 + 10 * place, 38, 9, 3.4, f"group {group}", GROUPS[group])
+            c.arrow((x + 5 + 10 * place, 41.4), (x + 5 + 10 * place, 44.6))
+            c.box(x + 0.5 + 10 * place, 44.6, 9, 2.8, "output")
+    c.box(6, 31.4, 38, 3.2, "barrier: all records have arrived", WHITE)
+    c.note(25, 14, "sort-scatter, through the engine of distributed")
+
+
+@drawing(35)
+def device(c: Canvas) -> None:
+    """Memory of a GPU over time: bundles are sorted and cut one after another, then groups are merged in turns."""
+    c.heading(1.6, "memory of a GPU, in the order of time (large keys)")
+    stages = (
+        ("sort\nbundle 0", (("input", WHITE, 6), ("scratch", GREY, 4), ("", WHITE, 0))),
+        ("cut\nbundle 0", (("input", WHITE, 6), ("shards", SKY, 3), ("", WHITE, 0))),
+        ("sort, cut\nbundle 1", (("input", WHITE, 6), ("shards", SKY, 5), ("scratch", GREY, 4))),
+        ("merge\ngroup 0", (("input", WHITE, 6), ("shards", SKY, 5), ("group", ORANGE, 4))),
+        ("merge\ngroup 1", (("input", WHITE, 6), ("shards", SKY, 3), ("output", GREEN, 6))),
+    )
+    for number, (name, held) in enumerate(stages):
+        x, y = 2 + 9.6 * number, 22.0
+        for text, fill, height in held:
+            if height:
+                y -= height
+                c.box(x, y, 8, height, text, fill)
+        c.text(x + 4, 24.6, name, size=SMALL)
+    c.line((1, 49), (4.6, 4.6), ACCENT, 1.5, style="--")
+    c.text(49, 3.4, "memory of the GPU", align="right", size=SMALL, colour=ACCENT)
+    c.arrow((1, 27.4), (49, 27.4))
+    c.note(25, 29.6, "All bundles are cut before a group is merged: the keys are held once.")
+    c.note(25, 31.8, "A group waits for the turn before the last one:")
+    c.note(25, 34, "shards of one group arrive while another is merged.")
+
+
+@drawing(50)
+def gang(c: Canvas) -> None:
+    """Members on two workers report to a coordinator, start together, exchange shards, and merge."""
+    for x, name in ((2, "member on A"), (20, "coordinator"), (38, "member on B")):
+        c.box(x, 0.8, 10, 4.4, name if x == 20 else name.replace(" on", "\non"), WHITE if x != 20 else GREY)
+        c.line((x + 5, x + 5), (5.2, 48), PALE, style=":")
+    for x in (2, 38):
+        c.box(x - 0.5, 6.6, 11, 4.4, "sort,\nsummarize", SKY)
+        c.box(x - 0.5, 21.4, 11, 2.8, "cut", SKY)
+        c.box(x - 0.5, 27.6, 11, 4.4, "exchange", ORANGE)
+        c.box(x - 0.5, 39.6, 11, 2.8, "merge", GREEN)
+        c.box(x - 0.5, 44.4, 11, 2.8, "output", WHITE)
+        side = 12.8 if x == 2 else 37.2
+        c.arrow((side, 11.4), (25, 14))
+        c.arrow((25, 18), (side, 20.6))
+        c.arrow((side, 34), (25, 36.6))
+        c.arrow((x + 5, 42.4), (x + 5, 44.4))
+    c.arrow((12.8, 29.8), (37.2, 29.8), both=True)
+    c.box(16, 14, 18, 3.4, "all are ready", GREY)
+    c.box(16, 37, 18, 4.4, "all have exchanged:\nnext gang may start", GREY)
+    for y, text in ((10.6, "ready, summaries"), (21.4, "start, all summaries"), (28.2, "shards, by NCCL")):
+        c.note(25, y, text)
+    c.note(25, 33.2, "exchanged")
