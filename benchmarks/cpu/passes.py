@@ -80,13 +80,6 @@ class Sources(NamedTuple):
 Call = Callable[[Sources], tuple[Any, Sequence[Any]]]
 
 
-class Case(NamedTuple):
-    """One row."""
-
-    work: str
-    call: Call
-
-
 def of_one(function: Callable[..., Any], **options: Any) -> Call:
     """A call with one array."""
 
@@ -139,33 +132,33 @@ def put(where: Any, values: Any) -> Any:
 
 FIVE = np.linspace(0, 1, 5)
 median = partial(dask_gpusort.quantile, q=0.5)
-CASES = (
-    Case("sort", of_one(dask_gpusort.sort)),
-    Case("argsort", of_one(dask_gpusort.argsort)),
-    Case("sort_by_key", of_two(dask_gpusort.sort_by_key)),
-    Case("lexsort", of_two(lambda x, y: dask_gpusort.lexsort([x, y]))),
-    Case("merge_sorted", of_two(dask_gpusort.merge_sorted, zeros, zeros)),
-    Case("is_sorted", of_one(dask_gpusort.is_sorted)),
-    Case("quantile, long lanes", of_one(dask_gpusort.quantile, q=FIVE, strategy="samples")),
-    Case("quantile, short lanes in whole rows", of_rows(median, True)),
-    Case("quantile, short lanes in several chunks", of_rows(median, False)),
-    Case("topk", of_one(dask_gpusort.topk, k=MOST)),
-    Case("argtopk", of_one(dask_gpusort.argtopk, k=MOST)),
-    Case("partition", of_one(dask_gpusort.partition, kth=5)),
-    Case("argpartition", of_one(dask_gpusort.argpartition, kth=5)),
-    Case("rank, whole lanes", of_rows(dask_gpusort.rank, True)),
-    Case("rank, a long lane", of_one(dask_gpusort.rank)),
-    Case("unique", of_one(dask_gpusort.unique)),
-    Case("nunique", of_one(dask_gpusort.nunique)),
-    Case("unique, counts", of_one(dask_gpusort.unique, return_counts=True)),
-    Case("unique, all", of_one(dask_gpusort.unique, return_index=True, return_inverse=True, return_counts=True)),
-    Case("union1d", of_two(dask_gpusort.union1d)),
-    Case("intersect1d", of_two(dask_gpusort.intersect1d)),
-    Case("searchsorted", of_two(dask_gpusort.searchsorted, zeros, as_it_is)),
-    Case("isin", of_two(dask_gpusort.isin)),
-    Case("take", of_two(dask_gpusort.take, as_it_is, positions)),
-    Case("put_along_axis", of_two(put, positions, as_it_is)),
-)
+CALLS: dict[str, Call] = {
+    "sort": of_one(dask_gpusort.sort),
+    "argsort": of_one(dask_gpusort.argsort),
+    "sort_by_key": of_two(dask_gpusort.sort_by_key),
+    "lexsort": of_two(lambda x, y: dask_gpusort.lexsort([x, y])),
+    "merge_sorted": of_two(dask_gpusort.merge_sorted, zeros, zeros),
+    "is_sorted": of_one(dask_gpusort.is_sorted),
+    "quantile, long lanes": of_one(dask_gpusort.quantile, q=FIVE, strategy="samples"),
+    "quantile, short lanes in whole rows": of_rows(median, True),
+    "quantile, short lanes in several chunks": of_rows(median, False),
+    "topk": of_one(dask_gpusort.topk, k=MOST),
+    "argtopk": of_one(dask_gpusort.argtopk, k=MOST),
+    "partition": of_one(dask_gpusort.partition, kth=5),
+    "argpartition": of_one(dask_gpusort.argpartition, kth=5),
+    "rank, whole lanes": of_rows(dask_gpusort.rank, True),
+    "rank, a long lane": of_one(dask_gpusort.rank),
+    "unique": of_one(dask_gpusort.unique),
+    "nunique": of_one(dask_gpusort.nunique),
+    "unique, counts": of_one(dask_gpusort.unique, return_counts=True),
+    "unique, all": of_one(dask_gpusort.unique, return_index=True, return_inverse=True, return_counts=True),
+    "union1d": of_two(dask_gpusort.union1d),
+    "intersect1d": of_two(dask_gpusort.intersect1d),
+    "searchsorted": of_two(dask_gpusort.searchsorted, zeros, as_it_is),
+    "isin": of_two(dask_gpusort.isin),
+    "take": of_two(dask_gpusort.take, as_it_is, positions),
+    "put_along_axis": of_two(put, positions, as_it_is),
+}
 
 
 def as_arrays(found: Any) -> list[Any]:
@@ -173,37 +166,37 @@ def as_arrays(found: Any) -> list[Any]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def count_reads(case: Case, sources: Sources, held: bool) -> float:
+def count_reads(call: Call, sources: Sources, held: bool) -> float:
     """Reads of each chunk of the source by one call."""
     with dask.config.set({} if held else {"gpusort.held_share": 0.0}):
-        found, inputs = case.call(sources)
+        found, inputs = call(sources)
         sources.reads()
         dask.compute(*as_arrays(found))
     return sources.reads() / sum(x.npartitions for x in inputs)
 
 
-def tasks_a_chunk(case: Case, sources: Sources) -> float:
+def tasks_a_chunk(call: Call, sources: Sources) -> float:
     """Tasks of one call for each chunk of its inputs."""
-    found, inputs = case.call(sources)
+    found, inputs = call(sources)
     return count_tasks(as_arrays(found), inputs) / sum(x.npartitions for x in inputs)
 
 
 def count(quick: bool) -> Iterator[Row]:
-    """A row for each case."""
+    """A row for each call."""
     chunks, small, large = (QUICK_CHUNKS, QUICK_SMALL, QUICK_SMALL) if quick else (CHUNKS, SMALL, LARGE)
     counted: dict[str, dict[str, float]] = {}
     with TemporaryDirectory() as folder:
         sources = Sources(Path(folder) / "reads", chunks, small)
         with two_workers(memory=SMALL_MEMORY):
-            for case in CASES:
-                counted[case.work] = {
-                    "reads": count_reads(case, sources, held=True),
-                    "reads, not held": count_reads(case, sources, held=False),
-                    "tasks a chunk, held": tasks_a_chunk(case, sources),
+            for work, call in CALLS.items():
+                counted[work] = {
+                    "reads": count_reads(call, sources, held=True),
+                    "reads, not held": count_reads(call, sources, held=False),
+                    "tasks a chunk, held": tasks_a_chunk(call, sources),
                 }
         with two_workers(memory=LARGE_MEMORY):
-            for case in CASES:
-                counted[case.work]["tasks a chunk, disk"] = tasks_a_chunk(case, sources._replace(keys=large))
+            for work, call in CALLS.items():
+                counted[work]["tasks a chunk, disk"] = tasks_a_chunk(call, sources._replace(keys=large))
     for work, details in counted.items():
         yield Row(work, details["reads"], "reads", details=details)
 
