@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
+from dask.layers import ArrayBlockwiseDep
 
 from ..order import Order
+from ..plan import Size
 
 #: The remedy if an input changes.
 REMEDY = "persist it, or give its random numbers a seed"
@@ -69,10 +74,76 @@ def declared_chunk(block: Any, dtype: np.dtype[Any], ndim: int, block_id: tuple[
     return checked_chunk(block, dtype, chunk_name(block_id or ()), exact=True, ndim=ndim)
 
 
-def chunk_name(index: Sequence[int]) -> str:
-    """Name of a chunk of the input in error messages, by its index in each dimension."""
+def chunk_name(index: Sequence[int], array: str = "the input") -> str:
+    """Name of a chunk in error messages, by its index in each dimension."""
     numbers = tuple(map(int, index))
-    return f"chunk {numbers[0] if len(numbers) == 1 else numbers} of the input"
+    return f"chunk {numbers[0] if len(numbers) == 1 else numbers} of {array}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredChunk:
+    """What an array says of one of its chunks.
+
+    Attributes
+    ----------
+    array : str
+        Name of the array in error messages.
+    dtype : numpy.dtype
+    index : tuple of int
+        Of the chunk, in each dimension.
+    shape : tuple of int
+        Nan where unknown.
+    """
+
+    array: str
+    dtype: np.dtype[Any]
+    index: tuple[int, ...]
+    shape: tuple[Size, ...]
+
+    def check(self, block: Any) -> Any:
+        """The chunk, if it is what the array says.
+
+        Raises
+        ------
+        TypeError
+            As for `checked_chunk`.
+        ValueError
+            If it has another shape.
+        """
+        what = chunk_name(self.index, self.array) if self.index else self.array
+        checked_chunk(block, self.dtype, what, ndim=len(self.shape))
+        if any(found != size and not math.isnan(size) for found, size in zip(block.shape, self.shape, strict=True)):
+            raise ValueError(
+                f"{what} has shape {block.shape} where its array says {self.shape}: give map_blocks the true chunks=, "
+                f"or call compute_chunk_sizes(); if it is not the same each time it is computed, {REMEDY}"
+            )
+        return block
+
+
+def declared_chunks(array: str, dtype: np.dtype[Any], chunks: Sequence[Sequence[Size]]) -> list[DeclaredChunk]:
+    """What an array says of its chunks, in C order."""
+    indices = np.ndindex(*map(len, chunks))
+    return [DeclaredChunk(array, dtype, index, shape) for index, shape in zip(indices, product(*chunks), strict=True)]
+
+
+class DeclaredChunks(ArrayBlockwiseDep):
+    """What an array says of its chunks, as an argument of `dask.array.blockwise`.
+
+    Along axes that are contracted, `blockwise` asks for a list of chunks, and gets their declarations in C order.
+    """
+
+    def __init__(self, array: str, dtype: np.dtype[Any], chunks: tuple[tuple[Size, ...], ...]) -> None:
+        super().__init__(chunks)  # type: ignore[arg-type]
+        self.array, self.dtype = array, dtype
+
+    def __getitem__(self, index: tuple[Any, ...]) -> DeclaredChunk | list[DeclaredChunk]:
+        numbers = [number if isinstance(number, list) else [number] for number in index]
+        found = [self._chunk(one) for one in product(*numbers)]
+        return found if any(isinstance(number, list) for number in index) else found[0]
+
+    def _chunk(self, index: tuple[int, ...]) -> DeclaredChunk:
+        shape = tuple(sizes[number] for sizes, number in zip(self.chunks, index, strict=True))
+        return DeclaredChunk(self.array, self.dtype, index, shape)
 
 
 def only_chunk(block: Any) -> Any:

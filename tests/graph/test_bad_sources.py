@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import dask
 import dask.array as da
 import numpy as np
@@ -87,3 +89,41 @@ def test_the_error_of_the_user_arrives_from_a_cluster_that_then_sorts(on_cluster
             with pytest.raises(OwnError, match="the file is not there"):
                 function(source(fail)).compute()
         oracle.assert_same_bits(dask_gpusort.sort(GOOD).compute(), np.sort(ARRAY))
+
+
+SORTED, MANY = dask_gpusort.sort(GOOD), da.from_array(np.arange(SIZE), chunks=CHUNK)
+#: Functions of an array of positions, of needles or of values: the name of that array, and the call.
+SECONDS = {
+    "take": ("the indices", lambda x: dask_gpusort.take(MANY, x)),
+    "take_along_axis": ("the indices", lambda x: dask_gpusort.take_along_axis(MANY, x, 0)),
+    "put_along_axis": ("the indices", lambda x: dask_gpusort.put_along_axis(MANY, x, GOOD, 0)),
+    "values": ("the values", lambda x: dask_gpusort.put_along_axis(MANY, MANY, x, 0)),
+    "searchsorted": ("the needles", lambda x: dask_gpusort.searchsorted(SORTED, x)),
+    "isin": ("the elements", lambda x: dask_gpusort.isin(x, GOOD)),
+}
+SHORTER = (lambda part: part[1:], ValueError, r"shape \(399,\) where its array says \(400,\): give map_blocks the true")
+
+
+#: Values that are exchanged have been converted to the dtype of the array. Of lists that a write has in one memory,
+#: the elements are taken for chunks, and refused as such.
+EXCEPTIONS = {("values", "tasks", "dtype"), ("values", "auto", "list"), ("put_along_axis", "auto", "list")}
+CASES = [case for case in product(SECONDS, ("auto", "tasks"), (*FAULTS, "shorter")) if case not in EXCEPTIONS]
+
+
+@pytest.mark.parametrize(("name", "exchange", "fault"), CASES)
+def test_an_error_names_the_chunk_of_another_array(name, exchange, fault, monkeypatch):
+    if exchange == "tasks":
+        monkeypatch.setattr("dask_gpusort.graph.search.build.host_memory", lambda: 1000)  # keys are not joined
+    (array, function), (change, error, message) = SECONDS[name], {**FAULTS, "shorter": SHORTER}[fault]
+    with groups(4), dask.config.set({"gpusort.exchange": exchange}), pytest.raises(error, match=message) as raised:
+        computed(function(source(change)))
+    assert f"chunk {BAD} of {array} " in str(raised.value)
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_an_error_names_the_chunk_of_another_array_on_a_cluster(on_cluster, name):
+    (array, function), (change, error, message) = SECONDS[name], SHORTER
+    with groups(4), dask.config.set({"gpusort.exchange": "p2p"}):
+        with pytest.raises(error, match=f"chunk {BAD} of {array} .*{message}"):
+            function(source(change)).compute()
+        assert function(GOOD).compute().shape == (SIZE,)

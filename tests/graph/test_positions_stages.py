@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from support import positions as ours_at
 
 import dask_gpusort
+from dask_gpusort.graph.input_checks import DeclaredChunk
 from dask_gpusort.graph.positions.requests import GroupedAxis, Rows, cut_offsets, fill_bundle, make_requests, order_of
+
+
+def declared(*blocks):
+    """What an array with these chunks would say of them."""
+    return [DeclaredChunk("the array", block.dtype, (number,), block.shape) for number, block in enumerate(blocks)]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.data())
@@ -21,7 +27,8 @@ def test_requests_are_the_indices_by_group(sizes, data):
     size = bounds[-1]
     blocks = [ours_at.indices_below(size, (data.draw(st.integers(0, 8)), 2), "i8", seed, "random") for seed in (0, 1)]
     flat = np.concatenate([block.ravel() for block in blocks])
-    requests = make_requests(blocks, [[np.arange(len(flat))]], GroupedAxis(bounds, 0))
+    values = [np.arange(len(flat))]
+    requests = make_requests(blocks, [values], GroupedAxis(bounds, 0), [declared(*blocks), declared(*values)])
     found = []
     for group in range(len(sizes)):
         part = requests.part(group)
@@ -37,7 +44,7 @@ def test_requests_are_the_indices_by_group(sizes, data):
 def test_replies_fill_the_chunks():
     source = np.arange(10.0)
     blocks = [np.array([[7, 0], [5, 2]]), np.array([6, 1])]
-    requests = make_requests(blocks, [], GroupedAxis((0, 3, 6, 10), 0))
+    requests = make_requests(blocks, [], GroupedAxis((0, 3, 6, 10), 0), [declared(*blocks)])
     replies = [
         (requests.order[requests.part(group)], source[start:][cut_offsets(requests, group)])
         for group, start in enumerate((0, 3, 6))
@@ -53,7 +60,8 @@ def test_replies_fill_the_chunks():
 
 
 def test_the_size_of_requests_is_known_to_dask():
-    requests = make_requests([np.arange(1000)], [], GroupedAxis((0, 1000), 0))
+    indices = np.arange(1000)
+    requests = make_requests([indices], [], GroupedAxis((0, 1000), 0), [declared(indices)])
     assert 12_000 <= sys.getsizeof(requests) <= 13_000
     assert sys.getsizeof(order_of(requests)) <= 5_000
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.peaks import peak_of
 
+from dask_gpusort.graph.input_checks import declared_chunks
 from dask_gpusort.graph.search.keys import Question, join_keys
 from dask_gpusort.graph.search.lookup import look_up_bundle
 from dask_gpusort.order import Order
@@ -116,7 +117,8 @@ def test_projected_bytes_bound_the_steps(dtype, values):
     joined = join_keys([keys], question)
     # The input is not counted.
     assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
-    looked_up = peak_of(lambda: look_up_bundle(joined, [needles], question))
+    declared = declared_chunks("the needles", needles.dtype, ((len(needles),),))
+    looked_up = peak_of(lambda: look_up_bundle(joined, [needles], declared, question))
     assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes
 
 

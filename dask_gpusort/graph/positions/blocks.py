@@ -17,15 +17,16 @@ from dask.core import flatten
 from tlz import concat
 
 from ...chunk import complete, ops_for
-from ..input_checks import checked_chunk
+from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
 from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..recipe import Chunks
 from ..rows import check_length, equal_chunks
 from ..whole import make_whole
 
 
-def take_block(block: Any, indices: Any, axis: int, length: float, mode: str | None) -> Any:
+def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:
     """Task: elements of one chunk; `mode` is that of `numpy.take`, None takes along the axis."""
+    declared.check(indices)
     chunks = [checked_chunk(each, None) for each in flatten([block])]
     # Dask leaves the chunks of an empty array as they are.
     block = chunks[0] if len(chunks) == 1 else ops_for(chunks[0]).concatenate_along(chunks, axis)
@@ -34,15 +35,20 @@ def take_block(block: Any, indices: Any, axis: int, length: float, mode: str | N
     return complete(ops.take_along(block, indices, axis) if mode is None else ops.take(block, indices, axis, mode))
 
 
-def put_block(blocks: Any, indices: Any, values: Any, axis: int, length: float) -> Any:
+def put_block(
+    blocks: Any, indices: Any, declared: Any, values: Any, declared_values: Any, axis: int, length: float
+) -> Any:
     """Task: the chunks of some lanes, joined, with values written to them."""
+    for given, said in ((indices, declared), (values, declared_values)):
+        for chunk, one in zip(flatten([given]), flatten([said]), strict=True):
+            one.check(chunk)
     chunks = [checked_chunk(block, None) for block in flatten([blocks])]
     ops = ops_for(chunks[0])
     whole = ops.concatenate_along(chunks, axis)
     check_length(whole, axis, length)
-    numbers, given = list(flatten([indices])), list(flatten([values]))
+    numbers, written = list(flatten([indices])), list(flatten([values]))
     # One value for all indices of a lane is in one chunk.
-    for positions, some in zip(numbers, given * len(numbers) if len(given) == 1 else given, strict=True):
+    for positions, some in zip(numbers, written * len(numbers) if len(written) == 1 else written, strict=True):
         ops.put_along(whole, positions, some, axis)
     return complete(whole)
 
@@ -66,7 +72,7 @@ def take_from_lanes(array: Any, indices: Any, axis: int, limit: float) -> Any:
     dims = tuple(range(array.ndim))
     contracted = tuple(array.ndim if dim == axis else dim for dim in dims)
     chunks = along_chunks(array, indices, axis)
-    inputs = (array, contracted, indices, dims)
+    inputs = (array, contracted, *_declared("the indices", indices, dims))
     return _restored(_take(array, dims, inputs, chunks, axis, None), wanted)
 
 
@@ -79,7 +85,7 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
     contracted = tuple(last if dim == axis else dim for dim in range(array.ndim))
     dims = (*range(axis), *positions, *range(axis + 1, array.ndim))
     chunks = (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :])
-    inputs = (array, contracted, indices, positions)
+    inputs = (array, contracted, *_declared("the indices", indices, positions))
     return _restored(_take(array, dims, inputs, chunks, axis, mode), wanted)
 
 
@@ -104,10 +110,8 @@ def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: floa
         dims,
         array,
         tuple(count if dim == axis else dim for dim in dims),
-        indices,
-        written,
-        values,
-        written,
+        *_declared("the indices", indices, written),
+        *_declared("the values", values, written),
         new_axes={axis: (array.shape[axis],)},
         adjust_chunks={dim: sizes for dim, sizes in enumerate(array.chunks) if dim != axis},
         concatenate=False,
@@ -136,6 +140,11 @@ def _take(array: Any, dims: Sequence[int], inputs: Sequence[Any], chunks: Chunks
         length=array.shape[axis],
         mode=mode,
     )
+
+
+def _declared(what: str, array: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
+    """Arguments of `dask.array.blockwise`: an array, and what it says of its chunks."""
+    return array, dims, DeclaredChunks(what, array.dtype, array.chunks), dims
 
 
 def _whole_lanes(array: Any, axis: int, wanted: Chunks, limit: float) -> Any:

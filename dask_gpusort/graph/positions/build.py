@@ -127,7 +127,8 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange:
         axis=GroupedAxis.of(source.chunks[0], exchange.groups, axis, mode),
         groups=exchange.groups,
         bundles=exchange.bundles,
-        numblocks=indices.numblocks,
+        index_dtype=indices.dtype,
+        index_chunks=indices.chunks,
         rows=Rows(source.dtype, source.shape[1:]),
         p2p=exchange.p2p,
     )
@@ -143,6 +144,8 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
         axis=GroupedAxis.of(array.chunks[0], exchange.groups, axis),
         groups=exchange.groups,
         bundles=exchange.bundles,
+        dtypes=(indices.dtype, values.dtype),
+        sizes=indices.chunks[0],
         p2p=exchange.p2p,
     )
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]

@@ -20,14 +20,16 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
+from ...plan import Size
 from ...plan.positions import Bundles
 from ..finish import take_part
-from ..input_checks import checked_chunk, wrong_size
+from ..input_checks import checked_chunk, declared_chunks, wrong_size
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
 from .requests import GroupedAxis, cut_shard, make_requests
@@ -80,6 +82,10 @@ class Put(ArrayRecipe):
         Of the array.
     groups, bundles : Bundles
         Of the array's chunks, and of the chunks of indices.
+    dtypes : tuple of numpy.dtype
+        Of the indices and of the values.
+    sizes : tuple of int
+        Indices, and values, in each chunk.
     p2p : bool
         Whether the P2P engine of distributed moves the values.
     """
@@ -88,6 +94,8 @@ class Put(ArrayRecipe):
     axis: GroupedAxis
     groups: Bundles
     bundles: Bundles
+    dtypes: tuple[np.dtype[Any], ...]
+    sizes: tuple[Size, ...]
     p2p: bool = False
 
     def writer(self, group: int) -> GroupWriter:
@@ -111,10 +119,13 @@ class Put(ArrayRecipe):
         return {task.key: task for task in tasks}
 
     def _requests(self) -> Iterator[Task]:
+        arrays = zip(("the indices", "the values"), self.dtypes, strict=True)
+        declared = [declared_chunks(what, dtype, (self.sizes,)) for what, dtype in arrays]
         for bundle in range(len(self.bundles)):
             chunks = self.bundles.chunks(bundle)
             own, moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in self.names[:2])
-            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(moved), self.axis)
+            said = [[array[chunk] for chunk in chunks] for array in declared]
+            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(moved), self.axis, said)
 
     def _merges(self) -> Iterator[Task]:
         for group in range(len(self.groups)):

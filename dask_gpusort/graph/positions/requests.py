@@ -29,7 +29,7 @@ from ...plan.positions import Bundles
 from .. import serialization
 from ..cut_runs import CutRun
 from ..finish import cut_part
-from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..input_checks import DeclaredChunk, changed_source, checked_chunk, wrong_size
 
 #: Shape of each chunk of a bundle.
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -115,7 +115,9 @@ def _join(kept: Any, arrays: Sequence[Any]) -> Requests:
 serialization.add_class(Requests, _split, _join)
 
 
-def make_requests(indices: list[Any], values: list[list[Any]], axis: GroupedAxis) -> Requests:
+def make_requests(
+    indices: list[Any], values: list[list[Any]], axis: GroupedAxis, declared: Sequence[Sequence[DeclaredChunk]]
+) -> Requests:
     """Task: the requests of a bundle.
 
     Parameters
@@ -125,17 +127,23 @@ def make_requests(indices: list[Any], values: list[list[Any]], axis: GroupedAxis
     values : list of lists of arrays
         For each array of values its chunks in the bundle, which are written; empty if elements are read.
     axis : GroupedAxis
+    declared : sequence of sequences
+        What the array of indices, and each array of values, say of these chunks.
 
     Raises
     ------
     IndexError
         If an index is out of range.
+    TypeError, ValueError
+        If a chunk is not what its array says.
     """
     serialization.register()
+    for chunks, said in zip((indices, *values), declared, strict=True):
+        for block, one in zip(chunks, said, strict=True):
+            one.check(block)
     ops = ops_for(indices[0])
-    blocks = [checked_chunk(block, None) for block in indices]
     size = axis.bounds[-1]
-    positions = ops.concatenate([positions_of(block, size, axis.axis, axis.mode).reshape(-1) for block in blocks])
+    positions = ops.concatenate([positions_of(block, size, axis.axis, axis.mode).reshape(-1) for block in indices])
     groups = np.searchsorted(ops.from_host(np.array(axis.bounds[1:-1], np.int64)), positions, "right")
     groups = groups.astype(np.min_scalar_type(len(axis)))
     order = ops.argsort_rows(groups, Order(groups.dtype, stable=True), 0)

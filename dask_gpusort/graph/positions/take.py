@@ -25,11 +25,13 @@ from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
+import numpy as np
 from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...plan.positions import Bundles
+from ..input_checks import declared_chunks
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
 from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, keys_of, make_requests, order_of
@@ -52,8 +54,9 @@ class Take(ArrayRecipe):
         The first axis of the source.
     groups, bundles : Bundles
         Of the source's chunks, and of the chunks of indices in C order.
-    numblocks : tuple of int
-        Chunks of the indices in each dimension.
+    index_dtype : numpy.dtype
+    index_chunks : tuple of tuples
+        Chunk sizes of the indices in each dimension, nan where unknown.
     rows : Rows
         Of the source, whose dimensions after the first are one chunk each.
     p2p : bool
@@ -64,7 +67,8 @@ class Take(ArrayRecipe):
     axis: GroupedAxis
     groups: Bundles
     bundles: Bundles
-    numblocks: tuple[int, ...]
+    index_dtype: np.dtype[Any]
+    index_chunks: Chunks
     rows: Rows
     p2p: bool = False
 
@@ -92,10 +96,11 @@ class Take(ArrayRecipe):
             yield Task((f"take-source-{self.token}", group), join_group, own, self.axis.size_of(group))
 
     def _requests(self) -> Iterator[Task]:
-        chunks = keys_of(self.names[1], self.numblocks)
+        declared = declared_chunks("the indices", self.index_dtype, self.index_chunks)
         for bundle in range(len(self.bundles)):
-            own = List(*(TaskRef(chunks[chunk]) for chunk in self.bundles.chunks(bundle)))
-            yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis)
+            said = [declared[chunk] for chunk in self.bundles.chunks(bundle)]
+            own = List(*(TaskRef((self.names[1], *one.index)) for one in said))
+            yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis, [said])
 
     def _replies(self) -> Iterator[Task]:
         for bundle in range(len(self.bundles)):
@@ -115,7 +120,7 @@ class Take(ArrayRecipe):
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the filled bundles to the output chunks."""
-        keys = keys_of(name, self.numblocks, len(self.rows.shape))
+        keys = keys_of(name, [len(sizes) for sizes in self.index_chunks], len(self.rows.shape))
         tasks = (
             Task(keys[chunk], getitem, TaskRef((f"take-fill-{self.token}", bundle)), number)
             for bundle in range(len(self.bundles))

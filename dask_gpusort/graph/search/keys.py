@@ -61,6 +61,11 @@ class Question:
         return "left" if self.want == "left" else "right"
 
     @property
+    def needles(self) -> str:
+        """The name of the needles in error messages."""
+        return "the needles" if self.is_rank else "the elements"
+
+    @property
     def transit(self) -> Order:
         """The order of keys and needles in transit."""
         return of_floors(self.order)
@@ -146,8 +151,7 @@ def _is_compared_by_numpy(question: Question) -> bool:
 
 
 def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
-    """Task: what is wanted of the needles of a chunk, in their shape."""
-    checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    """What is wanted of some needles, in their shape."""
     keys, least = found
     if _is_compared_by_numpy(question):
         return np.isin(block, keys, invert=question.want == "not in")

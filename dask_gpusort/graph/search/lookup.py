@@ -41,7 +41,7 @@ from dask.typing import Key
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan.search import SearchPlan
-from ..input_checks import changed_source, checked_chunk
+from ..input_checks import DeclaredChunk, changed_source, declared_chunks
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
 from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
@@ -92,20 +92,22 @@ class Lookup(ArrayRecipe):
 
     def _near_bundles(self, held: Mapping[Key, Any]) -> Iterator[Task]:
         """Bundles that are looked up in all keys."""
-        needles = _chunks(self.names[1], self._blocks, held)
+        needles, declared = _chunks(self.names[1], self._blocks, held), self._declared()
         for bundle, chunks in enumerate(self.plan.bundles):
-            parts = List(*(needles[chunk] for chunk in chunks))
-            yield Task(self._key("scatter", bundle), look_up_bundle, self._ref("join", 0), parts, self.question)
+            parts, said = List(*(needles[chunk] for chunk in chunks)), [declared[chunk] for chunk in chunks]
+            inputs = self._ref("join", 0), parts, said
+            yield Task(self._key("scatter", bundle), look_up_bundle, *inputs, self.question)
 
     def _bundles(self) -> Iterator[Task]:
         groups = range(len(self.plan.groups))
         for group in groups:
             yield Task(self._key("ends", group), group_ends, self._ref("join", group))
         yield Task(self._key("scan"), scan_groups, List(*(self._ref("ends", group) for group in groups)))
-        needles = [TaskRef((self.names[1], *index)) for index in np.ndindex(self._blocks)]
+        declared = self._declared()
         for bundle, chunks in enumerate(self.plan.bundles):
-            parts = List(*(needles[chunk] for chunk in chunks))
-            yield Task(self._key("sort", bundle), sort_needles, parts, self._ref("scan"), self.question)
+            said = [declared[chunk] for chunk in chunks]
+            parts = List(*(TaskRef((self.names[1], *one.index)) for one in said))
+            yield Task(self._key("sort", bundle), sort_needles, parts, said, self._ref("scan"), self.question)
             for group in groups:
                 yield Task(self._key("piece", bundle, group), cut_needles, self._ref("sort", bundle), group)
                 inputs = self._ref("join", group), self._ref("piece", bundle, group), self._ref("scan")
@@ -115,16 +117,16 @@ class Lookup(ArrayRecipe):
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the joined keys, or from the results of bundles, to the output chunks."""
-        indices = list(np.ndindex(self._blocks))
+        declared = self._declared()
         if not self.plan.bundles:
             found = self._ref("join", 0)
             tasks = [
-                Task((name, *index), look_up, found, TaskRef((self.names[1], *index)), self.question)
-                for index in indices
+                Task((name, *one.index), look_up_chunk, found, TaskRef((self.names[1], *one.index)), one, self.question)
+                for one in declared
             ]
         else:
             tasks = [
-                Task((name, *indices[chunk]), getitem, self._ref("scatter", bundle), number)
+                Task((name, *declared[chunk].index), getitem, self._ref("scatter", bundle), number)
                 for bundle, chunks_in in enumerate(self.plan.bundles)
                 for number, chunk in enumerate(chunks_in)
             ]
@@ -134,6 +136,10 @@ class Lookup(ArrayRecipe):
     def _blocks(self) -> tuple[int, ...]:
         """Chunks in each dimension of the needles."""
         return tuple(map(len, self.chunks))
+
+    def _declared(self) -> list[DeclaredChunk]:
+        """What the array of needles says of its chunks."""
+        return declared_chunks(self.question.needles, self.question.needle_dtype, self.chunks)
 
     def _key(self, stage: str, *numbers: int) -> Key:
         return (f"search-{stage}-{self.token}", *(numbers or (0,)))
@@ -184,11 +190,16 @@ class Bundle(NamedTuple):
     shapes: list[tuple[int, ...]]
 
 
-def look_up_bundle(found: SortedKeys, blocks: list[Any], question: Question) -> tuple[Any, ...]:
+def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
+    """Task: what is wanted of the needles of a chunk, in its shape."""
+    return look_up(found, declared.check(block), question)
+
+
+def look_up_bundle(
+    found: SortedKeys, blocks: list[Any], declared: list[DeclaredChunk], question: Question
+) -> tuple[Any, ...]:
     """Task: what is wanted of the needles of neighbouring chunks, in their shapes."""
-    for block in blocks:
-        checked_chunk(block, question.needle_dtype, "a chunk of the needles")
-    parts = [block.reshape(-1) for block in blocks]
+    parts = [one.check(block).reshape(-1) for block, one in zip(blocks, declared, strict=True)]
     whole = parts[0] if len(parts) == 1 else ops_for(blocks[0]).concatenate(parts)
     return _in_shapes(look_up(found, whole, question), [block.shape for block in blocks])
 
@@ -213,16 +224,15 @@ def scan_groups(ends: list[tuple[Any, int]]) -> Scan:
     return Scan(list(accumulate(sizes, initial=0)), groups, complete(firsts))
 
 
-def sort_needles(blocks: list[Any], scan: Scan, question: Question) -> Bundle:
+def sort_needles(blocks: list[Any], declared: list[DeclaredChunk], scan: Scan, question: Question) -> Bundle:
     """Task: sort the needles of a bundle, and cut them where groups begin.
 
     A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
     greater, and all after it none that count.
     """
-    for block in blocks:
-        checked_chunk(block, question.needle_dtype, "a chunk of the needles")
+    checked = [one.check(block) for block, one in zip(blocks, declared, strict=True)]
     ops = ops_for(blocks[0])
-    needles = ops.concatenate([question.in_transit(block) for block in blocks])
+    needles = ops.concatenate([question.in_transit(block) for block in checked])
     run = ops.local_sort(needles, (), question.transit, positions=True)
     # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
     side = "right" if question.side == "left" else "left"
