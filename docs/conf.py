@@ -28,7 +28,7 @@ default_role = "autolink"  # a name in single quotes links to its page if it has
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
-html_css_files = ["headings.css"]
+html_css_files = ["phone.css"]
 
 nitpicky = True
 nitpick_ignore_regex = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array as da
 import pytest
@@ -69,10 +71,11 @@ def printed(title: str) -> list[str]:
 
 
 def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans need shapes, dtypes and the memory of the GPU alone."""
+    """Plans need shapes, dtypes and the memory of the GPU alone, and no CuPy."""
     for module in (scheduler, global_sort):
         monkeypatch.setattr(module, "own_device_memory", lambda: H200)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
+    monkeypatch.setattr(staging, "_copies", lambda: SimpleNamespace(metadata_without_device=nullcontext))
     cupy_chunks, numpy_chunks = printed("On a GPU")
     host = da.zeros(20_000_000_000, chunks=100_000_000)
     assert dask_gpusort.explain(host, device="cuda") == numpy_chunks
