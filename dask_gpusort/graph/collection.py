@@ -9,13 +9,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import Task, TaskRef
-from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.typing import Key
 from tlz import merge
 
 from ..chunk import library_of
+from ._dask import Task, TaskRef, flatten, new_collection
 from .recipe import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
@@ -209,7 +208,7 @@ def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, 
 
 def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, which: int, prefix: str) -> Any:
     # Only newer versions of Dask have these classes, and only if query planning is on when dask.array is imported.
-    from .expression import SortedExpr, new_collection
+    from .expression import SortedExpr
 
     return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
 

@@ -28,7 +28,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from tlz import concat
 
@@ -38,6 +37,7 @@ from ..chunk.run import Run
 from ..chunk.summarize import count_ends
 from ..order import Order
 from ..plan import Plan, Runs
+from ._dask import List, Task, TaskRef
 from .input_checks import changed_run, changed_source, wrong_size
 
 

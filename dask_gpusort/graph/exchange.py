@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ..chunk.free_memory import return_free_memory
@@ -21,6 +20,7 @@ from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan, Runs
 from ..table import Boundaries, Cuts
+from ._dask import List, Task, TaskRef
 from .cut_runs import CutRun, cut_run, own_pieces
 from .cuts import CutKeys
 from .finish import Finish

@@ -6,12 +6,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from dask._collections import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
 from .recipe import ArrayRecipe, output_name
-
-__all__ = ["SortedExpr", "new_collection"]
 
 
 class SortedExpr(ArrayExpr):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
@@ -16,6 +15,7 @@ from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries
+from ._dask import List, Task, TaskRef
 from .bounds import Bounds
 from .cut_runs import Piece, with_global_positions
 

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from dask.layers import ArrayBlockwiseDep
 
 from ..order import Order
 from ..plan import Size
+from ._dask import ArrayBlockwiseDep
 
 #: The remedy if an input changes.
 REMEDY = "persist it, or give its random numbers a seed"

@@ -8,9 +8,9 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.array.core import normalize_chunks
 
 from ..chunk import library_of
+from ._dask import normalize_chunks
 from .rechunk import chunk_limit, rechunk
 
 

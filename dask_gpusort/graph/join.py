@@ -22,13 +22,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
-from dask.array.core import slices_from_chunks
 from dask.typing import Key
 from tlz import concat, partition
 
 from ..chunk import complete, ops_for
 from ..order import Order
+from ._dask import List, Task, TaskRef, slices_from_chunks
 from .cut_runs import own_pieces
 from .finish import Finish, cut_part
 from .input_checks import wrong_size

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from tlz import concat, partition
 
@@ -20,6 +19,7 @@ from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan, Size
+from ._dask import List, Task, TaskRef
 from .input_checks import check_key_shapes, checked_chunk, wrong_size
 
 NOTHING: Mapping[Key, Any] = MappingProxyType({})

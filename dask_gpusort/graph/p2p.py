@@ -28,13 +28,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan
 from ..table import Boundaries, Cuts
+from ._dask import Task, TaskRef
 from .cut_runs import cut_run
 from .cuts import CutKeys
 from .finish import Finish

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dask._task_spec import Task
+from ._dask import Task
 
 
 class PlacedTask(Task):

@@ -8,9 +8,9 @@ from typing import Any
 
 import dask
 import numpy as np
-from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
+from ._dask import normalize_chunks
 from .input_checks import checked_chunk, declared_chunk
 
 #: Threshold of Dask's rechunk, a factor on the number of tasks, above which it never plans intermediate steps.

@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
-from dask._task_spec import Task, TaskRef
 from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ..plan import Plan
+from ._dask import Task, TaskRef
 from .cuts import find_cuts
 from .exchange import exchange
 from .finish import Finish, output_chunks

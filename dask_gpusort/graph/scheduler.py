@@ -10,11 +10,10 @@ from importlib import import_module
 from typing import Any, Literal
 
 import dask
-from dask.base import get_scheduler
-from dask.local import get_sync
 from dask.system import CPU_COUNT
 
 from ..plan import Exchange, Workers
+from ._dask import get_scheduler, get_sync
 
 #: Kinds of schedulers whose tasks share one memory.
 ONE_PROCESS = ("threads", "synchronous")

@@ -46,7 +46,6 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from tlz import concat
 
@@ -55,6 +54,7 @@ from ..chunk.run import Run
 from ..graph import serialization
 from ..plan import Plan
 from ..table import RankSummary
+from ._dask import List, Task, TaskRef
 from .bounds import Bounds, bound_cuts, fingerprint
 from .cut_runs import Piece
 from .cuts import boundary_ranks, checked_sizes

@@ -18,10 +18,10 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ..chunk import complete, ops_for
+from ._dask import List, Task, TaskRef
 from .collection import Output, new_arrays
 from .input_checks import checked_chunk, chunk_name
 from .join import assemble, chunk_starts, output_parts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from distributed.metrics import context_meter
 
@@ -13,6 +12,7 @@ from ...chunk import complete, library_of
 from ...chunk.run import Run
 from ...plan import Plan
 from .. import serialization
+from .._dask import List, Task, TaskRef
 from ..bounds import Bounds
 from ..finish import Finish, GroupRef
 from ..input_checks import changed_run

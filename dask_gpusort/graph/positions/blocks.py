@@ -13,10 +13,10 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.core import flatten
 from tlz import concat
 
 from ...chunk import complete, ops_for
+from .._dask import flatten
 from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
 from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..recipe import Chunks

@@ -29,9 +29,9 @@ from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
-from dask._task_spec import Task, TaskRef
 
 from ...chunk.run import Run
+from .._dask import Task, TaskRef
 from ..cut_runs import CutRun
 from ..input_checks import changed_source, checked_chunk
 from ..p2p import engine

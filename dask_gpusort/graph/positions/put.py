@@ -21,13 +21,13 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan import Size
 from ...plan.positions import Bundles
+from .._dask import List, Task, TaskRef
 from ..finish import take_part
 from ..input_checks import checked_chunk, declared_chunks, wrong_size
 from ..local_sort import NOTHING

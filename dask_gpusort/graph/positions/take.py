@@ -26,11 +26,11 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...plan.positions import Bundles
+from .._dask import List, Task, TaskRef
 from ..input_checks import declared_chunks
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks

@@ -35,12 +35,12 @@ from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan.search import SearchPlan
+from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, declared_chunks
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks

@@ -20,13 +20,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from tlz import identity
 
 from ...chunk import complete, ops_for
 from ...table import selection
 from ...table.quantiles import Statistic
+from .._dask import List, Task, TaskRef
 from ..input_checks import checked_chunk
 from ..join import assemble, chunk_starts
 from ..local_sort import NOTHING

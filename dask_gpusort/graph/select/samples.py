@@ -26,7 +26,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.tokenize import tokenize
 from dask.typing import Key
 from tlz import concat
@@ -35,6 +34,7 @@ from ...chunk import ops_for
 from ...plan.select import SelectPlan
 from ...table import selection
 from ...table.quantiles import Ranks, Statistic
+from .._dask import List, Task, TaskRef
 from ..input_checks import changed_source, checked_chunk, wrong_size
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks

@@ -30,13 +30,13 @@ from typing import Any, TypeAlias
 
 import dask
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 from tlz import partition_all
 
 from ...chunk import complete, ops_for
 from ...order import Order
 from ...plan import Size
+from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..inputs import companion

@@ -10,7 +10,6 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete
@@ -18,6 +17,7 @@ from ...chunk.distinct import Columns, find_distinct
 from ...order import Order
 from ...plan import Size
 from ...plan.distinct import origin_dtype
+from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..local_sort import NOTHING

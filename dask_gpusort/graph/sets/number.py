@@ -16,11 +16,11 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-from dask._task_spec import List, Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.tie_groups import TieGroups, are_nan
+from .._dask import List, Task, TaskRef
 from ..input_checks import changed_source
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks

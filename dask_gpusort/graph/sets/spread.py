@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
 from ...chunk import complete
 from ...order import Order
+from .._dask import Task, TaskRef
 from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, global_sort
