@@ -64,8 +64,9 @@ def sort(
     chunks : int, tuple or dict, optional
         Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input.
     method : {"auto", "radix", "merge"}
-        Find the cuts between chunks by digit histograms or by ranks of samples. "auto" uses digits if keys map to
-        unsigned integers of at most 64 bits.
+        Find the cuts between chunks by digit histograms with ranks of samples, or by those ranks alone. "auto" uses
+        digits in the exchanges "gather" and "p2p" if keys map to unsigned integers of at most 64 bits. A join cuts
+        nothing, so it has no effect there. The result is the same.
     exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
         How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
         in use.

@@ -175,9 +175,7 @@ def summarize_run(
 
 def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
     """Count the leading digits of sorted codes."""
-    keys = CupyKeys(array, order)
-    shift, first, edges = summarize.leading_digits(keys, radix_bits)
-    return summarize.count_digits(keys.size, shift, first, keys.search(numpy_ops.floor(edges, order), "left"))
+    return summarize.count_digits(CupyKeys(array, order), radix_bits)
 
 
 def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:

@@ -245,9 +245,7 @@ def summarize_run(
 
 def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
     """Count the leading digits of sorted codes."""
-    keys = NumpyKeys(array, order)
-    shift, first, edges = summarize.leading_digits(keys, radix_bits)
-    return summarize.count_digits(keys.size, shift, first, keys.search(floor(edges, order), "left"))
+    return summarize.count_digits(NumpyKeys(array, order), radix_bits)
 
 
 def first_descent(array: np.ndarray, order: Order) -> int | None:

@@ -149,20 +149,19 @@ def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tupl
     return left, right
 
 
-def leading_digits(keys: SortedKeys, radix_bits: int) -> tuple[int, int, np.ndarray]:
-    """Shift, first digit and inner edges of a histogram of codes, below the prefix shared by all of them."""
-    ends = keys.at(np.array([0, keys.size - 1]))
-    first, last = int(ends[0]), int(ends[1])
-    shift = max(0, (first ^ last).bit_length() - radix_bits)
-    digits = np.arange(first >> shift, (last >> shift) + 1, dtype=np.uint64)
-    return shift, first >> shift, (digits[1:] << np.uint64(shift)).astype(ends.dtype)
+def count_digits(keys: SortedKeys, radix_bits: int) -> Digits:
+    """Histogram of the leading digits of codes, below the prefix shared by all of them.
 
-
-def count_digits(size: int, shift: int, first: int, offsets: IntArray) -> Digits:
-    """Histogram from the positions of its inner edges.
+    A key has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to the
+    class of the code before it.
 
     References
     ----------
     Satish, Harris, Garland, IPDPS 2009, section 4.2: bucket offsets are where the digits of neighbours differ.
     """
-    return Digits(shift, first, np.diff(offsets, prepend=0, append=size).astype(np.int64))
+    ends = keys.at(np.array([0, keys.size - 1]))
+    first, last = int(ends[0]), int(ends[1])
+    shift = max(0, (first ^ last).bit_length() - radix_bits)
+    digits = np.arange(first >> shift, (last >> shift) + 1, dtype=np.uint64)
+    offsets = keys.search(((digits[1:] << np.uint64(shift)) - np.uint64(1)).astype(ends.dtype), "right")
+    return Digits(shift, first >> shift, np.diff(offsets, prepend=0, append=keys.size).astype(np.int64))

@@ -82,8 +82,8 @@ def fingerprint(summary: RankSummary) -> int:
     return zlib.crc32(b"".join(part.tobytes() for part in known), summary.size & 0xFFFFFFFF)
 
 
-def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder) -> Bounds:
-    """Bound the cuts by the ranks of regular samples.
+def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder, radix_bits: int = 0) -> Bounds:
+    """Bound the cuts by the ranks of regular samples and, on the radix path, by the table of digits.
 
     Parameters
     ----------
@@ -92,6 +92,8 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
     ranks : int64 array, shape (groups - 1,)
         Global rank of each boundary between groups, in keys, ascending.
     order : KeyOrder
+    radix_bits : int
+        Bits of the digits in the summaries, 0 if there are none.
 
     Returns
     -------
@@ -103,6 +105,10 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
     for inside, parts, bracket in _brackets(summaries, ranks, order):
         counts = _count(parts, bracket, order)
         first[:, inside], last[:, inside] = _cut_ranges(counts, ranks[inside])
+    if radix_bits and sizes.any():
+        # Both bounds hold, so a cut is where they overlap.
+        low, high = table.digit_cuts([summary.digits for summary in summaries], ranks, radix_bits)
+        first, last = np.maximum(first, low), np.minimum(last, high)
     starts = table.exclusive_scan(sizes)
     ends = np.zeros((len(sizes), 1), np.int64), sizes[:, None]
     return Bounds(

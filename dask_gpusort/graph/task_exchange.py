@@ -118,6 +118,7 @@ def sort_bundle(
     sources: tuple[RunSource, ...],
     local: LocalSort,
     samples: int,
+    radix_bits: int,
 ) -> Bundle:
     """Task: sort runs of chunks, one by one, and summarize each.
 
@@ -129,14 +130,14 @@ def sort_bundle(
         Numbers of the runs.
     sources : tuple of RunSource
     local : LocalSort
-    samples : int
+    samples, radix_bits : int
         As in the plan.
     """
     serialization.register()
     ops = ops_for(arrays[0][0])
     with ops.exclusive():
         runs = [sorted_run(chunks, source, local) for chunks, source in zip(arrays, sources, strict=True)]
-    summaries = tuple(ops.summarize_run(run, None, local.order, samples=samples) for run in runs)
+    summaries = tuple(ops.summarize_run(run, None, local.order, samples=samples, radix_bits=radix_bits) for run in runs)
     complete(runs[0].keys)
     return Bundle(numbers, tuple(runs), summaries)
 
@@ -151,7 +152,7 @@ def scan(bundles: list[NumberedSummaries], plan: Plan) -> Bounds:
     numbered = dict(pair for bundle in bundles for pair in bundle)
     summaries = [numbered[run] for run in range(len(plan.runs))]
     sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
-    return bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order))
+    return bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
 
 
 _remembered: list[tuple[list[RankSummary], Plan, Bounds]] = []
@@ -307,7 +308,7 @@ def _sort_and_count(
     for number, runs in enumerate(plan.sources):
         own = tuple(sources[run] for run in runs)
         arrays = List(*(chunk_arrays(source, keys) for source in own))
-        arguments = (arrays, runs, own, local, plan.samples)
+        arguments = (arrays, runs, own, local, plan.samples, plan.radix_bits)
         tasks.append(_task((f"sort-local-{token}", number), sort_bundle, *arguments, worker=_worker_of(plan, number)))
         tasks.append(Task((f"sort-count-{token}", number), take_summaries, tasks[-1].ref()))
     if plan.scans:

@@ -78,8 +78,8 @@ def make_plan(
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         laid_out = lay_out_groups(chunks, groups)
     if by_bundles:
-        # One round of ranks: each group resolves the remaining keys when it is finished.
-        counts = _Counting("merge", 0, counting.choose_task_samples(len(runs), len(laid_out)), 0, 0)
+        # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
+        counts = _choose_one_round(order, path if method == "radix" else "merge", len(runs), len(laid_out))
     elif joins:
         counts = _Counting(path, 0, 0, 0, 0)
     else:
@@ -157,6 +157,14 @@ def _choose_counting(order: Order, path: Path, sizes: Sequence[Size], num_groups
     if num_groups > 1:
         rounds = counting.choose_rounds(counting.unresolved_share(num_groups, samples, kept, dropped))
     return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, kept, rounds)
+
+
+def _choose_one_round(order: Order, path: Path, num_runs: int, num_groups: int) -> _Counting:
+    """Each group resolves the remaining keys when it is finished."""
+    if num_groups == 1:
+        path = "merge"
+    samples = counting.choose_task_samples(num_runs, num_groups)
+    return _Counting(path, counting.choose_radix_bits(order, path, samples), samples, 0, 0)
 
 
 def _runs_and_sources(

@@ -32,7 +32,7 @@ class Plan:
     ----------
     order : Order
     path : {"radix", "merge"}
-        Whether digit histograms or ranks of samples alone give the first brackets.
+        Whether digit histograms help to find the cuts, or ranks of samples alone do.
     exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.

@@ -11,9 +11,11 @@ def describe(plan: Plan) -> str:
     order = plan.order
     path = (
         f"radix: {plan.radix_bits}-bit digit histograms, column-major scan"
-        if plan.path == "radix"
+        if plan.radix_bits
         else "merge: ranks of regular samples"
     )
+    if len(plan.groups) == 1:
+        path = "one group of all keys: nothing is cut, so the method has no effect"
     direction = "descending" if order.descending else "ascending"
     if order.less is not None:
         direction = "by a comparison"
@@ -31,7 +33,7 @@ def describe(plan: Plan) -> str:
     }
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
-        rows["path"] = "one sort of all chunks"
+        rows["path"] = "one sort of all chunks: nothing is cut, so the method has no effect"
         rows["exchange"] = "join: the chunks share one memory, which holds the sort"
         rows["peak"] = f"{format_size(plan.projected_bytes)} beside the input"
     if plan.exchange == "gang":

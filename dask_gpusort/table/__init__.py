@@ -13,7 +13,7 @@
 
 from .brackets import Brackets, disjoint, narrow, open_brackets, restrict_all
 from .cuts import Boundaries, Counts, Cuts, add_counts, cut, find_boundaries, share_ties, still_fits
-from .digits import Digits, digit_brackets
+from .digits import Digits, digit_brackets, digit_cuts
 from .key_order import KeyOrder, Side
 from .quantiles import METHODS, Ranks, Statistic
 from .rank_summary import RankSummary, combine_summaries
@@ -36,6 +36,7 @@ __all__ = [
     "combine_summaries",
     "cut",
     "digit_brackets",
+    "digit_cuts",
     "disjoint",
     "exclusive_scan",
     "find_boundaries",

@@ -71,8 +71,22 @@ def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | Non
 def digit_brackets(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[list[int], list[int]]:
     """First and last code of the digit in which each rank falls."""
     shift, first, counts = digit_table(digits, radix_bits)
-    row_starts = scan_table(counts)[:, 0]
-    # Of several equal starts, only the last digit is not empty.
-    rows = np.searchsorted(row_starts, ranks, side="right") - 1
-    low = [(first + int(row)) << shift for row in rows]
+    low = [(first + int(row)) << shift for row in _rows_of_ranks(counts, ranks)]
     return low, [code + (1 << shift) - 1 for code in low]
+
+
+def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int) -> tuple[IntArray, IntArray]:
+    """First and last possible cut of each chunk at each rank: around its keys of the digit in which the rank falls.
+
+    Shape (chunks, ranks) each.
+    """
+    _, _, counts = digit_table(digits, radix_bits)
+    rows = _rows_of_ranks(counts, ranks)
+    last = np.cumsum(counts, axis=0)[rows]
+    return (last - counts[rows]).T, last.T
+
+
+def _rows_of_ranks(counts: IntArray, ranks: IntArray) -> IntArray:
+    """The digit in which each rank falls."""
+    # Of several equal starts, only the last digit is not empty.
+    return np.searchsorted(scan_table(counts)[:, 0], ranks, side="right") - 1

@@ -232,6 +232,15 @@ def test_histogram(backend, draw_keys, data, radix_bits):
     assert digits.counts.sum() == len(array)
 
 
+def test_zeros_have_one_digit_in_every_chunk(backend):
+    # Digits may be single codes, and the zeros have two.
+    order = Order(np.dtype("f2"), stable=True)
+    for keys in ([0.0, -0.0], [-0.0, 0.0, 6e-8]):
+        run = local_sort(backend, np.array(keys, "f2"), order)
+        digits = backend.ops.histogram(run.keys, order, 2)
+        assert (digits.shift, digits.counts[0]) == (0, 2)
+
+
 @shared
 @given(data=st.data(), parts=st.integers(1, 6), with_values=st.booleans())
 def test_merge(backend, draw_keys, data, parts, with_values):

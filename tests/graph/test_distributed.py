@@ -19,7 +19,9 @@ from support.marks import grid
 from support.sorting import groups
 
 import dask_gpusort
+from dask_gpusort.chunk import summarize
 from dask_gpusort.graph import global_sort, p2p, scheduler
+from dask_gpusort.table import digits
 
 distributed = pytest.importorskip("distributed")
 
@@ -167,6 +169,36 @@ def test_exact_sizes_for_every_distribution(client, method, exchange, distributi
     blocks = dask.compute(*found.to_delayed())
     assert [len(block) for block in blocks] == [1, 0, 2999, 2000]
     oracle.assert_same_bits(np.concatenate(blocks), np.sort(array))
+
+
+@pytest.mark.parametrize("method", ["auto", "radix", "merge"])
+@pytest.mark.parametrize(
+    ("exchange", "count"), [*((name, 4) for name in (*EXCHANGES, "device", "join")), ("gather", 1), ("tasks", 1)]
+)
+def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, method, count):
+    ran = set()
+    for where, step in ((summarize, "summarize_keys"), (summarize, "count_digits"), (digits, "scan_table")):
+        monkeypatch.setattr(where, step, mock.Mock(wraps=getattr(where, step), side_effect=noted(ran, step)))
+    array = ours.make("f8", 600, "special")
+    with groups(count):
+        x = da.from_array(array, chunks=100)
+        options = {"exchange": exchange, "method": method, "stable": True, "chunks": 300}
+        path = dask_gpusort.explain(x, **options).split("path")[1].splitlines()[0]
+        oracle.assert_same_bits(dask_gpusort.sort(x, **options).compute(), oracle.sort(array))
+    cut = count > 1 and exchange != "join"
+    by_digits = cut and (method == "radix" or (method == "auto" and exchange in ("p2p", "gather")))
+    assert ("radix: " in path, "merge: " in path) == (by_digits, cut and not by_digits)
+    assert ("the method has no effect" in path) == (not cut)
+    assert {"count_digits", "scan_table"} & ran == ({"count_digits", "scan_table"} if by_digits else set())
+    assert "summarize_keys" in ran or not cut
+
+
+def noted(ran, step):
+    def note(*_, **__):
+        ran.add(step)
+        return mock.DEFAULT
+
+    return note
 
 
 @few

@@ -43,14 +43,17 @@ def sorted_blocks(array, sizes, order):
 # Bounds.
 
 
-@given(st.data(), ours.arrays(sizes=st.integers(1, 150)), st.integers(1, 40), st.booleans())
-def test_cuts_are_within_their_bounds(data, array, samples, descending):
+@given(st.data(), ours.arrays(sizes=st.integers(1, 150)), st.integers(1, 40), st.booleans(), st.integers(0, 16))
+def test_cuts_are_within_their_bounds(data, array, samples, descending, radix_bits):
     (sizes,) = data.draw(ours.chunkings(array.shape))
     order = Order(array.dtype, descending, True)
-    runs = sorted_blocks(array, sizes, order)
-    summaries = [numpy_ops.summarize_run(run, None, order, samples=samples) for run in runs]
+    bits = radix_bits if order.coded else 0
+    summaries = [
+        numpy_ops.summarize_run(run, None, order, samples=samples, radix_bits=bits)
+        for run in sorted_blocks(array, sizes, order)
+    ]
     ranks = np.array(sorted(data.draw(st.lists(st.integers(0, len(array)), max_size=6))), np.int64)
-    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order))
+    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order), bits)
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)[oracle.argsort(array, descending=descending)]
     for boundary, rank in enumerate([0, *ranks, len(array)]):
         cut = np.bincount(chunk_of[:rank], minlength=len(sizes))
@@ -67,13 +70,17 @@ def test_few_keys_are_unresolved_for_every_distribution(distribution, chunks):
     array = ours.make("u4", 40_000, distribution, seed=chunks)
     order, samples = Order(array.dtype), 500
     sizes = [len(part) for part in np.array_split(array, chunks)]
-    summaries = [
-        numpy_ops.summarize_run(run, None, order, samples=samples) for run in sorted_blocks(array, sizes, order)
-    ]
-    ranks = np.arange(1, 4) * len(array) // 4
-    bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order))
-    # For each boundary, a chunk has at most two sample distances of unresolved keys.
-    assert (bounds.last - bounds.first).sum() <= len(ranks) * 2 * (len(array) / samples + chunks)
+    runs, ranks = sorted_blocks(array, sizes, order), np.arange(1, 4) * len(array) // 4
+    unresolved = []
+    for bits in (0, 12):
+        summaries = [numpy_ops.summarize_run(run, None, order, samples=samples, radix_bits=bits) for run in runs]
+        bounds = bound_cuts(summaries, ranks, numpy_ops.key_order(order), bits)
+        unresolved.append((bounds.last - bounds.first).sum())
+    # For each boundary, a chunk has at most two sample distances of unresolved keys; digits leave no more.
+    assert unresolved[0] <= len(ranks) * 2 * (len(array) / samples + chunks)
+    assert unresolved[1] <= unresolved[0]
+    # Uniform keys are in as many digits: a boundary leaves the keys of one of 4,096.
+    assert distribution != "bits" or unresolved[1] <= 2 * len(ranks) * len(array) / 4096
 
 
 def test_few_keys_are_unresolved_between_two_frequent_keys():
@@ -328,6 +335,7 @@ def made_bundles(array, sizes, plan):
             tuple(sources[run] for run in numbers),
             local,
             plan.samples,
+            plan.radix_bits,
         )
         for numbers in plan.sources
     ]

@@ -102,6 +102,13 @@ def test_digit_brackets_hold_the_key_of_every_rank(lists, radix_bits):
     low, high = table.digit_brackets(digits, ranks, radix_bits)
     for rank, a, b in zip(ranks, low, high, strict=True):
         assert a <= whole[rank] <= b
+    chunk_of = np.repeat(np.arange(len(runs)), list(map(len, runs)))
+    chunk_of = chunk_of[np.argsort(np.concatenate([run.keys for run in runs]), kind="stable")]
+    first, last = table.digit_cuts(digits, ranks, radix_bits)
+    for rank in ranks:
+        cut = np.bincount(chunk_of[:rank], minlength=len(runs))
+        assert (first[:, rank] <= cut).all()
+        assert (cut <= last[:, rank]).all()
 
 
 def size_of(runs):

@@ -176,7 +176,7 @@ def sort_in_gang(
         The member's part of each output, and the bounds of the cuts if chunk sizes are unknown.
     """
     with context_meter.meter("sort"):
-        bundle = sort_bundle(arrays, numbers, sources, local, plan.samples)
+        bundle = sort_bundle(arrays, numbers, sources, local, plan.samples, plan.radix_bits)
     work = SortWork(bundle, spec.rank, plan, finish)
     del bundle
     on_devices = library_of(work.bundle.runs[0].keys) == "cupy"

@@ -270,7 +270,7 @@ def test_every_task_waits_for_its_kernels() -> None:
         for number, block in enumerate(blocks):
             delay(stream)
             own, local = (run_sources(plan)[number],), LocalSort(plan.order, positions=False)
-            made.append(task_exchange.sort_bundle([[block]], (number,), own, local, plan.samples))
+            made.append(task_exchange.sort_bundle([[block]], (number,), own, local, plan.samples, plan.radix_bits))
             assert stream.done
         summaries = [task_exchange.take_summaries(bundle) for bundle in made]
         for group in range(2):
