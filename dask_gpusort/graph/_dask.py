@@ -1,7 +1,14 @@
 """What the package takes of Dask that Dask does not promise to keep, in one place.
 
-Everything here may be moved or renamed by a release; nothing else in the package imports it from Dask.
+Everything here may be moved or renamed by a release; nothing else in the package imports it from Dask. `graph` imports
+and tries it first, so that a version that does not fit is told at once, and not by an AttributeError of some task.
 """
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
 
 from dask._collections import new_collection
 from dask._task_spec import List, Task, TaskRef
@@ -23,3 +30,43 @@ __all__ = [
     "normalize_chunks",
     "slices_from_chunks",
 ]
+
+
+def _add(numbers: Sequence[int], more: int) -> int:
+    return sum(numbers) + more
+
+
+class _Marked(Task):
+    """A kind of task with a field of its own, as `placed_task.PlacedTask`."""
+
+    __slots__ = ("mark",)
+
+    def __init__(self, key: Any, func: Any, /, *args: Any, mark: int, **kwargs: Any):
+        self.mark = mark
+        super().__init__(key, func, *args, **kwargs)
+
+    @property
+    def block_fusion(self) -> bool:
+        return True
+
+
+def check_tasks() -> None:
+    """Refuse tasks that do not refer to others, contain others, are fused, renamed or pickled as is expected here."""
+    task = Task("first", _add, List(TaskRef("given"), 2), 3)
+    marked = _Marked(("second", 0), _add, List(task.ref(), TaskRef("other")), Task(None, _add, List(4), 0), mark=7)
+    fused = Task.fuse(task, marked, key="fused")
+    copies = pickle.loads(pickle.dumps([task, marked, fused]))
+    found = [
+        [copy.key for copy in copies],
+        [copy({"given": 1, "first": 6, "other": 5}) for copy in copies],
+        [sorted(copy.dependencies) for copy in (*copies, task.substitute({"given": "renamed"}))],
+        (type(copies[1]), copies[1].mark, copies[1].block_fusion),
+    ]
+    wanted = [
+        ["first", ("second", 0), "fused"],
+        [6, 15, 15],
+        [["given"], ["first", "other"], ["given", "other"], ["renamed"]],
+        (_Marked, 7, True),
+    ]
+    if found != wanted:
+        raise TypeError(f"tasks give {found}, not {wanted}")

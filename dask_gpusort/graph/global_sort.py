@@ -37,6 +37,7 @@ from .scheduler import (
     choose_exchange,
     install_coordinator,
     own_device_memory,
+    p2p_unavailable,
     scheduler_in_use,
     workers_in_use,
     workers_of_chunks,
@@ -127,7 +128,7 @@ def plan_for(
         holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
         given = replace(given, workers=holders, held=held)
-    return make_plan(
+    plan = make_plan(
         request.order,
         given,
         chunks,
@@ -136,6 +137,8 @@ def plan_for(
         workers=workers,
         groups=setting("groups"),
     )
+    missed = asked == "auto" and kind == "distributed" and exchange == "tasks" and not fits
+    return replace(plan, instead_of=f"p2p, which {p2p_unavailable(kind, library)}") if missed else plan
 
 
 def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:

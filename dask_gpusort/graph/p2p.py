@@ -25,6 +25,7 @@ Import this module only where a client of distributed is in use: it imports dist
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,15 @@ else:
 
 def unavailable() -> str | None:
     """Why the installed version of distributed cannot run this exchange; None if it can."""
-    return _mismatch
+    return _mismatch or _failure()
+
+
+@functools.cache
+def _failure() -> str | None:
+    """What a trial found, once in a process."""
+    from .p2p_check import try_engine
+
+    return try_engine()
 
 
 def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
@@ -81,8 +90,8 @@ def p2p_exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, fin
     RuntimeError
         If the installed version of distributed does not fit (see `unavailable`).
     """
-    if _mismatch is not None:
-        raise RuntimeError(f"the P2P exchange does not work here ({_mismatch}): choose exchange='tasks'")
+    if reason := unavailable():
+        raise RuntimeError(f"the P2P exchange does not work here ({reason}): choose exchange='tasks'")
     shuffle_id = engine.ShuffleId(f"sort-{token}")
     boundaries, num_groups = TaskRef(cuts.boundaries), len(plan.groups)
     scatters = []

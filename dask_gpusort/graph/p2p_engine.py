@@ -8,8 +8,8 @@ the barrier task, and a run, which each worker makes for itself::
                              |  create_run_on_worker
     every worker         SortRun: run -> portions -> batches -> (comms) -> records -> files -> one group's file
 
-None of this is public, and much of it has changed before. This file alone uses it, and `mismatch` checks whether the
-installed version still has what is needed.
+None of this is public, and much of it has changed before. This file alone uses it. `mismatch` checks whether the
+installed version still has what is needed, and `p2p_check` tries it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ import functools
 import importlib.util
 import math
 import os
+import warnings
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, Literal
 
 import dask
@@ -160,11 +162,12 @@ def choose_exchange(
     if asked == "auto" and kind == "distributed" and library == "numpy" and fits:
         return "gather" if processes == 1 else "tasks"
     if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
-        reason = _p2p_unavailable(kind, library)
+        reason = p2p_unavailable(kind, library)
         if reason is None:
             return "p2p"
         if asked == "p2p":
             raise ValueError(f"exchange='p2p' {reason}: use exchange='auto'")
+        _warn_of_tasks(reason)
         return "tasks"
     if asked != "auto":
         return asked  # type: ignore[return-value]
@@ -191,7 +194,19 @@ def send_at_once(client: Any) -> None:
     client.scheduler_comm.interval = 0
 
 
-def _p2p_unavailable(kind: Kind, library: str) -> str | None:
+@functools.cache
+def _warn_of_tasks(reason: str) -> None:
+    """Warn once in a process."""
+    warnings.warn(
+        f"exchange='p2p' {reason}, so exchange='tasks' takes its place, which keeps all keys in the memory of the "
+        "workers: install another version of distributed, or a newer dask_gpusort",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def p2p_unavailable(kind: Kind, library: str) -> str | None:
+    """Why the P2P exchange cannot be used, as the end of a sentence about it; None if it can."""
     if kind != "distributed":
         return "needs a distributed Client, made before the sort is built"
     if library != "numpy":
@@ -202,4 +217,4 @@ def _p2p_unavailable(kind: Kind, library: str) -> str | None:
     from .p2p import unavailable
 
     reason = unavailable()
-    return None if reason is None else f"does not fit this version of distributed ({reason})"
+    return None if reason is None else f"does not fit distributed {version('distributed')} ({reason})"

@@ -66,6 +66,8 @@ class Plan:
         number of workers. In other exchanges Dask chooses the worker.
     staging_memory : int or None
         As in `Workers`.
+    instead_of : str
+        The exchange in whose place this one is, and why; else empty.
     """
 
     order: Order
@@ -87,6 +89,7 @@ class Plan:
     turns: Turns | None = None
     bundle_workers: tuple[str | int, ...] = ()
     staging_memory: int | None = None
+    instead_of: str = ""
 
     @property
     def staged(self) -> bool:

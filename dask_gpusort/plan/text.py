@@ -31,6 +31,8 @@ def describe(plan: Plan) -> str:
         "tasks": f"{plan.num_tasks:,}",
         "peak": f"{format_size(plan.projected_bytes)} for each thread of a worker",
     }
+    if plan.instead_of:
+        rows["exchange"] += f"; instead of {plan.instead_of}"
     if plan.exchange == "join":
         del rows["rounds"], rows["table"], rows["groups"]
         rows["path"] = "one sort of all chunks: nothing is cut, so the method has no effect"

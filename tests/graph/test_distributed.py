@@ -106,8 +106,14 @@ def test_message_without_a_client():
 
 def test_without_p2p_the_exchange_by_tasks_is_used(client):
     x = da.from_array(ours.make("i8", 200), chunks=20)
-    with mock.patch.object(p2p, "_mismatch", "another version"):
-        assert "tasks" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+    scheduler._warn_of_tasks.cache_clear()
+    with mock.patch.object(p2p, "_failure", return_value="another version"):
+        with pytest.warns(RuntimeWarning, match=r"distributed .*another version.*install") as warned:
+            rows = [dask_gpusort.explain(x).split("exchange")[1].splitlines()[0] for _ in range(2)]
+        assert len(warned) == 1
+        for row in rows:
+            assert row.split()[0] == "tasks,"
+            assert re.search(r"; instead of p2p, which .* distributed .*another version", row)
         with pytest.raises(ValueError, match=r"another version.*exchange='auto'"):
             dask_gpusort.sort(x, exchange="p2p")
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))

@@ -7,9 +7,11 @@ import asyncio
 import io
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +30,10 @@ from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 
 distributed = pytest.importorskip("distributed")
+DiskShardsBuffer = pytest.importorskip("distributed.shuffle._disk").DiskShardsBuffer
 p2p = pytest.importorskip("dask_gpusort.graph.p2p")
 p2p_engine = pytest.importorskip("dask_gpusort.graph.p2p_engine")
+p2p_check = pytest.importorskip("dask_gpusort.graph.p2p_check")
 
 CHUNKS, KEYS, GROUPS = 6, 400, 5
 
@@ -187,6 +191,70 @@ def test_an_incompatible_engine_is_reported(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(p2p_engine.ShuffleRun, "new", abc.abstractmethod(lambda self: None), raising=False)
     assert "unknown here: ['new']" in p2p_engine.mismatch()
+
+
+async def ignore(self, *_):
+    pass
+
+
+async def never(self, *_):
+    await asyncio.sleep(3)
+
+
+def set_up_without_executor(plugin, worker, set_up=p2p_engine.ShuffleWorkerPlugin.setup):
+    set_up(plugin, worker)
+    plugin._threads = plugin.__dict__.pop("_executor")
+
+
+def written_pickled(self, frames, id, write=DiskShardsBuffer._write_frames):
+    write(self, map(pickle.dumps, frames), id)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "replacement", "reason"),
+    [
+        (p2p_engine.ShuffleRun, "flush_receive", ignore, "RuntimeError: Tried to read from file before done"),
+        (p2p_engine.ShuffleRun, "inputs_done", ignore, "called before barrier"),
+        (p2p_engine.ShuffleRun, "inputs_done", never, "did not end in 0.5 s"),
+        (DiskShardsBuffer, "_write_frames", lambda self, frames, id: None, "got 0 keys"),
+        (DiskShardsBuffer, "_write_frames", written_pickled, "a trial exchange ended with OSError"),
+        (DiskShardsBuffer, "read", lambda self, id: bytes(3), "AttributeError|TypeError"),
+        (p2p_engine.ShuffleWorkerPlugin, "setup", set_up_without_executor, "no attribute '_executor'"),
+    ],
+)
+def test_an_engine_that_does_something_else_is_reported(monkeypatch, owner, name, replacement, reason):
+    monkeypatch.setattr(p2p_check, "PATIENCE", 0.5)
+    monkeypatch.setattr(owner, name, replacement)
+    p2p._failure.cache_clear()
+    try:
+        # Names and parameters are still those that are needed.
+        monkeypatch.setattr(p2p_engine, "NEEDED", [one for one in p2p_engine.NEEDED if one[1] != name])
+        assert p2p_engine.mismatch() is None
+        assert re.search(reason, p2p.unavailable())
+    finally:
+        p2p._failure.cache_clear()
+
+
+def test_the_engine_is_tried_once_in_a_process(monkeypatch):
+    p2p.unavailable()
+    monkeypatch.setattr(p2p_check, "try_engine", lambda: "tried again")
+    assert p2p.unavailable() is None
+
+
+def test_a_trial_leaves_nothing_and_is_fast(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert p2p_check.try_engine() is None
+        times.append(time.perf_counter() - start)
+    assert list(tmp_path.iterdir()) == []
+    assert min(times) < 0.5  # 10 to 40 ms on a busy machine
+
+
+def test_a_full_disk_of_the_client_is_no_fault_of_the_engine(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert p2p_check.try_engine() is None
 
 
 def test_import_succeeds_if_distributed_lacks_the_engine():

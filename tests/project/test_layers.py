@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import dask_gpusort
+from dask_gpusort.graph import _dask
 from dask_gpusort.kernels.launch import loader
 
 ROOT = Path(dask_gpusort.__file__).parent
@@ -162,6 +163,50 @@ def test_inner_folders_do_not_import_dask(path):
 def test_only_the_p2p_engine_the_gang_and_the_plugins_import_distributed(path):
     if not path.name.startswith(("p2p", "scheduler_plugins")) and "gang" not in path.parts:
         assert "distributed" not in theirs(path)
+
+
+#: Modules that import names that Dask or distributed keep private, and names that the others take of the first one.
+WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/expression.py", "graph/p2p_engine.py"}
+TAKEN_OF_DASK = {name for name in imports_of(Path("graph/_dask.py")) if re.fullmatch(r"dask(\.\w+)+", name)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_private_names_of_dask_and_distributed_stand_in_few_modules(path):
+    found = {name for name in imports_of(path) if name.partition(".")[0] in {"dask", "distributed"}}
+    private = {name for name in found if any(part.startswith("_") for part in name.split("."))}
+    if path.as_posix() in WITH_PRIVATE_NAMES:
+        assert private
+    else:
+        assert not private
+        modules = {name.rpartition(".")[0] for name in TAKEN_OF_DASK}
+        assert not found & (TAKEN_OF_DASK - modules)
+
+
+def test_another_dask_is_told_at_import():
+    run_python(
+        "import dask, dask.array, dask._task_spec\ndel dask._task_spec.TaskRef\n"
+        "try:\n    import dask_gpusort\nexcept ImportError as error:\n    message = str(error)\n"
+        "wanted = dask.__version__, \"cannot import name 'TaskRef'\", 'older dask', 'newer dask_gpusort'\n"
+        "assert all(part in message for part in wanted), message"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("substitute", None),
+        ("fuse", lambda *tasks, key: tasks[-1]),
+        ("ref", lambda self: self.key),
+        ("__reduce__", lambda self: (type(self), (self.key, self.func, *self.args))),
+        ("__call__", lambda self, values: 0),
+        ("dependencies", frozenset()),
+    ],
+)
+def test_tasks_that_do_something_else_are_told(monkeypatch, name, change):
+    _dask.check_tasks()
+    monkeypatch.setattr(_dask.Task, name, change)
+    with pytest.raises((TypeError, ValueError)):
+        _dask.check_tasks()
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
