@@ -20,7 +20,6 @@ from dask_gpusort.kernels.policy import merge_tuning
 
 from ..harness.device import Table, is_argsorted, median_ms, random_keys, run_table
 from ..harness.records import Row
-from ..harness.verify import is_stable_order
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)
@@ -64,7 +63,7 @@ def sort_rows(table: Table, n: int) -> Iterator[Row]:
 
 
 def wide_rows(table: Table, _: int) -> Iterator[Row]:
-    """complex128 against cupy.sort, lexsort against cupy.lexsort."""
+    """complex128 against cupy.sort."""
     n = 1 << WIDE_LOG2
     rng = cp.random.default_rng(5)
     for what, keys in (
@@ -78,22 +77,6 @@ def wide_rows(table: Table, _: int) -> Iterator[Row]:
         theirs = median_ms(lambda: cp.sort(keys), 3)  # noqa: B023
         good = bool((out == cp.sort(keys)).all())
         yield table.row(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
-    words = [random_keys(np.uint32, n, seed) for seed in (1, 2)]
-    numbers = [rng.standard_normal(n) for _ in range(3)]
-    for what, columns, wanted in (
-        ("two uint32", words, 12.0),
-        ("two uint32 of 16 distinct", [word % 16 for word in words], 12.0),
-        ("three float64", numbers, 5.0),
-        ("three float64, the last of 100 distinct", [*numbers[:2], cp.floor(numbers[2] * 10)], 5.0),
-        ("three float64 of 100 distinct", [cp.floor(number * 10) for number in numbers], 5.0),
-    ):
-        out = cp.empty(n, np.int64)
-        ours = median_ms(lambda: kernels.lexsort(columns, out=out))  # noqa: B023
-        stacked = cp.stack(columns)
-        theirs = median_ms(lambda: cp.lexsort(stacked), 3)  # noqa: B023
-        traffic = 2 * sum(column.nbytes for column in columns) + out.nbytes
-        good = is_stable_order(columns[::-1], out)
-        yield table.row(f"lexsort {what}", n, ours, good, {"cupy.lexsort": theirs}, wanted, traffic)
 
 
 def merge_rows(table: Table, n: int) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Measures the public functions on Dask arrays of CuPy chunks, on one GPU.
 
-    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs large memory rows small host statistics order]
+    python -m benchmarks.gpu.dask_arrays [chunks sizes pairs lexsort large memory rows small host statistics order]
                                          [--keys-log2 28] [--library cupy] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/gpu_dask_arrays.json. A time is the wall time from the call, so with the construction of the graph, to
@@ -9,12 +9,12 @@ warm-ups. The chunks are in device memory, each an allocation of its own unless 
 same clock, in the same run:
 
     CuPy      CuPy's function of the keys in one array, such as `cupy.sort`, the median of 3 runs after one warm-up
-    kernel    our kernel on the keys in one array
+    kernel    our kernel on the keys in one array; not of `lexsort`, whose keys are packed first
     no-op     Dask on the same chunks, with tasks that return their chunk
 
-Each result equals that of the kernel bit for bit, and the kernel's is verified. Rows of "memory" are no times, but the
-growth of CuPy's default memory pool in one call, in sizes of the input: its total bytes after the call minus those
-before, when its free blocks were released. The result is a part of that, the input is not.
+Each result equals that of the kernel bit for bit (of `lexsort` that of CuPy), which is verified. Rows of "memory" are
+no times, but the growth of CuPy's default memory pool in one call, in sizes of the input: its total bytes after the
+call minus those before, when its free blocks were released. The result is a part of that, the input is not.
 
 ``--library numpy --keys-log2 14 --output DIRECTORY`` tries the command on a machine without a GPU.
 """
@@ -29,6 +29,7 @@ from .dask_sorts import (
     chunk_rows,
     host_rows,
     large_rows,
+    lexsort_rows,
     memory_rows,
     pair_rows,
     row_rows,
@@ -42,6 +43,7 @@ SECTIONS = {
     "chunks": chunk_rows,
     "sizes": size_rows,
     "pairs": pair_rows,
+    "lexsort": lexsort_rows,
     "large": large_rows,
     "memory": memory_rows,
     "rows": row_rows,

@@ -31,10 +31,13 @@ SMALL = 10_000
 
 @dataclass(frozen=True)
 class Call:
-    """A public function, our kernel and CuPy's function, and the check of arrays and what the kernel makes of them."""
+    """A public function, our kernel and CuPy's function, and the check of arrays and what is made of them.
+
+    Without a kernel that takes the same arrays, results are compared with CuPy's.
+    """
 
     ours: Callable[..., Any]
-    kernel: Callable[..., Any]
+    kernel: Callable[..., Any] | None
     cupy: Callable[..., Any] | None
     verify: Callable[..., bool]
 
@@ -66,13 +69,17 @@ def calls_of(library: Library) -> dict[str, Call]:
         ours, kernel = partial(dask_gpusort.sort, axis=axis), partial(sort_rows, library, axis)
         return Call(ours, kernel, partial(module.sort, axis=axis), partial(is_cupys, axis))
 
-    several_keys = [lambda *keys, function=f: function(keys) for f in (dask_gpusort.lexsort, kernels.lexsort)]
     less = [partial(f, less=library.less) for f in (dask_gpusort.sort, kernels.sort_by_comparison)]
     return {
         "sort": Call(dask_gpusort.sort, kernels.sort_keys, module.sort, is_sorted),
         "argsort": Call(dask_gpusort.argsort, kernels.argsort, module.argsort, is_argsorted),
         "sort_by_key": Call(dask_gpusort.sort_by_key, kernels.sort_pairs, None, is_paired),
-        "lexsort": Call(*several_keys, lambda *keys: module.lexsort(module.stack(keys)), is_argsorted),
+        "lexsort": Call(
+            lambda *keys: dask_gpusort.lexsort(keys),
+            None,
+            lambda *keys: module.lexsort(module.stack(keys)),
+            is_argsorted,
+        ),
         "less": Call(*less, module.sort, is_sorted),
         "complex": Call(dask_gpusort.sort, kernels.sort_wide, module.sort, partial(is_cupys, -1)),
         "merge_sorted": Call(
@@ -87,21 +94,24 @@ def calls_of(library: Library) -> dict[str, Call]:
 
 
 class Compared:
-    """A call with whole arrays: the result of our kernel and the milliseconds of the baselines, for several rows."""
+    """A call with whole arrays: the result of a baseline and the milliseconds of all, for several rows."""
 
     def __init__(self, library: Library, section: str, call: str, *arrays: Any) -> None:
         self.library, self.section, self.arrays = library, section, arrays
         self.call = calls_of(library)[call]
-        kernel = partial(self.call.kernel, *arrays)
-        self.wanted = several(kernel())
+        reference = self.call.kernel or self.call.cupy
+        assert reference is not None
+        self.wanted = several(reference(*arrays))
         self.verified = self.call.verify(*arrays, *self.wanted)
         self.baselines = {}
         if self.call.cupy is not None:
             slow = library.milliseconds(partial(self.call.cupy, *arrays), SLOW_REPEATS, 1)
             self.baselines["CuPy"] = statistics.median(slow)
-        self.baselines["kernel"] = statistics.median(library.milliseconds(kernel))
+        if self.call.kernel is not None:
+            kernel = library.milliseconds(partial(self.call.kernel, *arrays))
+            self.baselines["kernel"] = statistics.median(kernel)
 
-    def equals_kernel(self, found: Any) -> bool:
+    def is_wanted(self, found: Any) -> bool:
         results = dask.compute(*several(found), scheduler="threads")
         return all(bits_equal(one, wanted) for one, wanted in zip(results, self.wanted, strict=True))
 
@@ -116,7 +126,7 @@ class Compared:
     ) -> Row:
         """A row for the keys in chunks. The ratio is to `against`. `point` is a figure and x."""
         library = self.library
-        right = self.verified and self.equals_kernel(self.call.ours(*chunks))
+        right = self.verified and self.is_wanted(self.call.ours(*chunks))
         ours = library.milliseconds(lambda: held(self.call.ours(*chunks)))
         idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
         baselines = {**self.baselines, "no-op": idle}
@@ -150,7 +160,7 @@ def size_rows(library: Library, n: int) -> Iterator[Row]:
 
 
 def pair_rows(library: Library, n: int) -> Iterator[Row]:
-    """Sorts with positions or companions, by several keys and by comparison, and a merge."""
+    """Sorts with positions or companions and by comparison, and a merge."""
 
     def row(call: str, what: str, *arrays: Any, **goal: Any) -> Row:
         return Compared(library, "pairs", call, *arrays).row(what, in_chunks(CHUNKS, *arrays), **goal)
@@ -161,11 +171,27 @@ def pair_rows(library: Library, n: int) -> Iterator[Row]:
     for dtype in ("uint32", "int64"):
         yield row("sort_by_key", f"sort_by_key {dtype}, int64", library.keys(dtype, n), numbers, least=0.67)
     del numbers
-    yield row("lexsort", "lexsort two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
     yield row("complex", "sort complex128", library.keys("complex128", max(1, n >> 4)))
     yield row("less", "sort uint32, less='a < b'", library.keys("uint32", n))
     runs = library.module.sort(library.keys("uint32", n).reshape(CHUNKS, -1)).ravel()
     yield row("merge_sorted", "merge_sorted uint32", runs)
+
+
+def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
+    """Sorts by several keys, of which the last one decides first: of as many keys as elsewhere, and of a sixteenth."""
+    floor, few = library.module.floor, max(1, n >> 4)
+
+    def row(what: str, *keys: Any) -> Row:
+        return Compared(library, "lexsort", "lexsort", *keys).row(f"lexsort {what}", in_chunks(CHUNKS, *keys))
+
+    yield row("two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
+    words = [library.keys("uint32", few, seed=seed) for seed in (1, 2)]
+    yield row("fewer, two uint32", *words)
+    yield row("fewer, two uint32 of 16 distinct", *(word % 16 for word in words))
+    numbers = [library.keys("float64", few, seed=seed) for seed in (1, 2, 3)]
+    yield row("fewer, three float64", *numbers)
+    yield row("fewer, three float64, the last of 100 distinct", *numbers[:2], floor(numbers[2] * 10))
+    yield row("fewer, three float64 of 100 distinct", *(floor(number * 10) for number in numbers))
 
 
 def large_rows(library: Library, n: int) -> Iterator[Row]:

@@ -23,7 +23,6 @@ def by(function: Any, keys: Any, *, out: Any = None, descending: bool = False, *
 
 sort_keys = sort_wide = sort_rows = sort_by_comparison = partial(by, np.sort)
 argsort = argsort_by_comparison = partial(by, partial(np.argsort, kind="stable"))
-lexsort = partial(by, np.lexsort)
 
 
 def sort_pairs(keys: np.ndarray, values: np.ndarray, *, keys_out: Any = None, values_out: Any = None) -> Any:

@@ -44,9 +44,8 @@ class Point:
 class Row:
     """One row of a table. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
 
-    `ratio` is the first baseline over ours; above 1, ours is better. `wanted` is the goal in words. `traffic_bytes` is
-    the least that the algorithm must move, and `copy_share` is its rate as a share of the copy bandwidth of the device.
-    `details` holds fields of a single benchmark.
+    `wanted` is the goal in words. `traffic_bytes` is the least that the algorithm must move, and `copy_share` is its
+    rate as a share of the copy bandwidth of the device. `details` holds fields of a single benchmark.
     """
 
     work: str
@@ -55,7 +54,6 @@ class Row:
     section: str = ""
     keys: int = 0
     baselines: dict[str, float] = field(default_factory=dict)
-    ratio: float | None = None
     wanted: str = ""
     reached: bool | None = None
     traffic_bytes: int = 0
@@ -64,9 +62,10 @@ class Row:
     samples: dict[str, list[float]] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.ratio is None and self.baselines and self.ours:
-            self.ratio = next(iter(self.baselines.values())) / self.ours
+    @property
+    def ratio(self) -> float | None:
+        """The first baseline over ours, of the figures that tables show; above 1, ours is better."""
+        return next(iter(self.baselines.values())) / self.ours if self.baselines and self.ours else None
 
     def aiming(self, least: float | None = None, most: float | None = None) -> Row:
         """Set the goal, the least ratio to the first baseline or the most that `ours` may be; return the row."""
@@ -132,5 +131,6 @@ class Record:
 def read(path: Path) -> Record:
     content = json.loads(path.read_text())
     points = [Point(**point) for point in content.get("points", [])]
-    rows = [Row(**row) for row in content.get("rows", [])]
+    # Files of earlier commits have a ratio too, the median of the rounds' ratios.
+    rows = [Row(**{name: value for name, value in row.items() if name != "ratio"}) for row in content.get("rows", [])]
     return Record(content["machine"], content.get("settings", {}), points, rows)
