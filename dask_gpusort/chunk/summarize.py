@@ -66,7 +66,7 @@ class SortedKeys(Protocol):
         """Keys at some positions."""
 
     def search(self, needles: np.ndarray, side: Side) -> IntArray:
-        """Number of keys less than ("left"), or up to ("right"), each needle."""
+        """Number of keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Elementwise: whether two returned keys differ."""

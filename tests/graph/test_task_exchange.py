@@ -132,6 +132,25 @@ def test_tasks_on_four_gpus(chunks, tasks):
     assert not plan.scans
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("distribution", ours.DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["u1", "i8", "f2", "M8[s]"])
+def test_digits_and_samples_give_the_same_bits(dtype, distribution, descending):
+    array, values = ours.make(dtype, 500, distribution), np.arange(500)
+    x, v = (da.from_array(one, chunks=((90, 0, 10, 200, 200),)) for one in (array, values))
+    options = {"descending": descending, "exchange": "tasks", "method": "radix"}
+    positions = oracle.argsort(array, descending=descending)
+    with groups(4):
+        for given_keys in (x, ours.forget_sizes(x)):
+            assert "radix: " in dask_gpusort.explain(given_keys, **options)
+            found = dask_gpusort.sort(given_keys, stable=True, **options)
+            oracle.assert_same_bits(computed(found), array[positions])
+            oracle.assert_same_bits(computed(dask_gpusort.argsort(given_keys, **options)), positions)
+        keys, moved = dask_gpusort.sort_by_key(x, v, **options)
+        oracle.assert_same_bits(computed(keys), array[positions])
+        oracle.assert_same_bits(computed(moved), values[positions])
+
+
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 9), st.data())
 def test_bundles_hold_each_chunk_once(sizes, workers, data):
     holders = data.draw(st.just([]) | st.lists(st.sampled_from("abc"), min_size=len(sizes), max_size=len(sizes)))

@@ -97,11 +97,20 @@ def test_rank_summary(device, kind):
     order = ORDERS[kind]
     run = numpy_ops.local_sort(draw(order, 500), [], python_order(order), positions=False)
     mine = Run(device.array(run.keys))
-    for samples in (20, None):
-        got = cupy_ops.summarize_run(mine, None, order, samples=samples)
-        wanted = numpy_ops.summarize_run(run, None, python_order(order), samples=samples)
+    for samples, bits in ((20, 5 * order.coded), (None, 0)):
+        got = cupy_ops.summarize_run(mine, None, order, samples=samples, radix_bits=bits)
+        wanted = numpy_ops.summarize_run(run, None, python_order(order), samples=samples, radix_bits=bits)
+        assert_same_digits(got.digits, wanted.digits)
         for name in ("keys", "bracket", "left", "right", "start", "stop"):
             np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
+
+
+def assert_same_digits(got, wanted):
+    if wanted is None:
+        assert got is None
+    else:
+        assert (got.shift, got.first) == (wanted.shift, wanted.first)
+        np.testing.assert_array_equal(got.counts, wanted.counts)
 
 
 def assert_same_summary(got, wanted):
