@@ -20,7 +20,7 @@ import numpy as np
 from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
-from .graph.scheduler import install_coordinator, send_at_once, workers_of_cluster
+from .graph.scheduler import install_coordinator, planned_for, send_at_once, workers_of_cluster
 
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
@@ -192,15 +192,15 @@ def _warm_device(cupy: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
     device = cupy.cuda.runtime.getDevice()
 
     def warm(dtype: np.dtype[Any]) -> None:
-        with cupy.cuda.Device(device):  # each thread has its own current device
+        with cupy.cuda.Device(device), planned_for("synchronous"):  # each thread has its own device and scheduler
             for chunks in WARM_CHUNKS:
                 for draw in (_random_bits, _random_values, _random_exponentials):
                     host = np.resize(draw(dtype, min(sum(chunks), DRAWN_KEYS)), sum(chunks))
                     keys = da.from_array(cupy.asarray(host), chunks=(chunks,), asarray=False, name=False)
-                    dask.persist(sort(keys), argsort(keys))
+                    dask.persist(sort(keys), argsort(keys), scheduler="synchronous")
             cupy.cuda.runtime.deviceSynchronize()
 
-    with dask.config.set(scheduler="synchronous"), ThreadPoolExecutor(WARM_DTYPES) as pool:
+    with ThreadPoolExecutor(WARM_DTYPES) as pool:
         list(pool.map(warm, dtypes))
 
 
@@ -210,8 +210,8 @@ def _warm_cluster(client: Any, dtypes: Sequence[np.dtype[Any]]) -> None:
     addresses = list(workers_of_cluster(client))
     if not addresses:
         raise ValueError("the cluster has no workers yet: call client.wait_for_workers(n) first")
-    with client.as_current(), dask.config.set(scheduler="distributed"):
-        _open_connections(client, addresses)
+    _open_connections(client, addresses)
+    with planned_for(client):  # `client.as_current()` would set the scheduler of the whole process
         for dtype in dtypes:
             _sort_once(client, addresses, dtype)
 
@@ -229,11 +229,16 @@ def _sort_once(client: Any, addresses: Sequence[str], dtype: np.dtype[Any]) -> N
     meta = import_module(library).empty(0, dtype)
     with dask.annotate(workers=lambda key: [addresses[key[1]]]):
         keys = da.map_blocks(_random_keys, dtype, library, chunks=chunks, dtype=dtype, meta=meta)
-    keys = keys.persist(optimize_graph=False)  # which would lose the annotation
-    wait = import_module("distributed").wait
+    keys = client.persist(keys, optimize_graph=False)  # which would lose the annotation
     # Only chunks that the workers hold are sorted by a gang, whose first sort connects its members.
-    wait(keys)
-    wait([sort(keys).persist(), argsort(keys).persist()])
+    _wait(keys)
+    _wait([client.persist(sort(keys)), client.persist(argsort(keys))])
+
+
+def _wait(persisted: Any) -> None:
+    """Wait for persisted arrays of any client; `distributed.wait` knows the default one alone."""
+    for future in import_module("distributed").futures_of(persisted):
+        future.exception()
 
 
 def _library() -> str:

@@ -20,6 +20,7 @@ from tlz import partition
 
 from . import api
 from .graph.build import build_moved
+from .graph.scheduler import planned_for
 
 #: Name of the variable of a DataArray.
 _ONE = "<dask_gpusort: this array>"
@@ -36,8 +37,9 @@ def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:
     """What a function of Dask arrays gives, computed if all arrays are in memory."""
     if any(map(is_dask_collection, arrays)):
         return function(*arrays)
-    with dask.config.set(scheduler="synchronous"):
-        (found,) = dask.compute(function(*(da.from_array(array, chunks=-1, asarray=False) for array in arrays)))
+    lazy = (da.from_array(array, chunks=-1, asarray=False) for array in arrays)
+    with planned_for("synchronous"):
+        (found,) = dask.compute(function(*lazy), scheduler="synchronous")
     return found
 
 

@@ -7,6 +7,9 @@ import importlib.util
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Literal
@@ -23,10 +26,25 @@ ONE_PROCESS = ("threads", "synchronous")
 Kind = Literal["threads", "synchronous", "processes", "distributed"]
 
 
+#: What is given to `dask.compute` as `scheduler`; None leaves the choice to Dask. `dask.config` would tell it to all
+#: threads of the process.
+_scheduler: ContextVar[Any] = ContextVar("scheduler", default=None)
+
+
+@contextmanager
+def planned_for(scheduler: Any) -> Iterator[None]:
+    """Plan for a scheduler, or a client, that will be given to `dask.compute`; other threads plan for their own."""
+    token = _scheduler.set(scheduler)
+    try:
+        yield
+    finally:
+        _scheduler.reset(token)
+
+
 def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
     """Kind of the scheduler that would compute an array now, and its client if it is distributed."""
     try:
-        get = get_scheduler(collections=[array])
+        get = get_scheduler(scheduler=_scheduler.get(), collections=[array])
     except RuntimeError:
         # Dask refuses to compute with an asynchronous client, which can still compute graphs passed to it.
         client = _asynchronous_client()

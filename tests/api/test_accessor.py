@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from support import oracle
+
+from dask_gpusort.graph.scheduler import scheduler_in_use
 
 xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
@@ -50,6 +54,13 @@ def make_dataset():
 
 
 SOURCES = [make_cube, make_dataset, lambda: make_cube("i4").rename(None)]
+
+
+@pytest.fixture(autouse=True)
+def only_numpy():
+    """Xarray's methods of arrays in memory are NumPy's, also where libraries with other dtypes and roundings are found."""
+    with xr.set_options(use_bottleneck=False, use_numbagg=False):
+        yield
 
 
 def numbers_only(obj):
@@ -255,3 +266,49 @@ def test_names_that_look_like_ours():
     cube = make_cube()
     for name in (None, "time", 5):
         assert cube.rename(name).gpusort.sort_values("x").name == name
+
+
+class Waiting:
+    """A key that does something before it is compared: what happens while an array in memory is sorted."""
+
+    def __init__(self, number, meanwhile):
+        self.number, self.meanwhile = number, meanwhile
+
+    def __lt__(self, other):
+        self.meanwhile()
+        return self.number < other.number
+
+
+@pytest.fixture(params=["threads", "on_cluster"])
+def kind(request):
+    if request.param == "threads":
+        return "threads"
+    request.getfixturevalue(request.param)
+    return "distributed"
+
+
+def test_sorts_in_memory_leave_the_scheduler_of_other_threads(kind):
+    """Of two sorts that overlap, the second ends last; before, between and after, others plan and compute as ever."""
+    before = dask.config.get("scheduler", None)
+    entered, both, first_left = (threading.Event() for _ in range(3))
+
+    def check():
+        assert dask.config.get("scheduler", None) == before
+        found = da.ones(8, chunks=1).map_blocks(lambda block: np.full(1, threading.get_ident()), dtype=int)
+        assert scheduler_in_use(found)[0] == kind
+        assert threading.get_ident() not in found.compute()
+
+    def run(first, last):
+        keys = np.array([Waiting(number, lambda: (first.set(), last.wait(30))) for number in (2, 0, 1)], object)
+        return [key.number for key in xr.DataArray(keys, dims="x").gpusort.sort_values("x").values]
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(run, entered, both)
+        assert entered.wait(30)
+        check()
+        two = pool.submit(run, both, first_left)
+        assert one.result(30) == [0, 1, 2]
+        check()
+        first_left.set()
+        assert two.result(30) == [0, 1, 2]
+    check()

@@ -14,6 +14,7 @@ import pytest
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
+from dask_gpusort.graph.scheduler import scheduler_in_use
 from dask_gpusort.kernels.launch import loader
 
 distributed = pytest.importorskip("distributed")
@@ -127,7 +128,16 @@ def test_finished_groups_are_not_transferred(workers):
 def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
     monkeypatch.setattr(clusters, "MESSAGE_BYTES", 8000)
     monkeypatch.setattr(clusters, "_library", lambda: "numpy")
+    before, found = dask.config.get("scheduler", None), []
+
+    def sort(keys):
+        found.append((*scheduler_in_use(keys), dask.config.get("scheduler", None)))
+        return dask_gpusort.sort(keys)
+
+    monkeypatch.setattr(clusters, "sort", sort)
     assert dask_gpusort.warm_up(cluster_client, dtypes=["u4", "?", np.float64]) > 0
+    # Planned for the cluster, without a word to other threads of the process.
+    assert found == [("distributed", cluster_client, before)] * 3
     assert cluster_client.scheduler_comm.interval == 0
     # The client releases them on another thread.
     deadline = time.monotonic() + 10
@@ -163,10 +173,17 @@ def one_device(monkeypatch):
 
 
 def test_warm_up_without_a_client_sorts_every_size_and_dtype(one_device, monkeypatch):
-    sorted_here = []
+    """Each on one thread, without a word to other threads of the process about the scheduler."""
+    sorted_here, persist, before = [], dask.persist, dask.config.get("scheduler", None)
+
+    def persist_here(*arrays, scheduler):
+        assert (scheduler, dask.config.get("scheduler", None)) == ("synchronous", before)
+        return persist(*arrays, scheduler=scheduler)
+
+    monkeypatch.setattr(dask, "persist", persist_here)
 
     def sort(keys):
-        sorted_here.append((keys.dtype, keys.chunks[0], dask.base.get_scheduler() is dask.local.get_sync))
+        sorted_here.append((keys.dtype, keys.chunks[0], scheduler_in_use(keys)[0] == "synchronous"))
         return dask_gpusort.sort(keys)
 
     monkeypatch.setattr(clusters, "sort", sort)
