@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dask.array as da
+import numpy as np
 
 from . import api
 from .arguments import refuse_in_place
+from .graph._dask import is_valid_chunk_type
 
-_previous: dict[str, Any] = {}
+#: What was replaced, by its owner and its name; `_MISSING` if there was nothing.
+_previous: dict[tuple[Any, str], Any] = {}
+_MISSING = object()
+_lock = threading.Lock()
 
 
 def _sort(
@@ -51,48 +57,99 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     return api.take(a, indices, axis, mode)
 
 
-def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
-    """One of NumPy's reductions for Dask arrays; arguments that only Dask's own function has are dropped.
+def _unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """`numpy.unique` for Dask arrays; see `dask_gpusort.unique`."""
+    return api.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
 
-    `dask.array.percentile` takes `internal_method`, the name of an approximation; exact quantiles need none.
-    """
 
-    @functools.wraps(function)
-    def reduction(*args: Any, internal_method: str | None = None, **options: Any) -> Any:
-        return function(*args, **options)
-
-    return reduction
+def _take_of_dask(a: Any, indices: Any, axis: int | None = 0) -> Any:
+    """`dask.array.take`; see `dask_gpusort.take`."""
+    return api.take(a, indices, axis)
 
 
-_SORTS = {
+def _median_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
+    """`dask.array.median`, exact along any axes; see `dask_gpusort.median`."""
+    return api.median(a, axis, out, keepdims=keepdims, **options)
+
+
+def _nanmedian_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: None = None, **options: Any) -> Any:
+    """`dask.array.nanmedian`, exact along any axes; see `dask_gpusort.nanmedian`."""
+    return api.nanmedian(a, axis, out, keepdims=keepdims, **options)
+
+
+def _percentile_of_dask(
+    a: Any, q: Any, method: str = "linear", internal_method: str = "default", *, axis: Any = None, **options: Any
+) -> Any:
+    """`dask.array.percentile`, exact: `internal_method`, an approximation, has no effect; see `dask_gpusort.percentile`."""
+    return api.percentile(a, q, axis, method=method, **options)
+
+
+#: What NumPy's functions of these names call for Dask arrays: functions with NumPy's own arguments.
+_OF_NUMPY: dict[str, Callable[..., Any]] = {
     "sort": _sort,
     "argsort": _argsort,
     "lexsort": _lexsort,
-    "partition": api.partition,
-    "argpartition": api.argpartition,
-}
-_REDUCTIONS = (api.median, api.nanmedian, api.quantile, api.nanquantile, api.percentile, api.nanpercentile)
-#: Functions with NumPy's own arguments.
-_SAME = (
-    api.searchsorted,
-    api.isin,
-    api.unique,
-    api.unique_all,
-    api.unique_counts,
-    api.unique_inverse,
-    api.unique_values,
-    api.union1d,
-    api.intersect1d,
-    api.setdiff1d,
-    api.setxor1d,
-    api.take_along_axis,
-)
-_OURS = {
-    **_SORTS,
     "take": _take,
-    **{function.__name__: function for function in _SAME},
-    **{function.__name__: _reduction(function) for function in _REDUCTIONS},
+    "unique": _unique,
+    **{
+        function.__name__: function
+        for function in (
+            api.partition,
+            api.argpartition,
+            api.median,
+            api.nanmedian,
+            api.quantile,
+            api.nanquantile,
+            api.percentile,
+            api.nanpercentile,
+            api.searchsorted,
+            api.isin,
+            api.unique_all,
+            api.unique_counts,
+            api.unique_inverse,
+            api.unique_values,
+            api.union1d,
+            api.intersect1d,
+            api.setdiff1d,
+            api.setxor1d,
+            api.take_along_axis,
+        )
+    },
 }
+#: What is put into `dask.array`: functions with Dask's own arguments, or NumPy's if Dask has no such function.
+_OF_DASK: dict[str, Callable[..., Any]] = {
+    **_OF_NUMPY,
+    "take": _take_of_dask,
+    "median": _median_of_dask,
+    "nanmedian": _nanmedian_of_dask,
+    "percentile": _percentile_of_dask,
+}
+_BY_FUNCTION = {getattr(np, name): function for name, function in _OF_NUMPY.items()}
+
+
+def _array_function(previous: Callable[..., Any]) -> Callable[..., Any]:
+    """`dask.array.Array.__array_function__`, by which NumPy's functions call those of `_OF_NUMPY`.
+
+    Dask's own calls the function of the same name in `dask.array`, whose arguments can be others than NumPy's.
+    """
+
+    @functools.wraps(previous)
+    def array_function(self: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        function = _BY_FUNCTION.get(func)
+        if function is None or not all(issubclass(type(self), each) or is_valid_chunk_type(each) for each in types):
+            return previous(self, func, types, args, kwargs)
+        return function(*args, **kwargs)
+
+    return array_function
 
 
 def register() -> None:
@@ -103,7 +160,10 @@ def register() -> None:
     What calls NumPy's functions then uses this package too, such as xarray's `median` and `quantile` of Dask arrays.
     Without it NumPy's sorts compute the whole array, with a warning, and Dask's quantiles are approximate or need whole
     lanes. A repeated call has no effect. For `lexsort`, NumPy recognises Dask arrays in a tuple of keys, but not in a
-    list. `take` without an axis flattens the array, as in NumPy, where `dask.array.take` uses the first axis.
+    list.
+
+    Functions of `dask.array` keep Dask's arguments, and those of NumPy have NumPy's: the third one of
+    `dask.array.median` is `keepdims`, that of `numpy.median` is `out`.
 
     See Also
     --------
@@ -122,11 +182,18 @@ def register() -> None:
     array([1, 2, 3])
     >>> dask_gpusort.unregister()
     """
-    for name, function in _OURS.items():
-        if name not in _previous:
-            # NumPy calls Dask, which looks up the function's name in dask.array.
-            _previous[name] = getattr(da, name, None)
-            setattr(da, name, function)
+    with _lock:
+        if _previous:
+            return
+        try:
+            for name, function in _OF_DASK.items():
+                _replace(da, name, function)
+            protocol = vars(da.Array).get("__array_function__")
+            if protocol is not None:  # there is none under query planning
+                _replace(da.Array, "__array_function__", _array_function(protocol))
+        except BaseException:
+            _restore()
+            raise
 
 
 def unregister() -> None:
@@ -144,9 +211,19 @@ def unregister() -> None:
     >>> da.median is before
     True
     """
-    for name, previous in list(_previous.items()):
-        if previous is None:
-            delattr(da, name)
-        else:
-            setattr(da, name, previous)
-        del _previous[name]
+    with _lock:
+        _restore()
+
+
+def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
+    _previous[owner, name] = vars(owner).get(name, _MISSING)
+    setattr(owner, name, function)
+
+
+def _restore() -> None:
+    for (owner, name), previous in list(_previous.items()):
+        if previous is not _MISSING:
+            setattr(owner, name, previous)
+        elif name in vars(owner):
+            delattr(owner, name)
+        del _previous[owner, name]

@@ -12,6 +12,7 @@ from typing import Any
 
 from dask._collections import new_collection
 from dask._task_spec import List, Task, TaskRef
+from dask.array.chunk_types import is_valid_chunk_type
 from dask.array.core import normalize_chunks, slices_from_chunks
 from dask.base import get_scheduler
 from dask.core import flatten
@@ -26,6 +27,7 @@ __all__ = [
     "flatten",
     "get_scheduler",
     "get_sync",
+    "is_valid_chunk_type",
     "new_collection",
     "normalize_chunks",
     "slices_from_chunks",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import threading
+import types
 import warnings
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -167,3 +171,166 @@ def test_partitions_through_numpy(registered, raise_if_computes):
 def test_percentiles_of_dask_become_exact(registered):
     x = da.arange(12, chunks=2)
     assert float(da.percentile(x, 50, method="linear", internal_method="tdigest")) == 5.5
+
+
+X = da.arange(12, chunks=5, dtype=float)
+GRID = da.arange(12, chunks=5, dtype=float).reshape((3, 4)).rechunk((2, 3))
+#: Arguments of each function that `register` replaces, by their names in NumPy and Dask.
+ARGUMENTS = {
+    "sort": {"a": GRID, "axis": 0, "kind": "stable", "order": None},
+    "argsort": {"a": GRID, "axis": 0, "kind": "stable", "order": None},
+    "lexsort": {"keys": (X, X), "axis": 0},
+    "partition": {"a": GRID, "kth": 1, "axis": 0, "kind": "introselect", "order": None},
+    "argpartition": {"a": GRID, "kth": 1, "axis": 0, "kind": "introselect", "order": None},
+    "take": {"a": GRID, "indices": [2, 0], "axis": 1, "out": None, "mode": "clip"},
+    "searchsorted": {"a": X, "v": X, "side": "right", "sorter": None},
+    "isin": {"element": X, "test_elements": [2, 3], "assume_unique": True, "invert": True},
+    "unique": {"ar": X, "return_index": True, "return_inverse": True, "return_counts": True, "axis": None},
+    "unique_all": {"x": X},
+    "unique_counts": {"x": X},
+    "unique_inverse": {"x": X},
+    "unique_values": {"x": X},
+    "union1d": {"ar1": X, "ar2": X + 2},
+    "intersect1d": {"ar1": X, "ar2": X + 2, "assume_unique": True, "return_indices": True},
+    "setdiff1d": {"ar1": X, "ar2": X + 2, "assume_unique": True},
+    "setxor1d": {"ar1": X, "ar2": X + 2, "assume_unique": True},
+    "take_along_axis": {"arr": GRID, "indices": da.zeros((1, 4), dtype=int, chunks=3), "axis": 0},
+    **dict.fromkeys(
+        ("median", "nanmedian"), {"a": GRID, "axis": 1, "keepdims": True, "out": None, "overwrite_input": False}
+    ),
+    **dict.fromkeys(
+        ("quantile", "nanquantile", "percentile", "nanpercentile"),
+        {
+            "a": GRID,
+            "q": [0.25, 0.5],
+            "axis": 1,
+            "out": None,
+            "overwrite_input": False,
+            "method": "lower",
+            "keepdims": True,
+            "internal_method": "dask",
+        },
+    ),
+}
+SIGNATURES = {
+    (library, name): inspect.signature(getattr(module, name))
+    for library, module in (("dask", da), ("numpy", np))
+    for name in ARGUMENTS
+    if hasattr(module, name)
+}
+
+
+def computed(found):
+    if isinstance(found, tuple):
+        return [np.asarray(each) for each in dask.compute(*found, scheduler="synchronous")]
+    return [np.asarray(found.compute(scheduler="synchronous"))]
+
+
+def test_the_table_of_arguments_has_every_function_that_is_replaced():
+    before = dict(vars(da))
+    dask_gpusort.register()
+    try:
+        assert {name for name, value in vars(da).items() if value is not before.get(name)} == set(ARGUMENTS)
+    finally:
+        dask_gpusort.unregister()
+
+
+@pytest.mark.parametrize(("library", "name"), SIGNATURES)
+def test_positional_arguments_are_those_of_the_library(registered, library, name):
+    """With any number of them, in the order before `register`; the others have the defaults that they had."""
+    values, before = ARGUMENTS[name], SIGNATURES[library, name]
+    function = getattr(da if library == "dask" else np, name)
+    if library == "numpy" and not hasattr(da.Array, "__array_function__"):
+        pytest.skip("without NumPy's protocol its functions are not replaced")
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [one.name for one in before.parameters.values() if one.kind in kinds]
+    needed = sum(before.parameters[one].default is inspect.Parameter.empty for one in names)
+    for count in range(needed, len(names) + 1):
+        given = [values[one] for one in names[:count]]
+        found = computed(function(*given))
+        in_memory = [each.compute() if isinstance(each, da.Array) else each for each in given]
+        if name == "lexsort":
+            in_memory[0] = tuple(each.compute() for each in given[0])
+        if library == "numpy":
+            wanted = getattr(np, name)(*in_memory)
+        else:
+            bound = before.bind(*in_memory)
+            bound.apply_defaults()
+            wanted = getattr(np, name)(**{one: bound.arguments[one] for one in names if one != "internal_method"})
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
+    if not name.startswith("unique_"):  # whose argument NumPy takes by position alone
+        function(**{one: values[one] for one in names})
+
+
+def test_dask_and_numpy_have_each_its_own_take(registered):
+    for lazy, wanted in ((da.take(GRID, [1]), GRID[[1]]), (np.take(GRID, [1]), GRID.ravel()[[1]])):
+        np.testing.assert_array_equal(computed(lazy), computed(wanted))
+
+
+def test_other_libraries_answer_for_their_own_arrays(registered):
+    class Theirs:
+        def __array_function__(self, func, types, args, kwargs):
+            return "theirs"
+
+    assert np.isin(GRID, Theirs()) == "theirs"
+
+
+def functions_of_dask():
+    return dict(vars(da)), vars(da.Array).get("__array_function__")
+
+
+def test_two_threads_register_at_once():
+    """The second one comes before the first one has replaced anything, and leaves Dask's own functions as previous ones."""
+    before = functions_of_dask()
+    inside, other_inside = threading.Event(), threading.Event()
+
+    class Slow(types.ModuleType):
+        """Dask's module, whose first replacement waits for the other thread, and the second one's for the first thread."""
+
+        def __getattribute__(self, name):
+            if name in ("sort", "__dict__") and threading.current_thread() in threads:
+                if threading.current_thread() is threads[0]:
+                    inside.set()
+                    other_inside.wait(0.5)
+                else:
+                    other_inside.set()
+                    threads[0].join(30)
+            return super().__getattribute__(name)
+
+    threads = [threading.Thread(target=dask_gpusort.register) for _ in range(2)]
+    kind, da.__class__ = type(da), Slow
+    try:
+        threads[0].start()
+        assert inside.wait(30)
+        threads[1].start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+    finally:
+        da.__class__ = kind
+    dask_gpusort.unregister()
+    assert functions_of_dask() == before
+
+
+def test_an_error_in_the_middle_of_register_leaves_nothing_behind():
+    before = functions_of_dask()
+
+    class Refusing(types.ModuleType):
+        def __setattr__(self, name, value):
+            if name == "median" and value is not before[0]["median"]:
+                raise KeyboardInterrupt
+            super().__setattr__(name, value)
+
+    kind, da.__class__ = type(da), Refusing
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dask_gpusort.register()
+    finally:
+        da.__class__ = kind
+    assert functions_of_dask() == before
+    dask_gpusort.register()
+    assert da.median is not before[0]["median"]
+    dask_gpusort.unregister()
+    assert functions_of_dask() == before
