@@ -15,15 +15,18 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
-from dask.base import is_dask_collection
+from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
 from . import api
 from .graph.build import build_moved
 from .graph.scheduler import planned_for
+from .lazy_labels import LazyLabels
 
 #: Name of the variable of a DataArray.
 _ONE = "<dask_gpusort: this array>"
+#: Keys of the encoding that describe an array in its file by its shape or its chunks (Zarr, netCDF).
+_FILE_CHUNKS = {"chunks", "preferred_chunks", "shards", "chunksizes", "contiguous", "original_shape"}
 
 
 def with_dataset(obj: Any, function: Callable[[xr.Dataset], xr.Dataset]) -> Any:
@@ -44,7 +47,13 @@ def through_dask(function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def map_along(
-    ds: xr.Dataset, dim: Hashable, function: Callable[[Any, int], Any], *, labels: bool, others: bool = True
+    ds: xr.Dataset,
+    dim: Hashable,
+    function: Callable[[Any, int], Any],
+    *,
+    labels: bool,
+    others: bool = True,
+    encoding: bool = True,
 ) -> xr.Dataset:
     """Replace the arrays of all variables along a dimension.
 
@@ -58,6 +67,8 @@ def map_along(
         Whether the coordinates along the dimension are kept.
     others : bool
         Whether variables without the dimension are kept.
+    encoding : bool
+        Whether arrays are written to files as before: if their values are some of those that were there.
 
     Raises
     ------
@@ -65,14 +76,21 @@ def map_along(
         If there is no such dimension.
     """
     _check_dims(ds, [dim])
-    found = {
-        name: variable.variable._replace(data=function(variable.data, variable.get_axis_num(dim)))
-        for name, variable in ds.data_vars.items()
-        if dim in variable.dims
-    }
+    found = {}
+    for name, array in ds.data_vars.items():
+        if dim in array.dims:
+            data = function(array.data, array.get_axis_num(dim))
+            kept = _encoding_of(array.variable, data) if encoding else None
+            found[name] = xr.Variable(array.dims, data, array.attrs, kept)
     dropped = [] if labels else [name for name, coord in ds.coords.items() if dim in coord.dims]
     dropped += [] if others else [name for name in ds.data_vars if name not in found]
     return ds.drop_vars(dropped).assign(found)
+
+
+def _encoding_of(variable: Any, data: Any) -> dict[Any, Any]:
+    """The encoding of a variable for data whose values are its own; without chunks of the file if theirs are others."""
+    same = (variable.shape, variable.chunks) == (data.shape, getattr(data, "chunks", None))
+    return {key: value for key, value in variable.encoding.items() if same or key not in _FILE_CHUNKS}
 
 
 def _check_dims(ds: xr.Dataset, dims: Iterable[Hashable]) -> None:
@@ -161,15 +179,15 @@ def _sort_dimension(ds: xr.Dataset, dim: Hashable, keys: Sequence[xr.DataArray],
     arrays = [_array_of(key.variable) for key in keys]
     along = {name: variable for name, variable in ds.variables.items() if dim in variable.dims}
     if any(map(is_dask_collection, arrays)):
-        lazy, rest = along, _without_indexes(ds, dim)
-        lazy = {name: variable for name, variable in along.items() if name in rest.variables}
-        held = rest.drop_vars(list(lazy))
+        tuples = _tuples_of_labels(ds, dim)
+        lazy = {name: variable for name, variable in along.items() if name not in tuples}
+        held = ds.drop_indexes([name for name in ds.xindexes if name in along]).drop_vars(list(along))
     else:
         lazy = {name: variable for name, variable in along.items() if variable.chunks is not None}
-        held = ds.drop_vars(list(lazy)).isel({dim: _order_of(arrays, ascending)})
+        held = ds.drop_vars(list(lazy)).isel({dim: _order_of(arrays, ascending)}, missing_dims="ignore")
     moved = _moved(lazy, dim, arrays, ascending)
     coords = {name: variable for name, variable in moved.items() if name in ds.coords}
-    found = held.assign_coords(xr.Coordinates({**coords}, indexes={}))
+    found = held.assign_coords(xr.Coordinates(coords, indexes=_lazy_indexes(ds, moved)))
     return found.assign({name: moved[name] for name in moved if name not in coords})[list(ds.data_vars)]
 
 
@@ -178,11 +196,21 @@ def _array_of(variable: Any) -> Any:
     return variable.values if isinstance(variable, xr.IndexVariable) else variable.data
 
 
-def _without_indexes(ds: xr.Dataset, dim: Hashable) -> xr.Dataset:
-    """Without the indexes along a dimension, which cannot be lazy. Labels stay, but for tuples of other labels."""
-    names = [name for name in ds.xindexes if dim in ds[name].dims]
-    several = [name for name in names if name == dim and isinstance(ds.xindexes[name], xr.indexes.PandasMultiIndex)]
-    return ds.drop_indexes(names).drop_vars(several)
+def _tuples_of_labels(ds: xr.Dataset, dim: Hashable) -> list[Hashable]:
+    """The coordinate of a dimension whose labels are tuples of those of other coordinates, if it is one."""
+    return [dim] if isinstance(ds.xindexes.get(dim), xr.indexes.PandasMultiIndex) else []
+
+
+def _lazy_indexes(ds: xr.Dataset, moved: Mapping[Hashable, xr.Variable]) -> dict[Hashable, xr.Index]:
+    """Indexes in place of those of coordinates that move lazily."""
+    found: dict[Hashable, xr.Index] = {}
+    for _, variables in ds.xindexes.group_by_index():
+        names = [name for name in variables if name in moved]
+        if names:
+            labels = [moved[name] for name in names]
+            index = LazyLabels(names, labels[0].size, tokenize(*(each.data.name for each in labels)))
+            found |= dict.fromkeys(names, index)
+    return found
 
 
 def _order_of(keys: Sequence[Any], ascending: bool) -> np.ndarray:
@@ -212,11 +240,10 @@ def _moved(
     moved = iter(build_moved(turned[::-1], [not ascending] * len(keys), values, (tuple(sizes),)))
     found = {}
     for name, rows in given.items():
-        own = [next(moved) for _ in columns[name]]
-        whole = _joined(own, rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
-        found[name] = (
-            variables[name].to_base_variable()._replace(data=da.moveaxis(whole, 0, variables[name].get_axis_num(dim)))
-        )
+        whole = _joined([next(moved) for _ in columns[name]], rows.numblocks[1:]).rechunk({0: rows.chunks[0]})
+        own = variables[name]
+        data = da.moveaxis(whole, 0, own.get_axis_num(dim))
+        found[name] = xr.Variable(own.dims, data, own.attrs, _encoding_of(own, data))
     return found
 
 

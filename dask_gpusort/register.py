@@ -89,7 +89,7 @@ def _nanmedian_of_dask(a: Any, axis: Any = None, keepdims: bool = False, out: No
 def _percentile_of_dask(
     a: Any, q: Any, method: str = "linear", internal_method: str = "default", *, axis: Any = None, **options: Any
 ) -> Any:
-    """`dask.array.percentile`, exact: `internal_method`, an approximation, has no effect; see `dask_gpusort.percentile`."""
+    """`dask.array.percentile`, exact: `internal_method`, an approximation, has no effect."""
     return api.percentile(a, q, axis, method=method, **options)
 
 

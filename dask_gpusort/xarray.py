@@ -95,7 +95,7 @@ class _Accessor:
         def argsort(array: Any, axis: int) -> Any:
             return labelled.through_dask(lambda darr: api.argsort(darr, axis, descending=not ascending), array)
 
-        return self._map_along(dim, argsort, labels=False)
+        return self._map_along(dim, argsort, labels=False, encoding=False)
 
     def sortby(
         self,
@@ -227,7 +227,7 @@ class _Accessor:
             ranks = labelled.through_dask(lambda darr: api.rank(darr, axis, nan_policy="omit", pct=pct), array)
             return ranks.astype(float)
 
-        found = self._map_along(dim, rank, labels=True, others=False)
+        found = self._map_along(dim, rank, labels=True, others=False, encoding=False)
         return found if labelled.keeps_attrs(keep_attrs) else found.drop_attrs(deep=False)
 
     def topk(self, k: int, dim: Hashable) -> Any:

@@ -195,23 +195,11 @@ ARGUMENTS = {
     "setdiff1d": {"ar1": X, "ar2": X + 2, "assume_unique": True},
     "setxor1d": {"ar1": X, "ar2": X + 2, "assume_unique": True},
     "take_along_axis": {"arr": GRID, "indices": da.zeros((1, 4), dtype=int, chunks=3), "axis": 0},
-    **dict.fromkeys(
-        ("median", "nanmedian"), {"a": GRID, "axis": 1, "keepdims": True, "out": None, "overwrite_input": False}
-    ),
-    **dict.fromkeys(
-        ("quantile", "nanquantile", "percentile", "nanpercentile"),
-        {
-            "a": GRID,
-            "q": [0.25, 0.5],
-            "axis": 1,
-            "out": None,
-            "overwrite_input": False,
-            "method": "lower",
-            "keepdims": True,
-            "internal_method": "dask",
-        },
-    ),
 }
+REDUCTION = {"a": GRID, "axis": 1, "keepdims": True, "out": None, "overwrite_input": False}
+ARGUMENTS |= dict.fromkeys(("median", "nanmedian"), REDUCTION)
+QUANTILE = {**REDUCTION, "q": [0.25, 0.5], "method": "lower", "internal_method": "dask"}
+ARGUMENTS |= dict.fromkeys(("quantile", "nanquantile", "percentile", "nanpercentile"), QUANTILE)
 SIGNATURES = {
     (library, name): inspect.signature(getattr(module, name))
     for library, module in (("dask", da), ("numpy", np))
@@ -282,12 +270,12 @@ def functions_of_dask():
 
 
 def test_two_threads_register_at_once():
-    """The second one comes before the first one has replaced anything, and leaves Dask's own functions as previous ones."""
+    """The second one comes before the first one has replaced anything; both record Dask's own functions."""
     before = functions_of_dask()
     inside, other_inside = threading.Event(), threading.Event()
 
     class Slow(types.ModuleType):
-        """Dask's module, whose first replacement waits for the other thread, and the second one's for the first thread."""
+        """Dask's module: at their first look at it, one thread waits for the other, which waits for its end."""
 
         def __getattribute__(self, name):
             if name in ("sort", "__dict__") and threading.current_thread() in threads:

@@ -26,6 +26,7 @@ FOLDERS = [
     "scheduler_plugins",
     "xarray",
     "labelled",
+    "lazy_labels",
     "api",
     "index_arguments",
     "arguments",
