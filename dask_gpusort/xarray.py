@@ -116,7 +116,8 @@ class _Accessor:
         -------
         DataArray or Dataset
             All variables along the dimension of the keys are reordered, in their chunks. If a key is lazy, so are they,
-            coordinates too; labels along the dimension then have no index, because xarray computes those at once.
+            coordinates too. Indexes along the dimension are then replaced by one that refuses to be aligned with
+            others, until ``set_xindex`` computes the labels.
 
         Raises
         ------

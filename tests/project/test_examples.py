@@ -164,7 +164,8 @@ def test_monthly_median_detects_a_wrong_result(tmp_path: Path) -> None:
     example.write_input(source, example.make_grid(0.0002, 1, 30))
     cube = xr.open_zarr(source, consolidated=False)[example.NAME].load()
     assert 0.05 < float(cube.isnull().mean()) < 0.3
-    found = example.statistics(cube)
+    with xr.set_options(use_bottleneck=False, use_numbagg=False):  # of arrays in memory; NumPy's are verified
+        found = example.statistics(cube)
     assert example.verify(source, found, pixels=9) == []
     for name in found:
         wrong = found.copy()
