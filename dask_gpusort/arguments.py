@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import dask.array as da
 import numpy as np
-from dask.base import is_dask_collection
-from dask.delayed import Delayed
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .chunk import library_of
+from .array_arguments import check_library, checked_array
 from .chunk.tie_ranks import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
 from .graph.options import Options
@@ -69,7 +66,7 @@ def on_device(options: Options, device: Any) -> Options:
 
 
 def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
+    if not (isinstance(value, str) and value in allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
 
 
@@ -87,60 +84,29 @@ def _asks_stable(kind: str | None, stable: bool | None) -> bool:
     return named[0]
 
 
-def checked_array(a: Any) -> Any:
-    """A Dask array whose chunks can be sorted.
+def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
+    """An integer of any type.
 
     Raises
     ------
     TypeError
-        If the array has labels, or is no array; if the chunks are masked, or neither NumPy nor CuPy arrays.
+        If it is none.
     """
-    _refuse_labels(a)
-    array = da.asanyarray(a)
-    if library_of(array._meta) == "pandas" and not is_dask_collection(a):
-        # Dask keeps pandas series and indices unconverted.
-        array = da.asanyarray(np.asarray(a))
-    meta = array._meta
-    if isinstance(meta, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not sorted: fill them first, with dask.array.ma.filled(a, fill_value)")
-    if library_of(meta) not in ("numpy", "cupy"):
-        raise TypeError(
-            f"chunks of {type(meta).__module__}.{type(meta).__name__} are not sorted: "
-            "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
-        )
-    return array
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be {instead}, not {value!r}") from error
 
 
-def _refuse_labels(a: Any) -> None:
-    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays.
-
-    The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels alone.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
-    name, library = type(a).__name__, library_of(a)
-    if library == "xarray":
-        remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
-        if name != "Dataset":
-            remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
-    elif library == "pandas" and name in ("Series", "DataFrame"):
-        remedy = "give a.to_numpy(), without labels"
-    elif isinstance(a, Delayed):
-        remedy = "give dask.array.from_delayed(a, shape, dtype)"
-    elif hasattr(a, "to_dask_array"):
-        remedy = "give a.to_dask_array(lengths=True), without labels"
-    elif is_dask_collection(a) and not isinstance(a, da.Array):
-        remedy = "give a.to_dataframe().to_dask_array(lengths=True)"
-    else:
-        return
-    raise TypeError(f"{type(a).__module__.partition('.')[0]}'s {name} is no array that can be sorted: {remedy}")
-
-
-def checked_axis(axis: Any, ndim: int) -> int:
+def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False) -> int:
     """The axis counted from the first dimension.
+
+    Parameters
+    ----------
+    axis : int
+    ndim : int
+    flattens, several : bool
+        Whether the function also takes None, or a tuple of axes, for error messages.
 
     Raises
     ------
@@ -149,9 +115,11 @@ def checked_axis(axis: Any, ndim: int) -> int:
     TypeError
         If it is no integer.
     """
-    number = operator.index(axis)
+    instead = "an integer" + ", a tuple of them" * several + " or None, which takes all elements" * flattens
+    number = checked_integer("axis", axis, instead)
     if ndim == 0:
-        raise AxisError(f"axis {number} is out of bounds for array of dimension 0: use axis=None to flatten it")
+        remedy = "use axis=None to flatten it" if flattens else "give an array that has one, such as a.reshape(1)"
+        raise AxisError(f"axis {number} is out of bounds for array of dimension 0: {remedy}")
     if not -ndim <= number < ndim:
         raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}")
     return number % ndim
@@ -166,10 +134,17 @@ def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         If an axis is out of bounds.
     ValueError
         If an axis occurs twice.
+    TypeError
+        If an axis is no integer.
     """
     if axis is None:
         return tuple(range(ndim))
-    return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
+    several = isinstance(axis, Iterable) and not isinstance(axis, str) and getattr(axis, "ndim", 1) == 1
+    given = axis if several else (axis,)
+    found = sorted(checked_axis(one, ndim, flattens=True, several=True) for one in given)
+    if len(set(found)) < len(found):
+        raise ValueError(f"repeated axis in `axis` argument: name each axis once (got {axis})")
+    return tuple(found)
 
 
 def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
@@ -189,18 +164,27 @@ def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
     ValueError
         If the shapes do not match, or sizes of chunks are unknown.
     """
-    checked = checked_array(weights)
+    checked = checked_array(weights, "weights")
+    if checked.dtype.kind == "O":
+        checked = checked.astype(np.float64)  # as NumPy adds them
     if checked.dtype.kind not in "biuf":
-        raise TypeError(f"weights must be real numbers, got {checked.dtype}")
-    if any(map(math.isnan, (*array.shape, *checked.shape))):
-        raise ValueError("weights and keys of chunks of unknown sizes: call compute_chunk_sizes() first")
+        raise TypeError(f"weights must be real numbers, not {checked.dtype}")
+    for name, one in {"a": array, "weights": checked}.items():
+        if any(map(math.isnan, one.shape)):
+            raise ValueError(f"{name} has chunks of unknown sizes, beside weights: call {name}.compute_chunk_sizes()")
     if checked.shape == array.shape:
         return checked
     if axis is None:
-        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        raise TypeError(
+            "Axis must be specified when shapes of a and weights differ. "
+            f"(got shapes {array.shape} and {checked.shape}: give axis=)"
+        )
     axes = normalize_axis_tuple(axis, array.ndim, "axis")
     if checked.shape != tuple(array.shape[dim] for dim in axes):
-        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        raise ValueError(
+            "Shape of weights must be consistent with shape of a along specified axis. "
+            f"(got shape {checked.shape} for a of shape {array.shape} and axis={axis})"
+        )
     ascending = checked.transpose(np.argsort(axes).tolist())
     return ascending[tuple(slice(None) if dim in axes else None for dim in range(array.ndim))]
 
@@ -214,7 +198,7 @@ def check_weighted_method(method: str) -> None:
         If it is one of these.
     """
     if method != "inverted_cdf":
-        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}. Give method='inverted_cdf'")
 
 
 def checked_strategy(strategy: str) -> str:
@@ -242,19 +226,6 @@ def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
     return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
 
 
-def checked_sides(first: Any, second: Any) -> tuple[Any, Any]:
-    """Two arrays whose elements are compared, as Dask arrays.
-
-    Raises
-    ------
-    TypeError
-        If one has NumPy chunks and the other CuPy chunks.
-    """
-    checked = checked_array(first), checked_array(second)
-    _check_library(checked)
-    return checked
-
-
 def checked_kth(kth: Any) -> tuple[int, ...]:
     """The ranks of a partition.
 
@@ -267,9 +238,9 @@ def checked_kth(kth: Any) -> tuple[int, ...]:
     """
     ranks = np.asarray(kth)
     if ranks.dtype.kind == "b":
-        raise ValueError("Booleans unacceptable as partition index")
+        raise ValueError("Booleans unacceptable as partition index: give kth as integers")
     if ranks.dtype.kind not in "iu":
-        raise TypeError(f"Partition index must be integer (got {ranks.dtype})")
+        raise TypeError(f"Partition index must be integer: kth is {kth!r}")
     if ranks.ndim > 1:
         raise ValueError(f"kth must be an integer or a sequence of them, not an array of {ranks.ndim} dimensions")
     return tuple(ranks.reshape(-1).tolist())
@@ -307,12 +278,12 @@ def refuse_in_place(name: str, out: Any, overwrite_input: Any) -> None:
 
 def axis_or_none(axis: Any, ndim: int) -> int | None:
     """As `checked_axis`; None, which flattens the array, stays None."""
-    return None if axis is None else checked_axis(axis, ndim)
+    return None if axis is None else checked_axis(axis, ndim, flattens=True)
 
 
 def is_scalar_row(array: Any, axis: Any) -> bool:
     """Whether NumPy's indirect sorts take an array without dimensions as a row of one element."""
-    return array.ndim == 0 and axis is not None and operator.index(axis) in (0, -1)
+    return array.ndim == 0 and axis is not None and checked_integer("axis", axis) in (0, -1)
 
 
 def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
@@ -324,15 +295,15 @@ def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
     return tuple(given.get(dim) for dim in range(ndim))
 
 
-def checked_directions(descending: bool | Sequence[bool], count: int) -> list[bool]:
-    """Whether each key of `lexsort` descends.
+def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
+    """Whether each of several keys descends.
 
     Raises
     ------
     ValueError
         If there is another number of directions than of keys.
     """
-    if isinstance(descending, (bool, np.bool_)):
+    if not isinstance(descending, Iterable):
         return [bool(descending)] * count
     directions = list(map(bool, descending))
     if len(directions) != count:
@@ -340,57 +311,17 @@ def checked_directions(descending: bool | Sequence[bool], count: int) -> list[bo
     return directions
 
 
-def checked_lexsort_keys(keys: Any) -> list[Any]:
-    """The keys of `lexsort` as a list of Dask arrays.
+def refuse_for_several_keys(**options: Any) -> None:
+    """Refuse the options of a sort that say how elements of one array are compared.
 
     Raises
     ------
-    TypeError
-        If there is no key.
     ValueError
-        If the number of keys in an array is unknown.
+        If one is given.
     """
-    _refuse_labels(keys)
-    arrays = [checked_array(key) for key in _as_sequence(keys)]
-    if not arrays:
-        raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
-    return arrays
-
-
-def _as_sequence(keys: Any) -> Sequence[Any]:
-    if hasattr(keys, "__getitem__") and hasattr(keys, "__len__") and not hasattr(keys, "dtype"):
-        return [keys[number] for number in range(len(keys))]
-    array = da.asanyarray(keys)
-    if array.ndim == 0:
-        return []
-    if math.isnan(array.shape[0]):
-        raise ValueError("the first axis of `keys` is the keys, whose number is unknown: call compute_chunk_sizes()")
-    return [array[number] for number in range(array.shape[0])]
-
-
-def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
-    """The arrays of `merge_sorted` as Dask arrays.
-
-    Raises
-    ------
-    TypeError
-        If there is no array, or some have NumPy chunks and others CuPy chunks.
-    ValueError
-        If an array has another number of dimensions than one.
-    """
-    if not arrays:
-        raise TypeError("merge_sorted needs at least one array")
-    checked = [checked_array(array) for array in arrays]
-    for number, array in enumerate(checked):
-        if array.ndim != 1:
-            raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
-    _check_library(checked)
-    return checked
-
-
-def _check_library(arrays: Sequence[Any]) -> None:
-    if len({library_of(array._meta) for array in arrays}) > 1:
-        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
+    for name, option in options.items():
+        if option is not None:
+            raise ValueError(f"{name} cannot be combined with several keys: apply it to each of them first")
 
 
 def checked_side(side: Any) -> Any:
@@ -421,12 +352,12 @@ def checked_sorter(sorter: Any, array: Any) -> Any:
     """
     if sorter is None:
         return None
-    checked = checked_array(sorter)
+    checked = checked_array(sorter, "sorter")
     if checked.dtype.kind not in "iu":
         raise TypeError(f"sorter must only contain integers (got {checked.dtype})")
     if checked.ndim != 1 or not (checked.size == array.size or math.isnan(checked.size + array.size)):
         raise ValueError(f"sorter.size must equal a.size (got shapes {checked.shape} and {array.shape})")
-    _check_library((array, checked))
+    check_library((array, checked))
     return checked
 
 

@@ -23,6 +23,7 @@ from dask.utils import format_bytes
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
+from .plan.lines import format_chunks
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
@@ -145,7 +146,7 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
 def describe(plan: Plan) -> str:
     """The plan and its cost, as text."""
     cost = cost_of(plan)
-    moved = "an unknown size" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
+    moved = "an unknown number of bytes" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
     return f"{plans.describe(plan)}\ncost      {moved} read and written, {cost.messages:,} messages, {counted} counted"
 
@@ -162,10 +163,11 @@ def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) ->
     plan : Plan, optional
         Plan of the global sort of one row.
     """
+    chunks = format_chunks(count or 0)
     if strategy == "join":
-        return f"rows      in {count:,} chunks of one memory: one task concatenates the chunks and sorts all rows"
+        return f"rows      in {chunks} of one memory: one task concatenates the chunks and sorts all rows"
     if strategy == "whole":
-        return f"rows      each whole in a chunk: {count:,} chunks sorted where they are"
+        return f"rows      each whole in a chunk: {chunks} sorted where they are"
     if strategy == "rechunk" or plan is None:
         return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
     if count is None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .arguments import checked_array, checked_axis
+from .arguments import axis_or_none
+from .array_arguments import checked_array
 from .chunk import library_of
 from .graph.inputs import flatten
 
@@ -46,7 +47,8 @@ def checked_take_indices(indices: Any, array: Any = None) -> Any:
         known = known.astype(np.intp)  # of an empty list
     if not np.can_cast(known.dtype, np.intp, "same_kind"):
         raise TypeError(
-            f"Cannot cast array data from {known.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'same_kind'"
+            f"Cannot cast array data from {known.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'same_kind': "
+            "give indices as integers"
         )
     if array is not None:
         _check_library(array, known)
@@ -72,8 +74,9 @@ def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
     AxisError
         If the axis is out of bounds.
     """
-    if axis is not None:
-        return array, checked_axis(axis, array.ndim)
+    checked = axis_or_none(axis, array.ndim)
+    if checked is not None:
+        return array, checked
     if np.ndim(indices) != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
     return flatten(array, None)
@@ -91,11 +94,14 @@ def checked_along_indices(indices: Any, array: Any) -> Any:
     TypeError
         If their chunks are of another library.
     """
-    checked = checked_array(indices)
+    checked = checked_array(indices, "indices")
     if checked.dtype.kind not in "iu":
-        raise IndexError("`indices` must be an integer array")
+        raise IndexError(f"`indices` must be an integer array, not {checked.dtype}")
     if checked.ndim != array.ndim:
-        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+        raise ValueError(
+            "`indices` and `arr` must have the same number of dimensions "
+            f"(got shapes {checked.shape} and {array.shape})"
+        )
     _check_library(array, checked)
     return checked
 
@@ -130,7 +136,7 @@ def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
     TypeError
         If its chunks are of another library than those of the array.
     """
-    checked = checked_array(values)
+    checked = checked_array(values, "values", scalars=True)
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)
     _check_library(array, checked, "values")

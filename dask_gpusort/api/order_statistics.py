@@ -7,12 +7,12 @@ from typing import Any
 
 from ..arguments import (
     check_weighted_method,
-    checked_array,
     checked_axes,
     checked_strategy,
     checked_weights,
     refuse_in_place,
 )
+from ..array_arguments import checked_array
 from ..graph.select.build import build_statistic, explain_statistic
 from ..graph.select.weighted import build_weighted
 from ..table.quantiles import Statistic
@@ -337,6 +337,8 @@ def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str =
 def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str, weights: Any = None) -> Any:
     array = checked_array(a)
     axes = checked_axes(axis, array.ndim)
+    if array.size == 0 and statistic.skip_nan:
+        statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`
     if weights is None:
         return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))
     check_weighted_method(statistic.method)

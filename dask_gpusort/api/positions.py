@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_array
+from ..arguments import axis_or_none
+from ..array_arguments import check_known_axis, checked_array
 from ..graph.positions.build import (
     build_put_along,
     build_take,
@@ -99,7 +100,7 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
     >>> x = da.zeros(1000, chunks=1000)
     >>> indices = da.arange(4000, chunks=1000)
     >>> print(*dask_gpusort.explain_take(x, indices).splitlines()[:3], sep="\n")
-    lanes     1 of 1,000 elements, in 1 chunks
+    lanes     1 of 1,000 elements, in 1 chunk
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
@@ -111,10 +112,12 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
 def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
     check_mode(mode)
     array = checked_array(a)
-    checked = axis_or_none(axis, array.ndim) if array.ndim or axis is not None else None
+    checked = axis_or_none(axis, array.ndim)
+    if checked is not None or array.ndim == 1:
+        check_known_axis(array, checked or 0, "a")
     if indices_in_memory(indices):
         return array, checked_take_indices(indices), checked
-    return array, checked_take_indices(checked_array(indices), array), checked
+    return array, checked_take_indices(checked_array(indices, "indices"), array), checked
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -183,7 +186,7 @@ def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> st
     >>> x = da.zeros(1000, chunks=1000)
     >>> indices = da.arange(4000, chunks=1000)
     >>> print(*dask_gpusort.explain_take_along_axis(x, indices).splitlines()[:3], sep="\n")
-    lanes     1 of 1,000 elements, in 1 chunks
+    lanes     1 of 1,000 elements, in 1 chunk
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
@@ -191,7 +194,8 @@ def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> st
 
 
 def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
-    array, checked = along_axis(checked_array(arr), axis, indices)
+    array, checked = along_axis(checked_array(arr, "arr"), axis, indices)
+    check_known_axis(array, checked, "arr")
     positions = checked_along_indices(indices, array)
     check_broadcast(array.shape, positions.shape, checked)
     return array, positions, checked
@@ -238,8 +242,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
     >>> dask_gpusort.put_along_axis(x, da.from_array([4, 0]), 9, axis=0).compute()
     array([9, 1, 7, 3, 9])
     """
-    original = checked_array(arr)
+    original = checked_array(arr, "arr")
     array, checked = along_axis(original, axis, indices)
+    check_known_axis(array, checked, "arr")
     positions = checked_along_indices(indices, array)
     shape = check_broadcast(array.shape, positions.shape, checked)
     found = build_put_along(array, positions, checked_values(values, array, shape), checked)

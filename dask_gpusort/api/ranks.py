@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import axis_or_none, checked_array, checked_ranking
+from ..arguments import axis_or_none, checked_ranking
+from ..array_arguments import checked_array
 from ..graph.ranks import build_rank, explain_ranks
 
 
@@ -89,7 +90,7 @@ def explain_rank(
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
     >>> print(*dask_gpusort.explain_rank(x).splitlines()[:2], sep="\n")
-    lanes     1 of 1,000 keys, each in 1 chunks
+    lanes     1 of 1,000 keys, each in 1 chunk
     strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
     array = checked_array(a)

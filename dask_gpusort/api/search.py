@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..arguments import checked_by_values, checked_side, checked_sides, checked_sorter
+from ..arguments import checked_by_values, checked_side, checked_sorter
+from ..array_arguments import checked_sides
 from ..graph.search.build import build_membership, build_search, explain_membership, explain_search
+
+#: Arguments of `isin`; either may be one element.
+_SIDES = ("element", "test_elements")
 
 
 def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
@@ -87,7 +91,7 @@ def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left"
 
 
 def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
-    array, needles = checked_sides(a, v)
+    array, needles = checked_sides(a, v, ("a", "v"), ("v",))
     if array.ndim != 1:
         what = "deep" if array.ndim else "of too small depth"
         raise ValueError(f"object too {what} for desired array: `a` must have one dimension, got {array.ndim}")
@@ -150,7 +154,7 @@ def isin(
     array([[False,  True],
            [ True, False]])
     """
-    array, test = checked_sides(element, test_elements)
+    array, test = checked_sides(element, test_elements, _SIDES, _SIDES)
     by_values = checked_by_values(kind, array.dtype, test.dtype)
     return build_membership(array, test, bool(invert), by_values)
 
@@ -181,5 +185,5 @@ def explain_isin(
     needles   31.25 kiB in 4 chunks
     strategy  join: all keys are one array, because they are few
     """
-    array, test = checked_sides(element, test_elements)
+    array, test = checked_sides(element, test_elements, _SIDES, _SIDES)
     return explain_membership(array, test, bool(invert), checked_by_values(kind, array.dtype, test.dtype))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked_array, checked_axis, checked_sides
+from ..arguments import axis_or_none
+from ..array_arguments import checked_array, checked_sides
 from ..graph.sets.build import Unique, build_nunique, build_unique
 from ..graph.sets.build import explain_unique as explain_unique_values
 from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
@@ -121,7 +122,7 @@ def explain_unique(
     >>> import dask_gpusort
     >>> x = da.zeros(1000, chunks=1000)
     >>> print(*dask_gpusort.explain_unique(x).splitlines()[:2], sep="\n")
-    keys      1,000 in 1 chunks
+    keys      1,000 in 1 chunk
     strategy  blocks: all keys are in one chunk, whose distinct keys are the result
     """
     array = checked_array(a)
@@ -134,7 +135,7 @@ def explain_unique(
 
 def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:
     """The axis along which subarrays are compared; None if single keys are."""
-    checked = None if axis is None else checked_axis(axis, array.ndim)
+    checked = axis_or_none(axis, array.ndim)
     return None if array.ndim == 1 else checked
 
 
@@ -171,7 +172,7 @@ def unique_all(x: Any) -> Any:
     >>> found.counts.compute()
     array([1, 1, 2])
     """
-    return _All(*build_unique(checked_array(x), Unique(True, True, True, equal_nan=False)))
+    return _All(*build_unique(checked_array(x, "x"), Unique(True, True, True, equal_nan=False)))
 
 
 def unique_counts(x: Any) -> Any:
@@ -202,7 +203,7 @@ def unique_counts(x: Any) -> Any:
     >>> found.counts.compute()
     array([1, 1, 2])
     """
-    return _Counts(*build_unique(checked_array(x), Unique(counts=True, equal_nan=False)))
+    return _Counts(*build_unique(checked_array(x, "x"), Unique(counts=True, equal_nan=False)))
 
 
 def unique_inverse(x: Any) -> Any:
@@ -233,7 +234,7 @@ def unique_inverse(x: Any) -> Any:
     >>> found.inverse_indices.compute()
     array([2, 0, 2, 1])
     """
-    return _Inverse(*build_unique(checked_array(x), Unique(inverse=True, equal_nan=False)))
+    return _Inverse(*build_unique(checked_array(x, "x"), Unique(inverse=True, equal_nan=False)))
 
 
 def unique_values(x: Any) -> Any:
@@ -261,7 +262,7 @@ def unique_values(x: Any) -> Any:
     >>> dask_gpusort.unique_values(da.from_array([3, 1, 3, 2], chunks=2)).compute()
     array([1, 2, 3])
     """
-    return build_unique(checked_array(x), Unique(equal_nan=False))[0]
+    return build_unique(checked_array(x, "x"), Unique(equal_nan=False))[0]
 
 
 def nunique(a: Any, *, equal_nan: bool = True) -> Any:
@@ -318,7 +319,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
     >>> dask_gpusort.union1d(da.arange(4, chunks=2), da.arange(2, 6, chunks=3)).compute()
     array([0, 1, 2, 3, 4, 5])
     """
-    return build_union(*checked_sides(ar1, ar2))
+    return build_union(*checked_sides(ar1, ar2, ("ar1", "ar2")))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
@@ -351,7 +352,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     >>> dask_gpusort.intersect1d(da.arange(5, chunks=2), da.arange(3, 9, chunks=4)).compute()
     array([3, 4])
     """
-    sides = checked_sides(ar1, ar2)
+    sides = checked_sides(ar1, ar2, ("ar1", "ar2"))
     return build_common(*sides) if return_indices else build_set(*sides, "both")
 
 
@@ -383,7 +384,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     >>> dask_gpusort.setdiff1d(da.arange(5, chunks=2), da.arange(3, 9, chunks=4)).compute()
     array([0, 1, 2])
     """
-    return build_difference(*checked_sides(ar1, ar2), bool(assume_unique))
+    return build_difference(*checked_sides(ar1, ar2, ("ar1", "ar2")), bool(assume_unique))
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
@@ -413,4 +414,4 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     >>> dask_gpusort.setxor1d(da.arange(4, chunks=2), da.arange(2, 6, chunks=3)).compute()
     array([0, 1, 4, 5])
     """
-    return build_set(*checked_sides(ar1, ar2), "one")
+    return build_set(*checked_sides(ar1, ar2, ("ar1", "ar2")), "one")

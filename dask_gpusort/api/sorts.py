@@ -7,17 +7,16 @@ from typing import Any
 
 from ..arguments import (
     axis_or_none,
-    checked_array,
     checked_axis,
     checked_directions,
-    checked_lexsort_keys,
     checked_options,
-    checked_sorted_arrays,
     is_scalar_row,
     on_device,
+    refuse_for_several_keys,
     resolved_chunks,
 )
-from ..graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, explain_sort
+from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
+from ..graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys, explain_sort
 
 
 def sort(
@@ -180,7 +179,7 @@ def sort_by_key(
     kind: str | None = None,
     order: str | Sequence[str] | None = None,
     stable: bool | None = None,
-    descending: bool | None = False,
+    descending: bool | Sequence[bool] | None = False,
     key: Callable[[Any], Any] | None = None,
     less: Callable[[Any, Any], Any] | str | None = None,
     chunks: Any = None,
@@ -188,15 +187,21 @@ def sort_by_key(
     exchange: str = "auto",
     device: str | None = None,
 ) -> tuple[Any, ...]:
-    """Sort a Dask array and move other arrays with it, lazily.
+    """Sort a Dask array, or several keys of which the **first** is most significant, and move other arrays, lazily.
+
+    The first key counts most in ``gpusort.sortby``, ``key=`` and pandas' ``sort_values`` too; in `lexsort` the last.
 
     Parameters
     ----------
-    keys : dask array
+    keys : dask array, or tuple or list of dask arrays
+        The key, or several keys of one shape, of any dtypes.
     *values : dask arrays
         Arrays of the keys' shape. With one-dimensional keys, values may have more dimensions: then whole rows move.
-    axis, kind, order, stable, descending, key, less, chunks, method, exchange, device
-        As for `sort`. `chunks` apply to the sorted keys and to the values.
+    descending : bool or sequence of bool, default False
+        Largest first; with several keys, for all or for each of them. NaN and NaT come last in both directions.
+    axis, kind, order, stable, key, less, chunks, method, exchange, device
+        As for `sort`. `chunks` apply to the sorted keys and to the values; by default they are those of the first key.
+        `order`, `key` and `less` take one key. "radix" needs keys that fit 64 bits together.
 
     Returns
     -------
@@ -206,7 +211,7 @@ def sort_by_key(
     Raises
     ------
     ValueError
-        If the shapes do not match.
+        If the shapes do not match, or the numbers of directions and keys; if several keys get `order`, `key`, `less`.
     AxisError, TypeError
         As `sort`.
 
@@ -219,13 +224,22 @@ def sort_by_key(
     >>> rain = da.from_array([0.5, 7.0, 2.5], chunks=2)
     >>> dask.compute(*dask_gpusort.sort_by_key(days, rain))
     (array([1, 2, 3]), array([7. , 2.5, 0.5]))
+    >>> station = da.from_array([2, 1, 1], chunks=2)
+    >>> dask.compute(*dask_gpusort.sort_by_key((station, days), rain))
+    (array([1, 1, 2]), array([1, 2, 3]), array([7. , 2.5, 0.5]))
     """
-    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
-    array = checked_array(keys)
-    arrays = [checked_array(value) for value in values]
-    axis = checked_axis(axis, array.ndim)
-    chunks = resolved_chunks(chunks, axis, array.ndim)
-    return build_sort(options, "both", array, arrays, axis, chunks)
+    arrays, several = checked_sort_keys(keys)
+    if several:
+        refuse_for_several_keys(order=order, key=key, less=less)
+    directions = checked_directions(descending, len(arrays))
+    options = checked_options(kind, order, stable, not several and directions[0], key, less, method, exchange)
+    options = on_device(options, device)
+    moved = [checked_array(value, f"values {number}") for number, value in enumerate(values)]
+    axis = checked_axis(axis, arrays[0].ndim)
+    chunks = resolved_chunks(chunks, axis, arrays[0].ndim)
+    if several:
+        return build_sort_by_keys(options, arrays, directions, moved, axis, chunks)
+    return build_sort(options, "both", arrays[0], moved, axis, chunks)
 
 
 def explain(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import checked_array, checked_axis
+from ..arguments import checked_axis, checked_integer
+from ..array_arguments import checked_array
 from ..graph.select.top import select_top
 
 
@@ -106,7 +106,7 @@ def argtopk(a: Any, k: int, axis: int = -1, *, split_every: int | None = None) -
 
 def _select(a: Any, k: int, axis: int, values: Sequence[Any], split_every: int | None) -> tuple[Any, ...]:
     array = checked_array(a)
-    if split_every is not None and operator.index(split_every) < 2:
+    if split_every is not None and checked_integer("split_every", split_every, "an integer or None") < 2:
         raise ValueError(f"split_every must be at least 2 (got {split_every})")
-    companions = [checked_array(value) for value in values]
-    return select_top(array, companions, operator.index(k), checked_axis(axis, array.ndim), split_every)
+    companions = [checked_array(value, f"values {number}") for number, value in enumerate(values)]
+    return select_top(array, companions, checked_integer("k", k), checked_axis(axis, array.ndim), split_every)

@@ -38,8 +38,9 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
         The bits of NumPy's function, apart from which of two equal zeros is at a rank. A scalar if it has no dimension.
     """
     shape = result_shape(statistic, block.shape, axes, keepdims)
-    if block.dtype.hasobject:
-        return np.asarray(_by_numpy(block, statistic, tuple(axes)), object).reshape(shape)[()]
+    if block.dtype.hasobject or statistic.objects:
+        found = statistic.by_numpy(block, tuple(axes))
+        return np.asarray(found, statistic.dtype_of(block.dtype)).reshape(shape)[()]
     lanes, kept, length = lanes_last(block, axes)
     quantiles = math.prod(statistic.shape)
     found = np.empty((quantiles, *kept), statistic.dtype_of(block.dtype))
@@ -51,15 +52,6 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
         rows = rows.reshape(math.prod(part.shape[1:]), length)
         part[...] = _reduce_rows(rows, statistic).reshape(part.shape)
     return found.reshape(shape)[()]
-
-
-def _by_numpy(block: np.ndarray, statistic: Statistic, axes: tuple[int, ...]) -> Any:
-    """The statistic of Python objects, by NumPy's function."""
-    if statistic.q is None:
-        return (np.nanmedian if statistic.skip_nan else np.median)(block, axis=axes)
-    function = np.nanquantile if statistic.skip_nan else np.quantile
-    q = statistic.q.item() if statistic.weak or not statistic.q.ndim else statistic.q
-    return function(block, q, axis=axes, method=statistic.method)  # type: ignore[call-overload]
 
 
 def _reduce_rows(rows: np.ndarray, statistic: Statistic) -> np.ndarray:

@@ -79,9 +79,7 @@ def reduce_weighted_lanes(
     shape = result_shape(statistic, block.shape, axes, keepdims)
     weights = np.broadcast_to(weights, block.shape)
     if block.dtype.hasobject:
-        function = np.nanquantile if statistic.skip_nan else np.quantile
-        q: Any = statistic.q
-        found = function(block, q, axis=tuple(axes), method="inverted_cdf", weights=weights)
+        found = statistic.by_numpy(block, tuple(axes), weights)
         return np.asarray(found, object).reshape(shape)[()]
     lanes, kept, length = lanes_last(block, axes)
     weights = lanes_last(weights, axes)[0]

@@ -13,7 +13,7 @@ from ..cost import describe_rows
 from .collection import chunk_library
 from .composite_keys import Keys
 from .global_sort import Request, Want, divide_inputs, global_sort, plan_for, shortage_of
-from .inputs import companion, concatenate_inputs, flatten, output_chunks
+from .inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
 from .is_sorted import is_ordered
 from .options import Options, lexsort_keys
 from .rows import row_strategy, sort_rows
@@ -114,15 +114,65 @@ def build_moved(
     -------
     tuple of dask arrays
     """
-    packed = lexsort_keys(arrays, directions)
-    keys = Keys(packed.array, packed.order)  # a task that packs parts moves no values
+    keys = _without_parts(lexsort_keys(arrays, directions))
     return _sort_keys(Options().request("values", keys), keys, values, 0, chunks)
 
 
-def _sort_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
+def build_sort_by_keys(
+    options: Options,
+    arrays: Sequence[Any],
+    directions: Sequence[bool],
+    values: Sequence[Any],
+    axis: int,
+    chunks: Any,
+) -> tuple[Any, ...]:
+    """Several keys, and values, sorted by the keys, the **first** one most significant.
+
+    Parameters
+    ----------
+    options : Options
+    arrays : sequence of dask arrays, not empty
+        The keys.
+    directions : sequence of bool
+        Whether each key descends.
+    values : sequence of dask arrays
+    axis : int
+        Not negative.
+    chunks : int, tuple or None
+        As for `build_sort`; by default the chunks of the first key.
+
+    Returns
+    -------
+    tuple of dask arrays
+        The keys, then the values.
+    """
+    names = [f"key {number}" for number in range(len(arrays))][::-1]
+    moved = (*arrays, *values)
+    with staging(options.device, arrays[0], nat_last=True) as copies:
+        if copies.device is not None:
+            copies = _limited(options, copies, "values", lexsort_keys(arrays[::-1], directions[::-1], names), moved)
+        staged = [
+            replace(copies, nat_last=not descending).to_device(array)
+            for array, descending in zip(arrays, directions, strict=True)
+        ]
+        keys = _without_parts(lexsort_keys(staged[::-1], directions[::-1], names))
+        values = [copies.to_device(one) for one in moved]
+        found = _sort_keys(_request(options, copies, "values", keys), keys, values, axis, chunks, -len(arrays))
+        return tuple(copies.to_host(out, own, own.dtype) for out, own in zip(found, moved, strict=True))
+
+
+def _without_parts(keys: Keys) -> Keys:
+    """Keys that are packed before the sort: a task that packs parts moves no values."""
+    return Keys(keys.array, keys.order)
+
+
+def _sort_keys(
+    request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any, first: int = 0
+) -> tuple[Any, ...]:
+    """The sort of keys and values; `first` is the number of the first of these, for error messages."""
     template = keys.template
     outputs = output_chunks(template, chunks)
-    values = [companion(template, value, number) for number, value in enumerate(values)]
+    values = [companion(template, value, number) for number, value in enumerate(values, first)]
     if template.ndim == 1 and (template.numblocks[0] > 1 or request.staged or any(value.ndim > 1 for value in values)):
         return global_sort(request, keys, values, outputs[0])
     return sort_rows(request, keys, values, axis, outputs)
@@ -149,12 +199,14 @@ def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
 
 def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) -> str:
     """The plan of a sort as text; computes nothing."""
+    flat = describe_flat(array, axis)
     array, axis = flatten(array, axis)
     with staging(options.device, array, nat_last=options.nat_last) as copies:
         values = () if options.key is None else (array,)
         want: Want = "keys" if options.key is None else "values"
         copies, keys, staged = _stage(options, copies, array, values, want)
-        return copies.describe(array) + _explain_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
+        plan = _explain_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
+        return flat + copies.describe(array) + plan
 
 
 def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> str:

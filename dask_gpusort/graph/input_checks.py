@@ -65,7 +65,7 @@ def checked_chunk(
         return block
     raise TypeError(
         f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
-        "meta=, or let its function return what astype makes of them"
+        f"meta=, or let its function return chunk.astype({str(dtype)!r})"
     )
 
 

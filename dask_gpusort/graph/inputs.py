@@ -10,8 +10,12 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import library_of
+from ..plan.lines import format_chunks, format_size
 from ._dask import normalize_chunks
-from .rechunk import chunk_limit, rechunk
+from .rechunk import chunk_limit, largest_chunk, rechunk
+
+#: Chunks that Dask joins before it divides them, when chunks are put into C order: 4 halve the number of tasks.
+_JOINED_CHUNKS = 4
 
 
 def flatten(array: Any, axis: int | None) -> tuple[Any, int]:
@@ -23,31 +27,64 @@ def flatten(array: Any, axis: int | None) -> tuple[Any, int]:
     if array.ndim == 0:
         return array.map_blocks(np.ravel, new_axis=[0], chunks=((1,),), dtype=array.dtype, meta=array._meta.ravel()), 0
     if any(math.isnan(size) for size in array.shape):
-        raise ValueError("axis=None cannot flatten chunks of unknown sizes: call compute_chunk_sizes() first")
+        raise ValueError(
+            f"an array of {array.ndim} dimensions and chunks of unknown sizes cannot be flattened: "
+            "call its compute_chunk_sizes() first, or give an axis"
+        )
     if array.size == 0:
         return da.from_array(array._meta.ravel()[:0], chunks=-1, asarray=False), 0
     return _in_c_order(array), 0
 
 
 def _in_c_order(array: Any) -> Any:
-    """Elements of an array in C order, in chunks near Dask's target size."""
-    if array.ndim == 1:
-        return array
-    row = math.prod(array.shape[1:])
-    if row * array.dtype.itemsize > chunk_limit(array):
-        return da.concatenate([_in_c_order(array[index]) for index in range(array.shape[0])])
-    # With whole trailing dimensions, C order of the array is C order of each chunk in turn.
-    # Dask cannot choose chunks of objects, whose size it does not know: the size of their references is used.
-    item = np.dtype((np.void, max(1, array.dtype.itemsize)))
-    spec = ("auto",) + (-1,) * (array.ndim - 1)
-    whole = rechunk(array, normalize_chunks(spec, array.shape, dtype=item, previous_chunks=array.chunks))
-    sizes = tuple(size * row for size in whole.chunks[0])
-    dropped = list(range(1, array.ndim))
-    return whole.map_blocks(_ravel, drop_axis=dropped, chunks=(sizes,), dtype=array.dtype, meta=array._meta.ravel())
+    """Elements of an array of several dimensions in C order, in chunks of about as many as the array's chunks have."""
+    chunks, divided = _chunks_in_c_order(array)
+    limit = min(_JOINED_CHUNKS * largest_chunk(array), chunk_limit(array))
+    array = rechunk(array, chunks, max(limit, 1))
+    if divided + 1 < array.ndim:
+        row = math.prod(array.shape[divided + 1 :])
+        sizes = (*array.chunks[:divided], tuple(size * row for size in array.chunks[divided]))
+        meta = array._meta.reshape((0,) * len(sizes))
+        dropped = list(range(divided + 1, array.ndim))
+        array = array.map_blocks(_merge_axes, divided, drop_axis=dropped, chunks=sizes, dtype=array.dtype, meta=meta)
+    # Where all other axes are in chunks of one element, Dask only moves blocks.
+    return array if array.ndim == 1 else array.reshape(-1)
 
 
-def _ravel(block: Any) -> Any:
-    return block.ravel()
+def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """Chunks that are each contiguous in C order, and the axis that they divide.
+
+    The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if they
+    are so; others have at most as many elements as the largest of the array's.
+    """
+    rows = [math.prod(array.shape[dim + 1 :]) for dim in range(array.ndim)]
+    divided = next((dim for dim, sizes in enumerate(array.chunks) if set(sizes) != {1}), array.ndim - 1)
+    if all(count == 1 for count in array.numblocks[divided + 1 :]):
+        return array.chunks, divided
+    most = math.prod(max(sizes) for sizes in array.chunks)
+    divided = next(dim for dim, row in enumerate(rows) if row <= most)
+    size = array.shape[divided]
+    ends = np.linspace(0, size, math.ceil(size / (most // rows[divided])) + 1).astype(int)
+    behind = tuple((size,) for size in array.shape[divided + 1 :])
+    return (*((1,) * size for size in array.shape[:divided]), tuple(np.diff(ends).tolist()), *behind), divided
+
+
+def describe_flat(array: Any, axis: int | None) -> str:
+    """How an array of several dimensions is flattened, as a line of text; empty if it is not."""
+    if axis is not None or array.ndim < 2 or array.size == 0:
+        return ""
+    flat = flatten(array, None)[0]
+    if _chunks_in_c_order(array)[0] == array.chunks:
+        return f"flat      {format_chunks(array.npartitions)}, in C order as they are\n"
+    return (
+        f"flat      {format_chunks(array.npartitions)} rechunked to {flat.npartitions:,} in C order, of at most "
+        f"{format_size(largest_chunk(flat))}\n"
+    )
+
+
+def _merge_axes(block: Any, before: int) -> Any:
+    """Task: a chunk whose axes behind the first ones, which are of one element, are one."""
+    return block.reshape(*(1,) * before, -1)
 
 
 def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int], ...]]:
@@ -112,8 +149,8 @@ def companion(keys: Any, value: Any, number: int) -> Any:
     return rechunk(value, {**wanted, **whole}) if wanted or whole else value
 
 
-def same_chunks(template: Any, array: Any, name: str) -> Any:
-    """An array of the template's shape, in the template's chunks.
+def same_chunks(template: Any, array: Any, name: str, of_template: str) -> Any:
+    """An array of the template's shape, in the template's chunks; both have names, for error messages.
 
     Raises
     ------
@@ -122,13 +159,13 @@ def same_chunks(template: Any, array: Any, name: str) -> Any:
     """
     if not _sizes_match(array.shape, template.shape):
         raise ValueError(
-            f"all keys need to be the same shape: {name} has shape {array.shape}, the last key {template.shape}"
+            f"all keys need to be the same shape: {name} has shape {array.shape}, {of_template} {template.shape}"
         )
     if not any(map(math.isnan, (*array.shape, *template.shape))):
         return array if array.chunks == template.chunks else rechunk(array, template.chunks)
     if array.numblocks != template.numblocks:
         raise ValueError(
-            f"{name} and the last key, of unknown chunk sizes, have different numbers of chunks: "
+            f"{name} and {of_template}, of unknown chunk sizes, have different numbers of chunks: "
             "call compute_chunk_sizes()"
         )
     return array

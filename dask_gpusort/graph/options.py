@@ -119,7 +119,7 @@ def fields_of(order: tuple[str, ...] | None, dtype: np.dtype[Any]) -> tuple[str,
     return order
 
 
-def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
+def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool], names: Sequence[str] | None = None) -> Keys:
     """The keys of `lexsort` as one.
 
     Parameters
@@ -128,9 +128,12 @@ def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
         The last one most significant.
     directions : sequence of bool
         Whether each descends.
+    names : sequence of str, optional
+        Names of the arrays in error messages.
     """
     primary = arrays[-1]
-    others = [same_chunks(primary, array, f"key {number}") for number, array in enumerate(arrays[:-1])]
+    *of_others, of_primary = names or [*(f"key {number}" for number in range(len(arrays) - 1)), "the last key"]
+    others = [same_chunks(primary, array, name, of_primary) for name, array in zip(of_others, arrays[:-1], strict=True)]
     if not others:
         return Keys(primary, Order(primary.dtype, directions[0], stable=True))
     return pack_keys([primary, *others[::-1]], directions[::-1])

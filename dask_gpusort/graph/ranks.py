@@ -17,7 +17,7 @@ from ..plan.ranks import RankPlan, describe_rank, device_bytes, make_rank_plan
 from .collection import count_tasks
 from .global_sort import device_order, joins_rows
 from .input_checks import checked_chunk
-from .inputs import flatten
+from .inputs import describe_flat, flatten
 from .rechunk import rechunk_checked
 from .rows import check_length
 from .select.build import lanes_of
@@ -117,13 +117,14 @@ def plan_rank(array: Any, axis: int) -> RankPlan:
 def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:
     """The plan of `build_rank` as text."""
     tasks, chunks = count_tasks([build_rank(array, ranking, axis)], [array]), math.prod(array.numblocks)
+    flat = describe_flat(array, axis)
     array, axis = flatten(array, axis)
     plan = plan_rank(array, axis)
     if plan.strategy != "global":
-        return describe_rank(plan, tasks, chunks)
+        return flat + describe_rank(plan, tasks, chunks)
     lane = array[tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))]
     distinct = plan_distinct(lane, columns_of(ranking))
-    return describe_rank(plan, tasks, chunks, distinct, plan_sort(lane, distinct))
+    return flat + describe_rank(plan, tasks, chunks, distinct, plan_sort(lane, distinct))
 
 
 def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:

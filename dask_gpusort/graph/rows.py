@@ -63,7 +63,10 @@ def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int)
     length = array.shape[axis]
     if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
         if math.isnan(length):
-            raise ValueError("rows of several chunks of unknown sizes: call compute_chunk_sizes() first")
+            raise ValueError(
+                f"the array to sort has several chunks of unknown sizes along axis {axis}: "
+                "call its compute_chunk_sizes() first"
+            )
         # An unknown number of rows cannot be sorted one by one.
         return "rechunk"
     row_bytes = length * _widest(keys, values)

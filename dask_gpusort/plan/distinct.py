@@ -21,7 +21,7 @@ import numpy as np
 from ..chunk.distinct import Columns
 from ..order import Order
 from .join import join_bytes
-from .lines import format_lines, format_number, format_size, format_tasks
+from .lines import format_chunks, format_lines, format_number, format_size, format_tasks
 from .plan import Plan
 from .terms import InputChunks, Size
 
@@ -155,7 +155,7 @@ def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | 
         "sort": "sort: keys are in several chunks; the distinct keys of each are sorted together, and numbered",
     }
     decisions = {
-        "keys": f"{format_number(plan.keys)} in {plan.chunks:,} chunks",
+        "keys": f"{format_number(plan.keys)} in {format_chunks(plan.chunks)}",
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
         "moves": describe_moves(plan),

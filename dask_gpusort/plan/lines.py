@@ -21,6 +21,11 @@ def format_number(number: float) -> str:
     return "an unknown number" if math.isnan(number) else f"{int(number):,}"
 
 
+def format_chunks(count: int) -> str:
+    """A number of chunks."""
+    return f"{count:,} chunk{'' if count == 1 else 's'}"
+
+
 def format_size(number: float) -> str:
     """Bytes that may be unknown: nan, or inf for no known limit."""
     return format_bytes(int(number)) if math.isfinite(number) else "an unknown size"

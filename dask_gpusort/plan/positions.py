@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .groups import count_groups
-from .lines import format_lines, format_number, format_size, format_tasks
+from .lines import format_chunks, format_lines, format_number, format_size, format_tasks
 from .terms import Size, Workers
 
 PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
@@ -267,7 +267,8 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
             "slices": "the elements that the indices name",
         }.get(plan.strategy, "nothing" if array.chunks == 1 else "nothing: the chunks are in one memory")
     decisions = {
-        "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, in {array.chunks:,} chunks",
+        "lanes": f"{format_number(array.lanes)} of {format_number(array.size)} elements, "
+        f"in {format_chunks(array.chunks)}",
         "indices": f"{format_number(array.indices)}",
         "strategy": f"{plan.strategy}: {reasons[plan.reason]}",
         "moves": moves,

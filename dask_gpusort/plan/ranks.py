@@ -19,7 +19,7 @@ from typing import Literal
 from ..order import Order
 from .distinct import DistinctPlan, describe_moves, describe_peak, describe_sort
 from .join import join_bytes
-from .lines import format_lines, format_number, format_size, format_tasks
+from .lines import format_chunks, format_lines, format_number, format_size, format_tasks
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import InputChunks
@@ -135,7 +135,8 @@ def describe_rank(
     }
     each = "" if plan.flat else "of each lane "
     decisions = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",
+        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
+        f"each in {format_chunks(lanes.chunks)}",
         "strategy": strategies[plan.strategy],
         "sort": describe_sort(sort),
         "moves": moves[plan.strategy] if distinct is None else each + describe_moves(distinct),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..order import Order
 from .join import is_small
-from .lines import format_lines, format_size, format_tasks
+from .lines import format_chunks, format_lines, format_size, format_tasks
 from .runs import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
 from .terms import InputChunks, Runs, Size, Workers
 
@@ -209,8 +209,8 @@ def describe_search(plan: SearchPlan, tasks: int) -> str:
     how = "all keys are one array" if plan.joined else f"keys are {len(plan.groups):,} groups of chunks"
     bundles = f", in {len(plan.bundles):,} bundles of chunks" if plan.bundles else ""
     decisions = {
-        "keys": f"{format_size(sum(keys))} in {len(keys):,} chunks" + (", sorted first" if plan.sorts else ""),
-        "needles": f"{format_size(sum(needles))} in {len(needles):,} chunks{bundles}",
+        "keys": f"{format_size(sum(keys))} in {format_chunks(len(keys))}" + (", sorted first" if plan.sorts else ""),
+        "needles": f"{format_size(sum(needles))} in {format_chunks(len(needles))}{bundles}",
         "strategy": f"{'join' if plan.joined else 'groups'}: {how}, because {reasons[plan.reason]}",
         "moves": _moves(plan),
         "tasks": format_tasks(tasks, len(needles)),

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ..table.selection import best_samples, inside_share
 from .join import SMALL_BYTES
-from .lines import format_lines, format_number, format_size
+from .lines import format_chunks, format_lines, format_number, format_size
 from .terms import Workers
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
@@ -247,7 +247,8 @@ def describe_selection(plan: SelectPlan) -> str:
         + ("random samples give brackets" if plan.searches else "a row kernel on them"),
     }
     rows = {
-        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, each in {lanes.chunks:,} chunks",
+        "lanes": f"{format_number(lanes.count)} of {format_number(lanes.keys)} keys, "
+        f"each in {format_chunks(lanes.chunks)}",
         "strategy": strategies[plan.strategy],
         "passes": f"{plan.passes} over {format_size(lanes.bytes)}",
         "peak": format_size(plan.projected_bytes),

@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, Literal
 
@@ -50,6 +52,20 @@ METHODS = {
     "midpoint": False,
     "nearest": True,
 }
+
+
+def _check_method(method: Any) -> None:
+    """Refuse what is none of NumPy's methods.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if not (isinstance(method, str) and method in METHODS):
+        meant = get_close_matches(str(method), METHODS, 1)
+        guess = f" Did you mean {meant[0]!r}?" if meant else ""
+        raise ValueError(f"{method!r} is not a valid method.{guess} Use one of: {', '.join(map(repr, METHODS))}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,19 +104,17 @@ class Statistic:
         """
         weak = type(q) in (int, float)
         wanted = np.asarray(q)
-        objects = wanted.dtype.kind == "O" and all(isinstance(one, Real) for one in wanted.flat)
+        objects = wanted.dtype.kind == "O" and all(isinstance(one, (Real, Decimal)) for one in wanted.flat)
         if wanted.dtype.kind not in "biuf" and not objects:
-            raise TypeError(f"quantiles must be real numbers, got {wanted.dtype}")
+            raise TypeError(f"q must be real numbers, not {q!r}")
         if percent:
             wanted = np.asarray(np.true_divide(wanted, 100))
         if not ((wanted >= 0) & (wanted <= 1)).all():
-            raise ValueError(
-                "Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in the range [0, 1]"
-            )
+            name, most = ("Percentiles", 100) if percent else ("Quantiles", 1)
+            raise ValueError(f"{name} must be in the range [0, {most}] (got q={q!r})")
         if wanted.ndim > 2:
-            raise ValueError("q must be a scalar or 1d")
-        if method not in METHODS:
-            raise ValueError(f"{method!r} is not a valid method. Use one of: {METHODS.keys()}")
+            raise ValueError(f"q must be a scalar or 1d, not an array of {wanted.ndim} dimensions")
+        _check_method(method)
         # Quantiles of integers are 0 or 1: in int64, products with counts do not overflow.
         wanted = wanted if wanted.dtype.kind in "fO" else wanted.astype(np.int64)
         return cls("quantile", wanted, method, skip_nan, weak)
@@ -114,6 +128,11 @@ class Statistic:
     def shape(self) -> tuple[int, ...]:
         """Leading dimensions of the results: those of `q`."""
         return () if self.q is None else self.q.shape
+
+    @property
+    def objects(self) -> bool:
+        """Whether `q` are Python objects, such as fractions."""
+        return self.q is not None and self.q.dtype.kind == "O"
 
     @property
     def picks(self) -> bool:
@@ -131,14 +150,51 @@ class Statistic:
             If NumPy refuses the keys: complex ones for quantiles, dates for a median, booleans for interpolation.
         """
         if self.q is not None and dtype.kind == "c":
-            raise TypeError("a must be an array of real numbers")
-        if self.q is not None and self.q.dtype.kind == "O":
-            if dtype.kind != "O":
-                raise TypeError(f"quantiles that are Python objects need keys that are, not {dtype}: give floats")
+            raise TypeError(f"a must be an array of real numbers, not {dtype}")
+        if self.picks or dtype.kind == "O":
             return dtype
-        keys = np.zeros((math.prod(self.shape), 1), dtype)
-        found: np.dtype[Any] = self._combine(keys, keys, np.ones(1, np.int64)).dtype
+        try:
+            if self.objects:
+                return np.asarray(self.by_numpy(np.zeros(1, dtype), (0,))).dtype
+            keys = np.zeros((math.prod(self.shape), 1), dtype)
+            found: np.dtype[Any] = self._combine(keys, keys, np.ones(1, np.int64)).dtype
+        except TypeError as error:
+            raise TypeError(self._refusal(dtype)) from error
         return found
+
+    def check_objects(self, dtype: np.dtype[Any]) -> None:
+        """Refuse Python objects as `q` that NumPy does not take with the method.
+
+        Raises
+        ------
+        TypeError
+            If it is so.
+        """
+        if self.objects:
+            try:
+                self.by_numpy(np.zeros(1, dtype), (0,))
+            except (AttributeError, TypeError) as error:
+                raise TypeError(
+                    f"NumPy has no quantiles of {dtype} with method={self.method!r} and q of Python objects: "
+                    "give q as floats, or in a list"
+                ) from error
+
+    def by_numpy(self, keys: np.ndarray, axes: tuple[int, ...], weights: np.ndarray | None = None) -> Any:
+        """The statistic by NumPy's function, which computes with Python objects as they are."""
+        if self.q is None:
+            return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
+        function: Any = np.nanquantile if self.skip_nan else np.quantile
+        return function(keys, self.q.item() if self.weak else self.q, axis=axes, method=self.method, weights=weights)
+
+    def _refusal(self, dtype: np.dtype[Any]) -> str:
+        """The message for keys on which the statistic's arithmetic is not defined."""
+        if self.q is None:
+            method = "" if dtype.kind == "M" else ', method="lower"'
+            return f"a median is a mean of keys, and keys of {dtype} have none: use quantile(a, 0.5{method})"
+        remedy = 'method="lower", or another that picks a key'
+        if dtype.kind == "b":
+            remedy += ', or a.astype("i1")'
+        return f"method={self.method!r} computes between keys, and those of {dtype} are no numbers: give {remedy}"
 
     def ranks(self, counts: Array) -> Array:
         """Ranks of the keys that the statistic needs.
@@ -287,6 +343,9 @@ class Ranks:
     """
 
     wanted: tuple[int, ...]
+
+    #: As of `Statistic`.
+    objects = False
 
     #: The ranks among the numbers are those among all keys, because NaN are last.
     skip_nan = True

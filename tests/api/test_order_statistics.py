@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 
 import dask.array as da
@@ -140,7 +141,7 @@ def test_unknown_chunk_sizes():
     np.testing.assert_array_equal(computed(dask_gpusort.median(rows, 0)), np.median(array[mask[:, 0]], 0))
     whole = rows.rechunk({1: -1})
     np.testing.assert_array_equal(computed(dask_gpusort.median(whole, 1)), np.median(array[mask[:, 0]], 1))
-    with pytest.raises(ValueError, match="call compute_chunk_sizes"):
+    with pytest.raises(ValueError, match=r"a has chunks of unknown sizes.*call a\.compute_chunk_sizes"):
         dask_gpusort.median(rows, 1)
 
 
@@ -178,8 +179,79 @@ def test_fractions():
         assert np.array_equal(computed(dask_gpusort.quantile(darr, q)), np.quantile(array, q))
     assert type(computed(dask_gpusort.quantile(darr, Fraction(1, 3)))) is Fraction
     assert computed(dask_gpusort.median(darr)) == np.median(array)
-    with pytest.raises(TypeError, match="give floats"):
-        dask_gpusort.quantile(da.arange(9), Fraction(1, 3))
+
+
+def as_objects(elements):
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
+
+
+OBJECT_KEYS = {
+    "fractions": as_objects([Fraction(n * 5 % 8, 2) for n in range(8)]),
+    "decimals": as_objects([Decimal(n * 5 % 8) / 2 for n in range(8)]),
+    "with NaN": as_objects([Fraction(1), float("nan"), Fraction(3), Fraction(2)]),
+    "int64": np.arange(8)[::-1],
+    "uint8": np.arange(8, dtype="u1"),
+    "float32": np.arange(8, dtype="f4"),
+    "timedelta64": np.arange(8).astype("m8[s]"),
+    "bool": np.array([False, True] * 4),
+}
+OBJECT_Q = [
+    0,
+    1,
+    0.5,
+    Fraction(1, 2),
+    Fraction(1, 3),
+    [Fraction(1, 3)],
+    [[Fraction(1, 2)]],
+    Decimal("0.5"),
+    [Decimal("0.25")],
+]
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "hazen", "midpoint", "inverted_cdf"])
+@pytest.mark.parametrize("q", OBJECT_Q, ids=str)
+@pytest.mark.parametrize("keys", OBJECT_KEYS)
+def test_quantiles_of_objects_are_those_of_numpy(keys, q, method):
+    array = OBJECT_KEYS[keys]
+    for name in ("quantile", "nanquantile"):
+        try:
+            expected = getattr(np, name)(array, q, method=method)
+        except (AttributeError, TypeError):
+            # Keys that are objects themselves, and differ in type from `q`, are seen when they are computed.
+            with pytest.raises(TypeError):
+                computed(getattr(dask_gpusort, name)(da.from_array(array, chunks=3), q, method=method))
+            continue
+        for chunks in (-1, 3):
+            found = computed(getattr(dask_gpusort, name)(da.from_array(array, chunks=chunks), q, method=method))
+            assert type(found) is type(expected)
+            assert repr(found) == repr(expected)
+
+
+def test_objects_that_numpy_refuses_are_refused_at_once():
+    for array in (np.arange(8), OBJECT_KEYS["fractions"]):
+        with pytest.raises(TypeError, match="method='lower' and q of Python objects: give q as floats, or in a list"):
+            dask_gpusort.quantile(da.from_array(array, chunks=3), Fraction(1, 2), method="lower")
+    with pytest.raises(TypeError, match="NumPy has no quantiles of datetime64"):
+        dask_gpusort.quantile(da.zeros(4, dtype="M8[s]"), Fraction(1, 2))
+    with pytest.raises(ValueError, match="numbers or dates, not q of Python objects: use strategy='auto'"):
+        dask_gpusort.quantile(da.arange(8, chunks=3), Fraction(1, 2), strategy="samples")
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4", "m8[s]", "f2"])
+@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((0, 3), 0), ((0, 3), 1), ((3, 0), None)])
+@pytest.mark.parametrize("q", [0.5, [0.2, 0.5]], ids=str)
+def test_nanquantile_of_empty_arrays(dtype, shape, axis, q):
+    array = np.empty(shape, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for options in ({}, {"weights": np.ones(shape), "method": "inverted_cdf"}):
+            expected = np.nanquantile(array, q, axis, **options)
+            lazy = dask_gpusort.nanquantile(da.from_array(array), q, axis, **options)
+            found = computed(lazy)
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape) == (lazy.dtype, lazy.shape)
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

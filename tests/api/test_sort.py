@@ -539,3 +539,37 @@ def test_read_only_chunks(dtype):
         source = da.from_array(keys, chunks=chunks).map_blocks(locked)
         np.testing.assert_array_equal(dask_gpusort.sort(source).compute(), np.sort(keys))
         np.testing.assert_array_equal(dask_gpusort.argsort(source).compute(), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [
+        ((40, 40), (5, 5)),
+        ((400, 3), (10, 1)),
+        ((3, 400), (1, 10)),
+        ((7, 5, 11), (2, 5, 3)),
+        ((6, 4, 10), (1, 1, 5)),
+        ((9, 10), ((1, 0, 8), (10,))),
+        ((2, 3, 4, 5), 1),
+    ],
+)
+def test_axis_none_keeps_the_size_of_chunks(shape, chunks):
+    array = np.random.default_rng(0).permutation(math.prod(shape)).reshape(shape)
+    x = da.from_array(array, chunks=chunks)
+    found = dask_gpusort.sort(x, None, exchange="tasks")
+    assert max(found.chunks[0]) <= math.prod(x.chunksize)
+    assert found.npartitions <= 2 * x.npartitions
+    assert computed(found).tolist() == list(range(array.size))
+    positions = dask_gpusort.argsort(x, None)
+    assert max(positions.chunks[0]) <= math.prod(x.chunksize)
+    np.testing.assert_array_equal(computed(positions), np.argsort(array, None))
+
+
+def test_chunks_in_c_order_are_only_made_flat():
+    x = da.zeros((90, 10), chunks=((50, 40), 10))
+    assert dask_gpusort.sort(x, None).chunks == ((500, 400),)
+    assert "flat      2 chunks, in C order as they are" in dask_gpusort.explain(x, None)
+    tall = da.zeros((4000, 4000), chunks=500)
+    for text in (dask_gpusort.explain(tall, None), dask_gpusort.explain_rank(tall)):
+        assert text.startswith("flat      64 chunks rechunked to 65 in C order, of at most 1.89 MiB\n")
+    assert "flat" not in dask_gpusort.explain(tall)

@@ -164,3 +164,69 @@ def test_keys_may_also_be_values():
         got = compute_all(dask_gpusort.sort_by_key(x, x, x))
     for one in got:
         oracle.assert_same_bits(one, oracle.sort(keys))
+
+
+def several_by_numpy(keys, values, descending, axis=-1):
+    """Keys and values in the order of the keys, the first one most significant, and of the input."""
+    shape = keys[0].shape
+    ranks = []
+    for key, down in zip(keys, descending, strict=True):
+        rank = np.unique(key, return_inverse=True)[1].reshape(shape)
+        missing = key != key
+        ranks.append(np.where(missing, key.size, -rank if down else rank))
+    positions = np.lexsort(ranks[::-1], axis=axis)
+    return [np.take_along_axis(array, positions, axis) for array in (*keys, *values)]
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks", "join"])
+@pytest.mark.parametrize("descending", [False, True, (True, False, False)])
+@pytest.mark.parametrize("dtypes", [("i1", "u2", "i1"), ("f8", "U2", ">i4"), ("M8[s]", "S3", "O")])
+def test_several_keys_the_first_one_most_significant(dtypes, descending, exchange, unknown):
+    keys = [ours.make(dtype, 200, "few", seed) for seed, dtype in enumerate(dtypes)]
+    values = [np.arange(200), np.arange(200.0)]
+    arrays = [ours.dask_array(array, ((70, 0, 60, 70),), unknown=unknown) for array in (*keys, *values)]
+    with groups(3):
+        found = dask_gpusort.sort_by_key(tuple(arrays[:3]), *arrays[3:], descending=descending, exchange=exchange)
+        got = compute_all(found)
+    directions = (descending,) * 3 if isinstance(descending, bool) else descending
+    expected = several_by_numpy(keys, values, directions)
+    for one, array, darr in zip(got, expected, found, strict=True):
+        oracle.assert_same_bits(one, array)
+        assert darr.dtype == array.dtype
+    assert np.array_equal(found[0].chunks, arrays[0].chunks, equal_nan=True) or unknown
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("limit", ["128MiB", "8B"])
+@pytest.mark.parametrize("dtype", ["i1", "f8"])
+def test_several_keys_along_an_axis(axis, limit, dtype):
+    keys = [ours.make(dtype, 48, "few", seed).reshape(6, 8) for seed in (1, 2)]
+    values = [np.arange(48).reshape(6, 8)]
+    with dask.config.set({"array.chunk-size": limit}):
+        arrays = [
+            da.from_array(array, chunks=chunks) for array, chunks in zip((*keys, *values), (2, 3, 4), strict=True)
+        ]
+        found = dask_gpusort.sort_by_key(arrays[:2], arrays[2], axis=axis, chunks={axis: 5}, descending=(False, True))
+        got = compute_all(found)
+    for one, array in zip(got, several_by_numpy(keys, values, (False, True), axis), strict=True):
+        oracle.assert_same_bits(one, array)
+    assert found[2].chunks[axis] == ((5, 1) if axis == 0 else (5, 3))
+
+
+def test_several_keys_move_whole_rows_as_lexsort_orders_them():
+    keys = [ours.make("i4", 90, "few", seed) for seed in (1, 2)]
+    rows = np.arange(180).reshape(90, 2)
+    first, second = (da.from_array(key, chunks=25) for key in keys)
+    found = dask_gpusort.sort_by_key((first, second), da.from_array(rows, chunks=(40, 1)))
+    oracle.assert_same_bits(compute_all(found)[2], rows[np.lexsort(keys[::-1])])
+    alone = dask_gpusort.sort_by_key([first], descending=True)
+    oracle.assert_same_bits(compute_all(alone)[0], oracle.sort(keys[0], descending=True))
+    # Lists of numbers are one key.
+    assert [list(one) for one in compute_all(dask_gpusort.sort_by_key([3, 1, 2], [0, 1, 2]))] == [[1, 2, 3], [1, 2, 0]]
+
+
+def test_several_keys_of_unknown_sizes_in_other_chunks():
+    x = da.zeros(12, chunks=3)
+    with pytest.raises(ValueError, match="key 1 and key 0, of unknown chunk sizes.*compute_chunk_sizes"):
+        dask_gpusort.sort_by_key((ours.forget_sizes(x), ours.forget_sizes(x.rechunk(4))), x)

@@ -129,7 +129,7 @@ def test_on_a_cluster(on_cluster):
     ("arguments", "options", "error", "text"),
     [
         ((2, 1), {}, np.exceptions.AxisError, "axis 1 is out of bounds"),
-        ((2.5,), {}, TypeError, "float"),
+        ((2.5,), {}, TypeError, "k must be an integer, not 2.5"),
         ((2,), {"split_every": 1}, ValueError, "split_every must be at least 2"),
         ((2,), {"values": [np.arange(3)]}, ValueError, "do not fit keys of shape"),
     ],

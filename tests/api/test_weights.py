@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from fractions import Fraction
 
 import dask
 import dask.array as da
@@ -180,7 +181,6 @@ def test_bad_weights_raise_in_the_computation(weights, strategy):
         (0, np.ones(3), METHOD),
         ((0, 1), np.ones((3, 2)), METHOD),
         (0, np.ones((3, 2)), METHOD),
-        (2, np.ones(2), METHOD),
         (0, np.ones(2), {}),
         (0, np.ones(2), {"method": "hazen"}),
     ],
@@ -222,3 +222,14 @@ def test_weights_through_numpy(raise_if_computes):
         dask_gpusort.unregister()
     assert isinstance(lazy, da.Array)
     np.testing.assert_array_equal(computed(lazy), np.quantile(array, 0.3, axis=1, weights=weights, **METHOD))
+
+
+@pytest.mark.parametrize("chunks", [-1, 3])
+@pytest.mark.parametrize("keys", ["f8", "i4", "O"])
+def test_weights_that_are_objects(keys, chunks):
+    array = np.arange(8)[::-1].astype(keys)
+    weights = np.array([Fraction(1, number + 1) for number in range(8)])
+    for q in (0.5, Fraction(1, 3), [Fraction(1, 3), Fraction(3, 4)]):
+        for name in ("quantile", "nanquantile"):
+            found = getattr(dask_gpusort, name)(da.from_array(array, chunks=chunks), q, weights=weights, **METHOD)
+            np.testing.assert_array_equal(computed(found), getattr(np, name)(array, q, weights=weights, **METHOD))

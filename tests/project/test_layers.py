@@ -30,6 +30,7 @@ FOLDERS = [
     "api",
     "index_arguments",
     "arguments",
+    "array_arguments",
     "graph",
     "cost",
     "plan",

@@ -92,8 +92,6 @@ def take_from_axis(array: Any, indices: Any, axis: int, mode: str, limit: float)
 def put_into_lanes(array: Any, indices: Any, values: Any, axis: int, limit: float) -> Any:
     """`put_along_axis` in one task for all chunks of the same lanes, of up to `limit` bytes."""
     wanted = array.chunks
-    if array.numblocks[axis] > 1 and any(map(math.isnan, array.chunks[axis])):
-        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
     array = _shorter_lanes(whole_units(array), axis, limit)
     indices = whole_units(indices)
     # Several indices of another dimension for one lane are written in C order, so they must be in one chunk.
@@ -154,7 +152,10 @@ def _whole_lanes(array: Any, axis: int, wanted: Chunks, limit: float) -> Any:
     others = {dim: wanted[dim] for dim in range(array.ndim) if dim != axis and array.shape[dim] != 1}
     if any(map(math.isnan, (*array.shape, *concat(others.values())))):
         if array.numblocks[axis] > 1:
-            raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+            raise ValueError(
+                f"an array of several chunks along axis {axis} has unknown sizes along others: "
+                "call its compute_chunk_sizes() first"
+            )
         return array
     largest = array.shape[axis] * array.dtype.itemsize * math.prod(max(sizes) for sizes in others.values())
     if largest <= max(limit, largest_chunk(array)):
@@ -187,7 +188,10 @@ def _align(array: Any, chunks: dict[int, Any]) -> Any:
         if not (math.isnan(array.shape[dim]) or (sizes != -1 and np.isnan(sizes).any())):
             known[dim] = sizes
         elif array.numblocks[dim] != count:
-            raise ValueError("chunks of unknown sizes do not match: call compute_chunk_sizes() first")
+            raise ValueError(
+                f"arr and indices, or values, have chunks of unknown sizes along axis {dim} which do not match: "
+                "call their compute_chunk_sizes() first"
+            )
     return rechunk(array, known)
 
 

@@ -111,7 +111,10 @@ def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
         return function(*arrays)
     sizes = {array.shape[0] for array in arrays} - {1} or {1}
     if any(map(math.isnan, sizes)):
-        raise ValueError("indices of chunks of unknown sizes, for lanes in several chunks: call compute_chunk_sizes()")
+        raise ValueError(
+            "indices or arr has chunks of unknown sizes, where arr has several chunks along the axis: call "
+            "compute_chunk_sizes() on it first"
+        )
     (count,) = sizes
     lanes = [
         _stacked(function, [array[index if array.shape[0] > 1 else 0] for array in arrays]) for index in range(count)

@@ -88,15 +88,7 @@ def _addressed(array: Any, indices: float, least_chunks: int, axis: int, moved_b
 
 
 def plan_exchange(array: Any, elements: Moved, indices: Moved) -> PositionsExchange:
-    """The exchange between the chunks of elements and the chunks of indices, on the scheduler of an array.
-
-    Raises
-    ------
-    ValueError
-        If sizes of the chunks of elements are unknown.
-    """
-    if any(map(math.isnan, elements[0])):
-        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+    """The exchange between the chunks of elements and the chunks of indices, on the scheduler of an array."""
     groups, bundles = (bundle_chunks(*moved, _workers(array), setting("groups")) for moved in (elements, indices))
     return PositionsExchange(
         groups=groups,

@@ -19,7 +19,7 @@ from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arr
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 from .join import LanesJoin
-from .lanes import reduce_blocks
+from .lanes import UNKNOWN_LANES, reduce_blocks
 from .samples import Selection
 
 #: Kinds of dtypes whose keys NumPy compares by value: booleans, numbers, dates and time differences.
@@ -49,6 +49,9 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
     TypeError
         If NumPy refuses the dtype.
     """
+    if statistic.objects and chunk_library(array) == "cupy":
+        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
+    statistic.check_objects(array.dtype)
     statistic.dtype_of(array.dtype)
     plan = plan_statistic(array, statistic, axes, strategy)
     if plan.strategy == "join":
@@ -94,16 +97,18 @@ def _first_scans(selection: Selection, array: Any) -> Any:
 def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
     """The plan of an order statistic of an array."""
     lanes = lanes_of(array, axes)
+    lanes = replace(lanes, searchable=lanes.searchable and not statistic.objects)
     workers = workers_of(array)
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
-        raise ValueError(f"strategy='samples' needs numbers or dates, not {array.dtype}: use strategy='auto'")
+        what = "q of Python objects" if statistic.objects else array.dtype
+        raise ValueError(f"strategy='samples' needs numbers or dates, not {what}: use strategy='auto'")
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     quantiles = math.prod(statistic.shape)
     plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes, workers), asked)  # type: ignore[arg-type]
     if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
-        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+        raise ValueError(UNKNOWN_LANES)
     return plan
 
 
@@ -141,4 +146,5 @@ def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
 
 def explain_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> str:
     """The plan of an order statistic as text."""
+    statistic.dtype_of(array.dtype)
     return describe_selection(plan_statistic(array, statistic, axes, strategy))

@@ -22,6 +22,9 @@ from ..input_checks import checked_chunk, only_chunk
 from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
 from ..rows import check_length
 
+#: The message of an array whose lanes cannot be made whole.
+UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
+
 
 def reduce_block(
     block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
@@ -93,6 +96,6 @@ def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> 
     if not divided:
         return array
     if any(math.isnan(array.shape[axis]) for axis in divided):
-        raise ValueError("lanes of several chunks of unknown sizes: call compute_chunk_sizes() first")
+        raise ValueError(UNKNOWN_LANES)
     most = min(chunk_limit(array), max(limit, largest_chunk(array)))
     return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, most), most)

@@ -108,7 +108,7 @@ def _known_ranks(kth: Sequence[int], shape: Sequence[float], axis: int) -> Ranks
         return Ranks(())
     length = shape[axis]
     if math.isnan(length):
-        raise ValueError("ranks of rows of unknown length: call compute_chunk_sizes() first")
+        raise ValueError(f"a has an unknown size along axis {axis}, and kth counts it: call a.compute_chunk_sizes()")
     ranks = sorted({rank + int(length) if rank < 0 else rank for rank in kth})
     for rank in ranks:
         if not 0 <= rank < length:

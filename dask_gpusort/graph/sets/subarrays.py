@@ -43,7 +43,10 @@ def as_records(array: Any, axis: int) -> tuple[Any, Any]:
     moved = array.transpose(_axis_first(array, axis))
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)) or 0 in shape:
-        raise ValueError(f"subarrays of shape {shape} along axis {axis}: give chunks of known sizes and no empty axis")
+        raise ValueError(
+            f"a has subarrays of shape {shape} along axis {axis}: give none that are empty, and of unknown "
+            "sizes call a.compute_chunk_sizes() first"
+        )
     whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
     dtype = np.dtype([(f"f{number}", array.dtype) for number in range(math.prod(shape))])
     records = whole.map_blocks(

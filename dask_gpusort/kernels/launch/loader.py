@@ -65,8 +65,8 @@ def _find_cupy() -> Any:
         import cupy
     except ImportError as error:
         raise KernelsUnavailable(
-            "CuPy is not installed. Install the package that matches the CUDA driver, "
-            "for example `pip install dask-gpusort[cu13]`."
+            "CuPy is not installed. For CUDA 13 call `pip install '.[cu13]'` in a clone of this project, or "
+            "`pip install cupy-cuda13x` beside a CUDA toolkit; for CUDA 12, cu12 and cupy-cuda12x."
         ) from error
     try:
         capability = int(cupy.cuda.Device().compute_capability)

@@ -1,0 +1,215 @@
+"""Checks of the arrays that are given: what they are, and whether the sizes that a function needs are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import is_dask_collection
+from dask.delayed import Delayed
+
+from .chunk import library_of
+
+#: What to give instead of an object of Python that is no array.
+_REMEDIES = {
+    "str": "the array that has this name, or a list of strings",
+    "bytes": "a list of bytes",
+    "dict": "list(a.values())",
+    "NoneType": "an array",
+}
+
+
+def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
+    """A Dask array whose chunks can be sorted.
+
+    Parameters
+    ----------
+    a : array_like
+    name : str
+        Of the argument, for error messages.
+    scalars : bool
+        Whether one element is meant if it is a string or None.
+
+    Raises
+    ------
+    TypeError
+        If the array has labels, or is no array; if the chunks are masked, or neither NumPy nor CuPy arrays.
+    """
+    refuse_labels(a, name)
+    if library_of(a) == "pandas":
+        a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
+    array = da.asanyarray(a)
+    meta = array._meta
+    if array.ndim == 0 and not hasattr(a, "dtype") and not (scalars and isinstance(a, (str, bytes, type(None)))):
+        _refuse_objects(a, array.dtype, name)
+    if isinstance(meta, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is masked, and masked arrays are not sorted: fill them first, with "
+            "dask.array.ma.filled(a, fill_value)"
+        )
+    if library_of(meta) not in ("numpy", "cupy"):
+        raise TypeError(
+            f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}, which are not sorted: "
+            "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
+        )
+    return array
+
+
+def _refuse_objects(a: Any, dtype: np.dtype[Any], name: str) -> None:
+    """Refuse what NumPy takes for one element, though it is neither a number nor a date.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    if dtype.kind in "OSU" and not isinstance(a, Number):
+        kind = type(a).__name__
+        raise TypeError(f"{name} must be an array, not {kind}: give {_REMEDIES.get(kind, 'list(a)')}")
+
+
+def refuse_labels(a: Any, name: str) -> None:
+    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays.
+
+    The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels alone.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    kind, library = type(a).__name__, library_of(a)
+    if library == "xarray":
+        remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
+        if kind != "Dataset":
+            remedy += " or x.gpusort.sort_values(dim); or give x.data, without labels"
+    elif library == "pandas" and kind == "DataFrame":
+        remedy = 'give a column, such as a["name"].to_numpy()'
+    elif library == "pandas" and str(getattr(a, "dtype", "")) == "category":
+        codes = "a.cat.codes.to_numpy()" if kind == "Series" else "a.codes"
+        remedy = f"give {codes}, which have the order of the categories"
+    elif library == "pandas" and kind == "Series":
+        remedy = "give a.to_numpy(), without labels"
+    elif isinstance(a, Delayed):
+        remedy = "give dask.array.from_delayed(a, shape, dtype)"
+    elif hasattr(a, "to_dask_array") and kind == "DataFrame":
+        remedy = 'give a column, such as a["name"].to_dask_array(lengths=True)'
+    elif hasattr(a, "to_dask_array"):
+        remedy = "give a.to_dask_array(lengths=True), without labels"
+    elif is_dask_collection(a) and not isinstance(a, da.Array):
+        remedy = 'give a.to_dataframe() and of it a column, such as a["name"].to_dask_array(lengths=True)'
+    else:
+        return
+    raise TypeError(f"{name} must be an array, not {kind} of {type(a).__module__.partition('.')[0]}: {remedy}")
+
+
+def check_known_axis(array: Any, axis: int, name: str) -> None:
+    """Refuse an axis in several chunks of unknown sizes.
+
+    Raises
+    ------
+    ValueError
+        If it is one.
+    """
+    if math.isnan(array.shape[axis]) and array.numblocks[axis] > 1:
+        raise ValueError(
+            f"{name} has several chunks of unknown sizes along axis {axis}: call {name}.compute_chunk_sizes() first"
+        )
+
+
+def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = ()) -> tuple[Any, Any]:
+    """Two arrays whose elements are compared, as Dask arrays.
+
+    Parameters
+    ----------
+    first, second : array_like
+    names : tuple of str
+        Of the arguments, for error messages.
+    scalars : sequence of str
+        Names of those that may be one element, such as a string.
+
+    Raises
+    ------
+    TypeError
+        If one has NumPy chunks and the other CuPy chunks.
+    """
+    one, other = (checked_array(a, own, scalars=own in scalars) for a, own in zip((first, second), names, strict=True))
+    check_library((one, other))
+    return one, other
+
+
+def checked_lexsort_keys(keys: Any) -> list[Any]:
+    """The keys of `lexsort` as a list of Dask arrays.
+
+    Raises
+    ------
+    TypeError
+        If there is no key.
+    ValueError
+        If the number of keys in an array is unknown.
+    """
+    refuse_labels(keys, "keys")
+    arrays = [checked_array(key, f"key {number}") for number, key in enumerate(_as_sequence(keys))]
+    if not arrays:
+        raise TypeError("need sequence of keys with len > 0 in lexsort: give at least one array")
+    return arrays
+
+
+def _as_sequence(keys: Any) -> Sequence[Any]:
+    if hasattr(keys, "__getitem__") and hasattr(keys, "__len__") and not hasattr(keys, "dtype"):
+        return [keys[number] for number in range(len(keys))]
+    array = checked_array(keys, "keys")
+    if array.ndim == 0:
+        return []
+    if math.isnan(array.shape[0]):
+        raise ValueError("the first axis of `keys` is the keys, whose number is unknown: call compute_chunk_sizes()")
+    return [array[number] for number in range(array.shape[0])]
+
+
+def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
+    """The keys of `sort_by_key` as Dask arrays, and whether they are several: a tuple or list of arrays.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no array.
+    """
+    if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
+        return [checked_array(key, f"key {number}") for number, key in enumerate(keys)], True
+    return [checked_array(keys, "keys")], False
+
+
+def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
+    """The arrays of `merge_sorted` as Dask arrays.
+
+    Raises
+    ------
+    TypeError
+        If there is no array, or some have NumPy chunks and others CuPy chunks.
+    ValueError
+        If an array has another number of dimensions than one.
+    """
+    if not arrays:
+        raise TypeError("merge_sorted needs at least one array")
+    checked = [checked_array(array, f"array {number}") for number, array in enumerate(arrays)]
+    for number, array in enumerate(checked):
+        if array.ndim != 1:
+            raise ValueError(f"array {number} has {array.ndim} dimensions, and only one can be merged: give its rows")
+    check_library(checked)
+    return checked
+
+
+def check_library(arrays: Sequence[Any]) -> None:
+    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks.
+
+    Raises
+    ------
+    TypeError
+        If there are both.
+    """
+    if len({library_of(array._meta) for array in arrays}) > 1:
+        raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")
