@@ -38,9 +38,10 @@ def quantile(
     ----------
     a : dask array
         NumPy or CuPy chunks of real numbers, dates or time differences. Other arrays are converted by
-        `dask.array.asanyarray`.
+        `dask.array.asanyarray`. Of Python objects, such as `fractions.Fraction`, NumPy computes whole lanes.
     q : float or array of floats
-        Quantiles, from 0 to 1. A list of them costs little more than one.
+        Quantiles, from 0 to 1. A list of them costs little more than one. They may be Python objects too: then results
+        are exact, of dtype object where NumPy interpolates, and NumPy computes whole lanes.
     axis : int, tuple of int or None, default None
         Axes to reduce, chunked or not; None reduces all of them. Along all axes, chunk sizes may be unknown.
     out, overwrite_input
@@ -69,8 +70,8 @@ def quantile(
         If `q` is out of range, the method or the strategy is unknown, or the strategy does not fit the chunks. If the
         shape of the weights does not fit; during the computation, if weights are negative, not finite or all zero.
     TypeError
-        If the keys are complex, objects or strings; if `out` or `overwrite_input` is given. If the weights have another
-        shape than `a`, and there is no axis.
+        If the keys are complex, or have no arithmetic and the method interpolates, as strings and booleans; if `out` or
+        `overwrite_input` is given. If the weights have another shape than `a`, and there is no axis.
     numpy.exceptions.AxisError
         If an axis is out of bounds.
 

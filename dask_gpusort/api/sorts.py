@@ -61,7 +61,8 @@ def sort(
         expression in ``a`` and ``b``, as a string. It must be a strict weak order; the sort is stable. It excludes
         `key`, `order` and `descending`.
     chunks : int, tuple or dict, optional
-        Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input.
+        Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input, or
+        for ``axis=None`` chunks of at most as many elements.
     method : {"auto", "radix", "merge"}
         Find the cuts between chunks by digit histograms with ranks of samples, or by those ranks alone. "auto" uses
         digits in the exchanges "gather" and "p2p" if keys map to unsigned integers of at most 64 bits. A join cuts

@@ -114,10 +114,16 @@ def _call_key(block: Any, key: Callable[[Any], Any]) -> Any:
     for part in parts or (None,):
         if getattr(part, "shape", None) != block.shape:
             raise ValueError(
-                f"key must return an array of its chunk's shape {block.shape}, or a tuple of such arrays: "
-                f"got {getattr(part, 'shape', type(part).__name__)}"
+                "key must return an array of its chunk's shape, or a tuple of such arrays: for a chunk of shape "
+                f"{block.shape} it returned {_named(part)}"
             )
     return found
+
+
+def _named(part: Any) -> str:
+    """What a key function returned, for error messages."""
+    shape = getattr(part, "shape", None)
+    return f"an array of shape {shape}" if shape else type(part).__name__
 
 
 def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:
@@ -141,7 +147,11 @@ def keys_by(key: Any, array: Any, descending: bool) -> Keys:
     """
     if not callable(key):
         raise TypeError(f"key must be a function of a chunk, not {type(key).__name__}")
-    found = _call_key(array._meta.reshape((0,) * array.ndim), key)
+    try:
+        found = _call_key(array._meta.reshape((0,) * array.ndim), key)
+    except Exception as error:
+        error.add_note("key was called with an empty chunk, to find the dtype of its result.")
+        raise
     if isinstance(found, tuple):
         order, meta = _packed(found, (descending,) * len(found))
     else:

@@ -333,7 +333,14 @@ def test_key_that_is_not_a_function(function):
 
 def test_key_that_changes_the_shape(function):
     for key in (lambda block: block[..., None], lambda block: 3.0, lambda block: (block, block[..., None])):
-        raises_as_numpy(ValueError, "key must return an array", function, da.zeros((4, 2), chunks=2), key=key)
+        message = r"key must return an array.*for a chunk of shape \(0, 0\) it returned (an array of shape|float)"
+        raises_as_numpy(ValueError, message, function, da.zeros((4, 2), chunks=2), key=key)
+
+
+def test_key_that_fails_for_an_empty_chunk(function):
+    with pytest.raises(ValueError, match="zero-size") as found:
+        function(da.zeros(4, chunks=2), key=np.max)
+    assert found.value.__notes__ == ["key was called with an empty chunk, to find the dtype of its result."]
 
 
 def test_order_with_a_key_of_several_arrays(function):

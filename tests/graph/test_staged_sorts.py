@@ -214,7 +214,7 @@ def test_same_bits_as_without_device(late, dtype, descending):
 
 
 @pytest.mark.parametrize("dtypes", [("M8[s]", "i4"), ("f8", ">m8[s]", "?"), (">c16", "M8[s]")], ids=str)
-def test_lexsort(late, dtypes):
+def test_several_keys(late, dtypes):
     hosts = [
         np.concatenate([ours.special(np.dtype(dtype))[:6], ours.make(dtype, 200, "few")])[:180] for dtype in dtypes
     ]
@@ -225,6 +225,10 @@ def test_lexsort(late, dtypes):
                 arrays = [ours.dask_array(host.reshape(shape), chunks) for host in hosts]
                 found = dask_gpusort.lexsort(arrays, descending=descending, device="cuda")
                 same(computed(found), computed(dask_gpusort.lexsort(arrays, descending=descending)))
+                moved = dask_gpusort.sort_by_key(arrays, arrays[0], descending=descending, device="cuda")
+                wanted = dask_gpusort.sort_by_key(arrays, arrays[0], descending=descending)
+                for one, other in zip(moved, wanted, strict=True):
+                    same(computed(one), computed(other))
 
 
 @pytest.mark.parametrize("dtype", ["f4", ">i8", "M8[s]"])

@@ -251,9 +251,7 @@ def test_wrong_arguments_raise_the_error_of_numpy(q, method, percent):
 
 
 def test_a_misspelt_method_is_guessed():
-    with pytest.raises(
-        ValueError, match=r"'hazan' is not a valid method. Did you mean 'hazen'\?.*'hazen', 'weibull'"
-    ):
+    with pytest.raises(ValueError, match=r"'hazan' is not a valid method. Did you mean 'hazen'\?.*'hazen', 'weibull'"):
         Statistic.quantiles(0.5, "hazan")
     with pytest.raises(ValueError, match="not a valid method"):
         Statistic.quantiles(0.5, ["linear"])

@@ -48,6 +48,10 @@ def test_companions_and_several_keys():
         directions = [True, False]
         found = dask_gpusort.lexsort((dates, keys), descending=directions, device="cuda")
         same(computed(found), computed(dask_gpusort.lexsort((dates, keys), descending=directions)))
+        moved = dask_gpusort.sort_by_key((dates, keys), keys, descending=directions, device="cuda")
+        wanted = dask_gpusort.sort_by_key((dates, keys), keys, descending=directions)
+        for one, other in zip(moved, wanted, strict=True):
+            same(computed(one), computed(other))
 
 
 def test_less_is_an_expression():
