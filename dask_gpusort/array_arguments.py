@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -14,12 +14,11 @@ from dask.delayed import Delayed
 
 from .chunk import library_of
 
-#: What to give instead of an object of Python that is no array.
+#: What to give instead of an object of Python, by its type.
 _REMEDIES = {
     "str": "the array that has this name, or a list of strings",
     "bytes": "a list of bytes",
     "dict": "list(a.values())",
-    "NoneType": "an array",
 }
 
 
@@ -32,7 +31,7 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
     name : str
         Of the argument, for error messages.
     scalars : bool
-        Whether one element is meant if it is a string or None.
+        Whether it may be one element.
 
     Raises
     ------
@@ -44,8 +43,8 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
         a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
     array = da.asanyarray(a)
     meta = array._meta
-    if array.ndim == 0 and not hasattr(a, "dtype") and not (scalars and isinstance(a, (str, bytes, type(None)))):
-        _refuse_objects(a, array.dtype, name)
+    if array.ndim == 0 and array.dtype.kind in "OSU" and not hasattr(a, "dtype"):
+        _refuse_objects(a, name, scalars)
     if isinstance(meta, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is masked, and masked arrays are not sorted: fill them first, with "
@@ -59,17 +58,18 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
     return array
 
 
-def _refuse_objects(a: Any, dtype: np.dtype[Any], name: str) -> None:
-    """Refuse what NumPy takes for one element, though it is neither a number nor a date.
+def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
+    """Refuse what NumPy takes for one element, though it is no number, or has several itself.
 
     Raises
     ------
     TypeError
         If it is so.
     """
-    if dtype.kind in "OSU" and not isinstance(a, Number):
-        kind = type(a).__name__
-        raise TypeError(f"{name} must be an array, not {kind}: give {_REMEDIES.get(kind, 'list(a)')}")
+    kind, several = type(a).__name__, isinstance(a, Iterable) and not isinstance(a, (str, bytes))
+    if several or not (scalars or isinstance(a, Number)):
+        remedy = _REMEDIES.get(kind, "list(a)" if several else "an array or a list")
+        raise TypeError(f"{name} must be an array, not {kind}: give {remedy}")
 
 
 def refuse_labels(a: Any, name: str) -> None:
