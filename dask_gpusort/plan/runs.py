@@ -28,6 +28,8 @@ DEVICE_BUNDLE_BYTES = 4 << 30
 #: Most keys of one run, so that positions inside a run fit 32 bits. Longer arrays sort with positions too, but part by
 #: part, and their positions take 64 bits.
 MOST_RUN_KEYS = 1 << 31
+#: Most keys of a run where each chunk is one, the empty ones too.
+ALONE = -1
 
 
 def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
@@ -47,7 +49,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
         Every chunk once, in order. Each chunk is alone if a size is unknown, and on a device.
     """
     total = sum(given.sizes) * row_bytes
-    most = 0.0
+    most: float = ALONE
     on_host = not workers.devices and workers.staging_memory is None
     if on_host and not math.isnan(total):
         limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
@@ -122,11 +124,13 @@ def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interch
     Returns
     -------
     runs : tuple of tuples of int
-        Every chunk once; runs in the order of their first chunks.
+        Every chunk once; runs in the order of their first chunks. Each chunk is alone if a size is unknown: output
+        chunks then have the sizes of the runs.
     sources : tuple of tuples of int
         The runs of each bundle.
     """
-    joined = [chunk_ranges(bundle, sizes, MOST_RUN_KEYS, interchangeable=interchangeable) for bundle in bundles]
+    most = ALONE if math.isnan(sum(sizes)) else MOST_RUN_KEYS
+    joined = [chunk_ranges(bundle, sizes, most, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
     number = {run: index for index, run in enumerate(runs)}
     return runs, tuple(tuple(number[run] for run in bundle) for bundle in joined)

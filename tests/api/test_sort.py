@@ -573,3 +573,24 @@ def test_chunks_in_c_order_are_only_made_flat():
     for text in (dask_gpusort.explain(tall, None), dask_gpusort.explain_rank(tall)):
         assert text.startswith("flat      64 chunks rechunked to 65 in C order, of at most 1.89 MiB\n")
     assert "flat" not in dask_gpusort.explain(tall)
+
+
+MIXED = [(3, 3, 3), (0, 0, 5, 0), (0, 5), (0, 0, 5), (5, 0, 0), (0, 0), (0, 0, 0, 2, 2)]
+
+
+@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks", "join"])
+@pytest.mark.parametrize("known", MIXED, ids=str)
+def test_only_some_chunk_sizes_are_unknown(known, exchange):
+    array = np.random.default_rng(0).integers(0, 9, 4 + sum(known))
+    # Known chunks are before, behind and between those of unknown sizes.
+    parts = da.from_array(array[:4], chunks=2), da.from_array(array[4:], chunks=(known,))
+    for mixed in ([ours.forget_sizes(parts[0]), parts[1]], [parts[1], ours.forget_sizes(parts[0])]):
+        x = da.concatenate([*mixed, mixed[0]], allow_unknown_chunksizes=True)
+        whole = computed(x)
+        for count in (None, 3):
+            with dask.config.set({"gpusort.groups": count}):
+                oracle.assert_same_bits(computed(dask_gpusort.sort(x, exchange=exchange)), np.sort(whole))
+                wanted = np.argsort(whole, kind="stable")
+                oracle.assert_same_bits(computed(dask_gpusort.argsort(x, exchange=exchange)), wanted)
+                moved = computed(dask_gpusort.sort_by_key(x, x * 2, exchange=exchange)[1])
+                oracle.assert_same_bits(moved, np.sort(whole) * 2)
