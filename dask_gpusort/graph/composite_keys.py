@@ -54,10 +54,9 @@ class Keys:
 
 def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple[bool, ...]) -> Any:
     """Task: pack several keys of one chunk into one."""
-    for block, dtype in zip(blocks, dtypes, strict=True):
-        checked_chunk(block, dtype)
-    check_key_shapes(blocks)
-    return ops_for(blocks[0]).pack(blocks, directions)
+    parts = [checked_chunk(block, dtype, exact=True) for block, dtype in zip(blocks, dtypes, strict=True)]
+    check_key_shapes(parts)
+    return ops_for(blocks[0]).pack(parts, directions)
 
 
 def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
@@ -129,9 +128,10 @@ def _named(part: Any) -> str:
 def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: Sequence[np.dtype[Any]]) -> Any:
     """Task: keys that a function makes from one chunk, packed if there are several."""
     found = _call_key(checked_chunk(block, None), key)
-    for part, dtype in zip(found if isinstance(found, tuple) else (found,), dtypes, strict=True):
-        checked_chunk(part, dtype, "the result of key for a chunk")
-    return ops_for(block).pack(found, (descending,) * len(found)) if isinstance(found, tuple) else found
+    several = isinstance(found, tuple)
+    pairs = zip(found if several else (found,), dtypes, strict=True)
+    parts = [checked_chunk(part, dtype, "the result of key for a chunk", exact=several) for part, dtype in pairs]
+    return ops_for(block).pack(parts, (descending,) * len(parts)) if several else found
 
 
 def keys_by(key: Any, array: Any, descending: bool) -> Keys:

@@ -35,7 +35,8 @@ def checked_chunk(
     what : str
         Name of the chunk in error messages.
     exact : bool
-        Whether strings must have the declared length too: sorts accept any, but Dask truncates when it joins chunks.
+        Whether strings get the declared length, and must not be longer: sorts accept any, but Dask truncates when it
+        joins chunks, and several keys are packed in columns of the declared lengths.
     ndim : int or None
         The dimensions of its array; None accepts any number.
 
@@ -61,8 +62,11 @@ def checked_chunk(
         )
     if dtype is None or block.dtype == dtype or np.can_cast(block.dtype, dtype, "equiv"):
         return block
-    if not exact and block.dtype.kind == dtype.kind and dtype.kind in "SU":
-        return block
+    if block.dtype.kind == dtype.kind and dtype.kind in "SU":
+        if not exact:
+            return block
+        if block.dtype.itemsize < dtype.itemsize:
+            return block.astype(dtype)
     raise TypeError(
         f"{what} has dtype {block.dtype} where its array says {dtype}: give map_blocks the true dtype= and "
         f"meta=, or let its function return chunk.astype({str(dtype)!r})"

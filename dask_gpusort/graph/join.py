@@ -31,7 +31,7 @@ from ._dask import List, Task, TaskRef, slices_from_chunks
 from .cut_runs import own_pieces
 from .finish import Finish, cut_part
 from .input_checks import wrong_size
-from .local_sort import NOTHING, check_block, check_presorted, chunk_origins
+from .local_sort import NOTHING, check_presorted, checked_block, chunk_origins
 from .recipe import ArrayRecipe, Chunks
 
 
@@ -140,9 +140,10 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
         The whole output arrays; then the starts of the chunks in each dimension.
     """
     ops = ops_for(chunks[0])
-    blocks = list(partition(len(join.names), chunks))
-    for number, block in enumerate(blocks):
-        check_block(block, join.order, join.packed, f"chunk {number} of the input", len(join.chunks))
+    blocks = [
+        checked_block(block, join.order, join.packed, f"chunk {number} of the input", len(join.chunks))
+        for number, block in enumerate(partition(len(join.names), chunks))
+    ]
     starts = chunk_starts([block[0].shape for block in blocks], join.chunks)
     with ops.exclusive():
         if join.presorted:

@@ -82,7 +82,9 @@ def chunk_origins(arrays: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(number, chunk) for number, chunks in arrays for chunk in range(chunks)]
 
 
-def check_block(block: Sequence[Any], order: Order, packed: Sequence[np.dtype[Any]], what: str, dims: int = 1) -> None:
+def checked_block(
+    block: Sequence[Any], order: Order, packed: Sequence[np.dtype[Any]], what: str, dims: int = 1
+) -> Sequence[Any]:
     """Refuse masked keys and companions, keys whose dtype is not that of their array, and sizes that differ.
 
     Parameters
@@ -95,16 +97,23 @@ def check_block(block: Sequence[Any], order: Order, packed: Sequence[np.dtype[An
         Name of the chunk in error messages.
     dims : int
         Dimensions of the keys.
+
+    Returns
+    -------
+    sequence of arrays
+        The block; several keys as they are packed.
     """
-    words = bool(order.words) and not packed  # the words of a key are one more dimension
-    for part, dtype in zip(block, packed or (order.dtype.base,), strict=False):
-        checked_chunk(part, dtype, what, ndim=dims + words)
     if packed:
+        parts = zip(block, packed, strict=True)
+        block = [checked_chunk(part, dtype, what, exact=True, ndim=dims) for part, dtype in parts]
         check_key_shapes(block)
-        return
+        return block
+    # The words of a key are one more dimension.
+    checked_chunk(block[0], order.dtype.base, what, ndim=dims + bool(order.words))
     for number, value in enumerate(block[1:]):
         checked_chunk(value, None, f"a chunk of values {number}")
     ops_for(block[0]).check_lengths(block[0], block[1:], dims)
+    return block
 
 
 def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
@@ -130,10 +139,11 @@ def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
 
 def sorted_run(arrays: Sequence[Any], source: RunSource, local: LocalSort) -> Run:
     """A sorted run, as `sort_run`; on a device it may still be in progress."""
-    blocks = list(partition(len(arrays) // len(source.chunks), arrays))
+    blocks: list[Sequence[Any]] = list(partition(len(arrays) // len(source.chunks), arrays))
+    if not source.origins:
+        what = [f"chunk {number} of the input" for number in source.chunks]
+        blocks = [checked_block(block, local.order, local.packed, one) for block, one in zip(blocks, what, strict=True)]
     for number, block, size in zip(source.chunks, blocks, source.sizes, strict=True):
-        if not source.origins:
-            check_block(block, local.order, local.packed, f"chunk {number} of the input")
         if len(blocks) > 1 and len(block[0]) != size:
             raise wrong_size(f"chunk {number} of the input has {len(block[0])} keys", size)
     if source.origins:
@@ -164,7 +174,7 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
         If the chunk is not sorted.
     """
     number, chunk = origin
-    check_block((block, *values), order, (), f"chunk {chunk} of array {number}")
+    checked_block((block, *values), order, (), f"chunk {chunk} of array {number}")
     ops = ops_for(block)
     keys = ops.encode(block, order)
     descent = ops.first_descent(keys, order)

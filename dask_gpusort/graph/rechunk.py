@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.utils import parse_bytes
 
@@ -63,6 +64,11 @@ def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
 
 def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Rechunk a validated array, in one step if any chunk is empty: Dask cannot plan several then."""
+    if array.ndim and not any(array.shape):
+        # Dask leaves arrays without elements in the chunks that they have.
+        asked = chunks if isinstance(chunks, dict) else dict(enumerate(chunks))
+        spec = tuple(asked.get(dim, sizes) for dim, sizes in enumerate(array.chunks))
+        return da.from_array(np.empty_like(array._meta, shape=array.shape), chunks=spec, asarray=False)
     if array.dtype.itemsize == 0:
         # Dask divides by the item size when it plans, so declare one byte, and restore the dtype afterwards.
         declared = array.map_blocks(checked_chunk, None, meta=np.empty_like(array._meta, dtype=np.uint8))

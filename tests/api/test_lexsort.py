@@ -218,3 +218,40 @@ def test_any_sequence_of_keys(raise_if_computes):
     with raise_if_computes():
         found = dask_gpusort.lexsort(arrays)
     np.testing.assert_array_equal(computed(found), np.lexsort(keys))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 5])
+@pytest.mark.parametrize("others", [1, 2, 3, 5])
+def test_empty_arrays_of_different_chunks(chunks, others):
+    first = da.from_array(np.zeros(0, "i8"), chunks=((0,) * chunks,))
+    second = da.from_array(np.zeros(0, "f4"), chunks=((0,) * others,))
+    assert computed(dask_gpusort.lexsort((first, second))).shape == (0,)
+    values = dask_gpusort.sort_by_key(first, second)[1]
+    assert (values.numblocks, values.dtype) == (first.numblocks, second.dtype)
+    assert computed(values).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [">U5", ">U17", ">c8", ">c16"])
+@pytest.mark.parametrize("chunks", [-1, 5])
+def test_big_endian_keys_have_the_order_of_native_ones(dtype, chunks):
+    # NumPy's lexsort reverses all bytes of a text or a complex number at once, and differs from its own argsort.
+    key, other = ours.make(dtype, 24, "few"), np.arange(24) % 3
+    native = key.astype(key.dtype.newbyteorder("="))
+    for keys, wanted in (((other, key), (other, native)), ((key, other), (native, other)), ((key,), (native,))):
+        found = computed(dask_gpusort.lexsort([da.from_array(one, chunks=chunks) for one in keys]))
+        np.testing.assert_array_equal(found, np.lexsort(wanted))
+
+
+@pytest.mark.parametrize("exchange", ["gather", "tasks", "join"])
+@pytest.mark.parametrize("kind", ["S", "U"])
+def test_text_narrower_than_its_array_says(kind, exchange):
+    text, widths = np.array([["ab", "b", "a"], ["a", "abc", "b"], ["b", "a", ""]]).astype(f"{kind}3"), (2, 3, 1)
+    key = da.from_array(np.zeros(9), chunks=3).map_blocks(
+        lambda block, block_id: text[block_id[0]].astype(f"{kind}{widths[block_id[0]]}"),
+        dtype=text.dtype,
+        meta=text[0, :0],
+    )
+    other = np.array([1, 0] * 4 + [1])
+    with dask.config.set({"gpusort.groups": 3, "gpusort.exchange": exchange}):
+        found = computed(dask_gpusort.lexsort((da.from_array(other, chunks=3), key)))
+    np.testing.assert_array_equal(found, np.lexsort((other, text.ravel())))
