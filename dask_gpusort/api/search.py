@@ -132,7 +132,7 @@ def isin(
     ValueError
         If `kind` is unknown, or "table" for others than integers and booleans.
     TypeError
-        If the chunks are of different libraries, or cannot be sorted.
+        If the chunks are of different libraries, cannot be sorted, or have dtypes that NumPy does not compare.
 
     See Also
     --------
@@ -142,8 +142,8 @@ def isin(
 
     Notes
     -----
-    Integers of different dtypes are compared exactly, where `numpy.isin` may round int64 and uint64 to float64. Numbers
-    are never equal to strings.
+    Integers of different dtypes are compared exactly, where `numpy.isin` may round int64 and uint64 to float64.
+    Numbers, bytes, text and dates never equal each other, where `numpy.isin` compares many elements in a common dtype.
 
     Examples
     --------

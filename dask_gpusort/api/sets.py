@@ -369,8 +369,8 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     Returns
     -------
     dask array
-        Of the dtype of `ar1`, in chunks of unknown sizes; ascending and distinct, unless `assume_unique` is set. NaN
-        differ from each other, so that one of them is kept.
+        Of the dtype of `ar1`, in chunks of unknown sizes; ascending and distinct, unless `assume_unique` is set. Values
+        are compared as in `isin`. NaN differ from each other, so that one of them is kept.
 
     Raises
     ------

@@ -326,9 +326,17 @@ def _changes(found: Sequence[Column], permutation: np.ndarray) -> np.ndarray:
     return changed
 
 
+def alike(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays of keys to be compared, which need the same columns: text of two widths gets the wider one."""
+    if first.dtype != second.dtype and first.dtype.kind in "SU":
+        dtype = np.result_type(first, second)
+        return first.astype(dtype, copy=False), second.astype(dtype, copy=False)
+    return first, second
+
+
 def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
     """Elementwise: whether keys differ."""
-    pairs = zip(columns_of(first, order), columns_of(second, order), strict=True)
+    pairs = zip(*(columns_of(keys, order) for keys in alike(first, second)), strict=True)
     return np.logical_or.reduce([one.differs(other) for one, other in pairs])
 
 
@@ -358,6 +366,7 @@ def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> 
     int64 array, shape (m,)
         Number of keys before ("left"), or not after ("right"), each needle.
     """
+    array, needles = alike(array, needles)
     wanted = columns_of(needles, order)
 
     def passes(positions: IntArray) -> np.ndarray:

@@ -55,7 +55,8 @@ def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
         return numpy_less.compare(function_of(order), first, second)
     if order.words:
         return numpy_words.less(first, second)
-    return numpy_columns.less(*(numpy_columns.columns_of(keys, order) for keys in (first, second)))
+    both = numpy_columns.alike(first, second)
+    return numpy_columns.less(*(numpy_columns.columns_of(keys, order) for keys in both))
 
 
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:

@@ -87,6 +87,17 @@ def _merge_axes(block: Any, before: int) -> Any:
     return block.reshape(*(1,) * before, -1)
 
 
+def concatenated_dtype(arrays: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype that NumPy gives arrays end to end; empty ones count.
+
+    Raises
+    ------
+    TypeError
+        If there is none.
+    """
+    return np.concatenate([np.empty(0, array.dtype) for array in arrays]).dtype
+
+
 def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int], ...]]:
     """Concatenate the arrays of `merge_sorted`.
 
@@ -97,16 +108,18 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
     Returns
     -------
     dask array
+        Of the dtype of all arrays, in their byte order, or of their common one.
     tuple of (number, chunks)
         The arrays that are not empty, and how many of its chunks come from each.
     """
+    dtypes = {array.dtype for array in arrays}
+    dtype = concatenated_dtype(arrays) if len(dtypes) > 1 else arrays[0].dtype
     # Dask drops empty arrays when it concatenates.
     held = [number for number, array in enumerate(arrays) if array.size != 0] or [0]
     joined = da.concatenate([arrays[number] for number in held], allow_unknown_chunksizes=True)
-    dtypes = {array.dtype for array in arrays}
-    if len(dtypes) == 1 and joined.dtype not in dtypes:
-        # Concatenation makes swapped byte orders native and padded records packed.
-        joined = joined.astype(*dtypes)
+    if joined.dtype != dtype:
+        # Dask leaves empty arrays out, and makes swapped byte orders native and padded records packed.
+        joined = joined.astype(dtype)
     # Of an array of one key, beside others, Dask drops the empty chunks.
     single = {number for number in held if arrays[number].size == 1 and len(held) > 1}
     return joined, tuple((number, 1 if number in single else arrays[number].numblocks[0]) for number in held)

@@ -166,6 +166,11 @@ def make_search_plan(
     return SearchPlan(found, bundles, "large" if groups is None else "asked", searched, workers, limit, sorts)
 
 
+def holds_objects(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are Python objects, or records with some."""
+    return dtype.hasobject and dtype.kind in "OV"
+
+
 def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> SearchReason | None:
     """Why all test elements are joined, unsorted; None if they are sorted first.
 
@@ -178,7 +183,7 @@ def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> Searc
     size : int
         Test elements, nan if unknown.
     """
-    if compared.kind == "O":
+    if holds_objects(compared):
         return "objects"
     return "few" if is_small(test, InputChunks((size,))) else None
 

@@ -179,3 +179,13 @@ def test_is_sorted_is_lazy_and_refuses_invalid_arguments(raise_if_computes):
             dask_gpusort.is_sorted(da.zeros(3), 1)
         with pytest.raises(ValueError, match="no fields"):
             dask_gpusort.is_sorted(da.zeros(3), order="x")
+
+
+@pytest.mark.parametrize(("left", "right"), [("u4", "f8"), ("f8", "u4"), ("i4", "u4"), ("S2", "U5"), (">f8", "<f8")])
+def test_an_empty_array_counts_in_the_dtype(left, right):
+    for first, second in ((0, 3), (3, 0), (0, 0)):
+        pair = np.arange(first).astype(left), np.arange(second).astype(right)
+        wanted = np.concatenate(pair)
+        merged = dask_gpusort.merge_sorted(*(da.from_array(one, chunks=-1) for one in pair))
+        assert merged.dtype == wanted.dtype
+        np.testing.assert_array_equal(computed(merged), wanted, strict=True)

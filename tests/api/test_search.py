@@ -215,3 +215,100 @@ def test_needles_are_searched_in_blocks(monkeypatch):
                 computed(dask_gpusort.searchsorted(x, v, side)).tolist()
                 == np.searchsorted(keys, needles, side).tolist()
             )
+
+
+TEXT = ["fig" * 6, "pear" * 5, "a", "aa", "", "pear"]
+
+
+def check_widths(kind, first, second, count=None):
+    elements, test = np.array(TEXT).astype(f"{kind}{first}"), np.array([*TEXT[:3], "b"]).astype(f"{kind}{second}")
+    with dask.config.set({"gpusort.groups": count}):
+        found = computed(dask_gpusort.isin(da.from_array(elements, chunks=2), da.from_array(test, chunks=3)))
+    np.testing.assert_array_equal(found, np.isin(elements, test), strict=True)
+
+
+@pytest.mark.parametrize("kind", ["S", "<U", ">U"])
+@pytest.mark.parametrize("widths", [(1, 2), (2, 1), (3, 4), (4, 3), (7, 8), (8, 9), (9, 1), (16, 17), (17, 2)])
+def test_text_of_two_widths(kind, widths):
+    for count in (None, 2):
+        check_widths(kind, *widths, count)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["S", "<U", ">U"])
+def test_text_of_all_widths(kind):
+    for first in range(1, 18):
+        for second in range(1, 18):
+            check_widths(kind, first, second)
+
+
+@pytest.mark.parametrize("kind", ["S", "U"])
+def test_chunks_of_text_narrower_and_wider_than_their_array_says(kind):
+    text, widths = (
+        np.array([["", "a", "ab"], ["abcd", "ac", "b"], ["b", "bcdefghij", "c"]]).astype(f"{kind}9"),
+        (2, 4, 9),
+    )
+    x = da.from_array(np.zeros(9), chunks=3).map_blocks(
+        lambda block, block_id: text[block_id[0]].astype(f"{kind}{widths[block_id[0]]}"),
+        dtype=f"{kind}4",
+        meta=np.empty(0, f"{kind}4"),
+    )
+    test = text[1:, 1]
+    for count in (None, 2):
+        with dask.config.set({"gpusort.groups": count}):
+            found = computed(dask_gpusort.isin(x, test)), computed(dask_gpusort.isin(test, x))
+        np.testing.assert_array_equal(found[0], np.isin(text.ravel(), test))
+        assert found[1].all()
+    assert computed(dask_gpusort.is_sorted(x))
+    assert not computed(dask_gpusort.is_sorted(x, descending=True))
+
+
+NEVER_EQUAL = [
+    (np.array([b"a", b"\xff"]), np.array(["a", "b"])),
+    (np.array(["a", "b"]), np.array([b"a", b"\xff"])),
+    (np.array([1, 2], "M8[s]"), np.array([1, 2], "m8[s]")),
+    (np.array([1, 2], "m8[s]"), np.array([1, 2], "M8[s]")),
+    (np.array([1, 2], "m8[s]"), np.array([1.0, 2])),
+    (np.array([1, 2], "M8[s]"), np.array([1, 2])),
+    (np.array([1, 2]), np.array(["1", "2"])),
+    (np.array(["a", "b"]).astype("T"), np.array([b"a", b"b"])),
+]
+
+
+@pytest.mark.parametrize(("elements", "test"), NEVER_EQUAL, ids=[f"{a.dtype}-{b.dtype}" for a, b in NEVER_EQUAL])
+def test_elements_of_two_kinds_that_are_never_equal(elements, test):
+    x, y = da.from_array(elements, chunks=1), da.from_array(test, chunks=1)
+    np.testing.assert_array_equal(computed(dask_gpusort.isin(x, y)), np.isin(elements, test), strict=True)
+    for unique in (False, True):
+        found = computed(dask_gpusort.setdiff1d(x, y, assume_unique=unique))
+        np.testing.assert_array_equal(found, np.setdiff1d(elements, test, assume_unique=unique), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("elements", "test"),
+    [("V3", "V5"), ("V3", "S3"), ("i4,i4", "i4"), ("i4,i4", "i4,i4,i4"), ("m8[s]", "m8[Y]")],
+)
+def test_elements_that_numpy_does_not_compare(raise_if_computes, elements, test):
+    first, second = np.zeros(2, elements), np.zeros(2, test)
+    for name in ("isin", "setdiff1d"):
+        with pytest.raises(TypeError):
+            getattr(np, name)(first, second)
+        with raise_if_computes(), pytest.raises(TypeError):
+            getattr(dask_gpusort, name)(da.from_array(first), da.from_array(second))
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_records_with_objects_that_have_no_order(invert):
+    elements = np.array([(None, 2), ("a", 1), ("a", 2), (None, 2)], "O,i4")
+    for test in (elements[[0, 1]], np.array([(None, 2), ("a", 2)], "O,i8"), elements[:0]):
+        for chunks in (1, 4):
+            x, y = da.from_array(elements, chunks=chunks), da.from_array(test, chunks=chunks)
+            found = computed(dask_gpusort.isin(x, y, invert=invert))
+            np.testing.assert_array_equal(found, np.isin(elements, test, invert=invert), strict=True)
+
+
+@pytest.mark.parametrize("test", ["fig", ["fig", "a"], ("apple",), [["fig"], ["b"]], np.array("fig"), []], ids=repr)
+def test_test_elements_that_are_no_dask_array(test):
+    words = np.array([["fig", "apple"], ["a", "b"]])
+    found = computed(dask_gpusort.isin(da.from_array(words, chunks=1), test))
+    np.testing.assert_array_equal(found, np.isin(words, test), strict=True)

@@ -25,7 +25,7 @@ from ...plan.search import (
 from ..build import build_sort
 from ..collection import Output, chunk_library, count_tasks, new_arrays
 from ..composite_keys import Keys
-from ..inputs import flatten
+from ..inputs import concatenated_dtype, flatten
 from ..options import Options
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use
 from .keys import Question
@@ -35,6 +35,9 @@ from .lookup import Lookup
 #: all: the set is an array of bool.
 VALUES_PER_ELEMENT = 6
 MOST_VALUES = 1 << 26
+
+#: What elements of the kinds of dtypes are; numbers are of all other ones.
+_KINDS_OF_EQUALS = {"S": "bytes", "U": "text", "T": "text", "M": "date", "m": "duration", "V": "record"}
 
 
 def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> Any:
@@ -58,7 +61,7 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     TypeError
         If keys and needles have no common dtype, or CuPy chunks of it cannot be searched.
     """
-    order = Order(np.result_type(array.dtype, needles.dtype), stable=True)
+    order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype, tuple(array.chunks[0]))
     return _looked_up(plan_search(array, needles, sorter), question, array, needles, sorter)
 
@@ -94,7 +97,7 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     TypeError
         If CuPy chunks of the dtype cannot be searched.
     """
-    dtype = _equality_dtype(array.dtype, test.dtype)
+    dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
     plan = plan_membership(array, test, dtype)
@@ -122,23 +125,32 @@ def plan_membership(array: Any, test: Any, compared: np.dtype[Any]) -> SearchPla
 def explain_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> str:
     """The plan of `build_membership` as text."""
     tasks = count_tasks([build_membership(array, test, invert, by_values)], [array, test])
-    dtype = _equality_dtype(array.dtype, test.dtype)
+    dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
         return describe_no_search(array.dtype, test.dtype, tasks, math.prod(array.numblocks))
     return describe_search(plan_membership(array, test, dtype), tasks)
 
 
-def _equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The dtype in which elements and test elements are compared; None if none are equal."""
+def equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The dtype in which elements and test elements are compared; None if none are equal.
+
+    Raises
+    ------
+    TypeError
+        If NumPy refuses to compare them: records of other fields, raw bytes of other lengths, months with days.
+    """
     if dtype.kind in "iu" and test.kind in "iu" and np.result_type(dtype, test).kind == "f":
         return dtype  # test elements out of its range are equal to none
     try:
         common = np.result_type(dtype, test)
     except TypeError:
+        _ = np.empty(0, dtype) == np.empty(0, test)  # raises where NumPy does
         return None
-    # NumPy promotes numbers to strings, but no number is equal to a string. An object may be one.
-    strings = {each.kind in "SUT" for each in (dtype, test)}
-    return common if common.kind == "O" or strings == {common.kind in "SUT"} else None
+    if common.kind == "O":
+        return common
+    # NumPy promotes numbers and bytes to text, and durations to dates, but none are equal.
+    both = {_KINDS_OF_EQUALS.get(each.kind, "number") for each in (dtype, test)}
+    return common if len(both) == 1 or both == {"duration", "number"} else None
 
 
 def _most_values(array: Any, test: Any, by_values: bool | None) -> float:

@@ -13,6 +13,7 @@ from ...chunk import complete, ops_for
 from ...chunk.value_set import make_value_set, occur
 from ...order import Order, of_floors
 from ...plan import Size
+from ...plan.search import holds_objects
 from ...table import Side
 from ..input_checks import checked_chunk, wrong_size
 
@@ -147,7 +148,7 @@ def _checked_sorter(sorter: Any, size: int) -> Any:
 
 def _is_compared_by_numpy(question: Question) -> bool:
     """Whether NumPy compares objects with objects, which need have no order."""
-    return question.order.dtype.kind == "O" and not question.is_rank
+    return holds_objects(question.order.dtype) and not question.is_rank
 
 
 def look_up(found: SortedKeys, block: Any, question: Question) -> Any:

@@ -85,11 +85,6 @@ def numbers(numbered: Numbered) -> Any:
     return numbered.numbers[numbered.groups.numbers]
 
 
-def absent(numbered: Numbered) -> Any:
-    """Whether the second side lacks each key, as it lacks every NaN."""
-    return (numbered.counts[1] == 0)[numbered.groups.numbers] | numbered.nans
-
-
 @dataclass(frozen=True)
 class SortedDistinct:
     """The distinct keys of all chunks, sorted.

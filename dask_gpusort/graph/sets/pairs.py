@@ -11,10 +11,9 @@ import numpy as np
 
 from ...chunk import complete
 from ...chunk.distinct import Columns
-from ..inputs import concatenate_inputs, flatten
-from ..rechunk import rechunk
-from .build import Keep, OfGroups, SortedDistinct, Unique, absent, build_unique, sorted_distinct
-from .spread import spread_back
+from ..inputs import concatenate_inputs, concatenated_dtype, flatten
+from ..search.build import build_membership, equality_dtype
+from .build import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_distinct
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Sides:
 
 def sides_of(first: Any, second: Any) -> Sides:
     """Two arrays of one dimension end to end, as NumPy concatenates them."""
-    dtype = np.result_type(first.dtype, second.dtype)
+    dtype = concatenated_dtype([first, second])
     joined, origins = concatenate_inputs([one if one.dtype == dtype else one.astype(dtype) for one in (first, second)])
     return Sides(joined, sum(chunks for number, chunks in origins if number == 0))
 
@@ -79,19 +78,13 @@ def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
 
 def build_difference(first: Any, second: Any, assume_unique: bool) -> Any:
     """The values of the first array that the second one lacks: distinct and ascending, or all in their order."""
-    if not assume_unique and np.result_type(first.dtype, second.dtype) == first.dtype:
+    compared = equality_dtype(first.dtype, second.dtype)
+    if not assume_unique and compared == first.dtype == concatenated_dtype([first, second]):
         return build_set(first, second, "first")
-    # Values are compared in the common dtype, which need not hold all values of the first array.
-    first, second = _flat(first) if assume_unique else build_unique(first, Unique())[0], _flat(second)
-    sides = sides_of(first, second)
-    if sides.second == 0:
-        return first
-    found = sides.distinct(Columns(origins=True, inverse=True))
-    (lacking,) = found.number([absent], [np.dtype(bool)], sides.second, counted=True)
-    mask = spread_back(lacking, found.columns["chunks"], [found.of_keys["inverse"]], sides.second)
-    if not math.isnan(first.size):
-        first = rechunk(first, (sides.joined.chunks[0][: sides.second],))
-    unknown = ((math.nan,) * sides.second,)
+    # The common dtype, if there is one, need not hold all values of the first array.
+    first = _flat(first) if assume_unique else build_unique(first, Unique())[0]
+    mask = build_membership(first, second, invert=True, by_values=None)
+    unknown = ((math.nan,) * first.numblocks[0],)
     return da.map_blocks(select, first, mask, dtype=first.dtype, meta=first._meta, chunks=unknown)
 
 

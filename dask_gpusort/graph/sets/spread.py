@@ -79,7 +79,7 @@ def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
     return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
 
 
-def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], first: int | None = None) -> Any:
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
     """For each key of the input what its distinct key knows, in the input's chunks.
 
     Parameters
@@ -88,12 +88,9 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], first: int | No
         As for `scatter_to_chunks`.
     of_keys : sequence of dask arrays
         The inverse, and perhaps what is added.
-    first : int, optional
-        Only so many of the first chunks, of an input of one dimension.
     """
     inverse = of_keys[0]
     inputs = [scatter_to_chunks(known, chunks, inverse.size), *of_keys]
-    sizes = inverse.chunks if first is None else (inverse.chunks[0][:first],)
-    recipe = Spread(tuple(array.name for array in inputs), tuple(map(len, sizes)))
+    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks)
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
-    return new_arrays(recipe, inputs, [Output(meta, sizes)], "unique-spread")[0]
+    return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]
