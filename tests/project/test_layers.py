@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -130,21 +129,22 @@ def test_included_cuda_files_exist():
             assert (ROOT / "kernels" / included).is_file(), f"{path} includes {included}"
 
 
-def test_a_changed_source_in_any_folder_changes_the_digest(tmp_path, monkeypatch):
-    sources = tmp_path / "kernels"
-    shutil.copytree(loader.SOURCES, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    monkeypatch.setattr(loader, "SOURCES", sources)
-    digest = loader.sources_digest.__wrapped__
-    seen = {digest()}
-    folders = {path.parent for path in sources.rglob("*.cu*")}
-    assert {folder.name for folder in folders} == set(KERNEL_FOLDERS) - {"", "launch"}
-    for folder in sorted(folders):
-        with next(folder.glob("*.cu*")).open("a") as source:
-            source.write("// changed\n")
-        seen.add(digest())
-    assert len(seen) == 1 + len(folders)
-    next(sources.rglob("*.cuh")).rename(sources / "renamed.cuh")
-    assert digest() not in seen
+def with_included(name):
+    """A CUDA file, and those that it includes directly or indirectly, by their paths below ``kernels/``."""
+    names = re.findall(r'#include "([^"]+)"', (ROOT / "kernels" / name).read_text())
+    return {name}.union(*map(with_included, names))
+
+
+def test_the_text_to_compile_holds_every_file_once():
+    """The kernel cache hashes this text alone."""
+    sources = [path.relative_to("kernels").as_posix() for path in KERNEL_FILES if path.suffix == ".cu"]
+    for source in sources:
+        text = loader.whole_text(source)
+        assert "#include" not in text
+        for name in with_included(source):
+            lines = (ROOT / "kernels" / name).read_text().splitlines()
+            assert text.count(f'#line 1 "{name}"') == (name != source)
+            assert {line for line in lines if not line.startswith("#")} <= set(text.splitlines())
 
 
 def test_the_package_data_contain_every_cuda_file():

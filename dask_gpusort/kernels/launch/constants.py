@@ -5,19 +5,16 @@ from __future__ import annotations
 import functools
 import re
 
-from .loader import SOURCES
+from .loader import whole_text
 
 _DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
-_INCLUDE = re.compile(r'#include\s"([^"]+)"')
 _NAME = re.compile(r"\bk[A-Z]\w*")
 
 
 @functools.cache
 def _definitions(source: str) -> dict[str, str]:
     """The constants of a file and of the files that it includes."""
-    text = (SOURCES / source).read_text("utf-8")
-    included = {name: value for path in _INCLUDE.findall(text) for name, value in _definitions(path).items()}
-    return included | dict(_DEFINITION.findall(text))
+    return dict(_DEFINITION.findall(whole_text(source)))
 
 
 def cxx_constant(source: str, name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Hashable
@@ -16,10 +15,8 @@ Kernel = TypeVar("Kernel")
 MOST_COMPILERS = 16
 
 
-@functools.cache
-def _compilers() -> ThreadPoolExecutor:
-    """The threads that compile; NVRTC runs on all of them at a time."""
-    return ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
+# NVRTC runs on all of them at a time. They start when there is something to compile.
+_compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
 
 
 class KernelCache(Generic[Key, Kernel]):
@@ -62,7 +59,7 @@ class KernelCache(Generic[Key, Kernel]):
         with self._lock:
             future = self._compiling.get(key)
             if future is None:
-                future = self._compiling[key] = _compilers().submit(self._run, key)
+                future = self._compiling[key] = _compilers.submit(self._run, key)
             return future
 
     def _run(self, key: Key) -> Kernel:

@@ -116,6 +116,8 @@ class Readback:
         Few unsigned words.
     """
 
+    _event: Any = None  # of a copy that may not have ended
+
     def __init__(self, words: Any):
         self._source = words
         if side_by_side.waiting:
@@ -139,5 +141,11 @@ class Readback:
         self._synchronize()
         return [int(word) for word in self._words]
 
+    def __del__(self) -> None:
+        """Wait for a copy that an exception has left alone: CuPy gives its pinned memory to other copies."""
+        self._synchronize()
+
     def _synchronize(self) -> None:
-        self._event.synchronize()
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None

@@ -1,7 +1,9 @@
 """Compile the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keep the kernels.
 
-The first call imports CuPy, so that a scheduler or a client without a GPU can import the package. CuPy's cache on disk
-hashes the source and the options, but not the files that the source includes: one option is a digest of all sources.
+The first call imports CuPy, so that a scheduler or a client without a GPU can import the package.
+
+All sources are read when the package is imported. What is compiled is one text, with the included files in their
+places: CuPy's cache on disk hashes it, and files that change under a running process (an upgrade) change nothing.
 
 Kernels are compiled on the threads of a pool, so those that a call asks for together compile side by side.
 
@@ -12,14 +14,16 @@ A kernel may be compiled with the user's comparison, a CUDA C++ expression in ``
 from __future__ import annotations
 
 import functools
-import hashlib
 import pathlib
-from dataclasses import dataclass
+import re
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 from .kernel_cache import KernelCache
 
 SOURCES = pathlib.Path(__file__).parents[1]
+SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
 
 # The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
 OLDEST_CAPABILITY = 75
@@ -82,13 +86,29 @@ def _find_cupy() -> Any:
     return cupy
 
 
+_INCLUDE = re.compile(r'#include\s"([^"]+)"')
+_ONCE = "#pragma once"
+
+
 @functools.cache
-def sources_digest() -> str:
-    """Digest the names and texts of all CUDA sources below ``kernels/``, for the kernel cache."""
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.rglob("*.cu*")):
-        digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+def whole_text(source: str) -> str:
+    """The text of a source file below ``kernels/``, with the files that it includes in their places."""
+    return "\n".join(_whole_lines(source, set())) + "\n"
+
+
+def _whole_lines(path: str, seen: set[str]) -> list[str]:
+    """The lines of a file; the `#line` directives make the compiler's messages name the files."""
+    seen.add(path)
+    lines: list[str] = []
+    for number, text in enumerate(SOURCE_TEXTS[path].splitlines(), 1):
+        include = _INCLUDE.match(text)
+        if include is None:
+            lines.append("" if text == _ONCE else text)
+            continue
+        if include[1] not in seen:
+            lines += [f'#line 1 "{include[1]}"', *_whole_lines(include[1], seen)]
+        lines.append(f'#line {number + 1} "{path}"')
+    return lines
 
 
 def read_source(source: str, expression: str | None = None) -> str:
@@ -96,13 +116,13 @@ def read_source(source: str, expression: str | None = None) -> str:
 
     The text opens the namespace, so that names of kernels and of their template arguments are short.
     """
-    text = (SOURCES / source).read_text("utf-8") + "\nusing namespace gpusort;\n"
+    text = whole_text(source) + "using namespace gpusort;\n"
     return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
 
 
 def compile_options() -> tuple[str, ...]:
-    """NVRTC options of every kernel: the language, the folder of headers, and the digest of the sources."""
-    return ("-std=c++17", f"-I{SOURCES}", f"-DGPUSORT_SOURCES=0x{sources_digest()}")
+    """NVRTC options of every kernel."""
+    return ("-std=c++17",)
 
 
 @dataclass
@@ -111,15 +131,22 @@ class _Kernel:
 
     function: Any
     shared_limit: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def with_shared(self, shared_bytes: int) -> Any:
         """Return the kernel, allowed to take this much dynamic shared memory."""
-        # All launches of the compiled function share the attribute, so it may only grow.
         if shared_bytes > self.shared_limit:
+            self._raise_limit(shared_bytes)
+        return self.function
+
+    def _raise_limit(self, shared_bytes: int) -> None:
+        # All launches of the compiled function share the attribute, so it may only grow.
+        with self.lock:
+            if shared_bytes <= self.shared_limit:
+                return
             if shared_bytes + self.function.shared_size_bytes > FREE_SHARED_BYTES:
                 self.function.max_dynamic_shared_size_bytes = shared_bytes
             self.shared_limit = shared_bytes
-        return self.function
 
 
 # What is compiled: device, source, name, whether launches are cooperative, and the user's comparison.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -106,6 +110,139 @@ def test_a_less_that_does_not_compile_is_a_value_error(monkeypatch):
     monkeypatch.setattr(loader, "_find_cupy", lambda: SimpleNamespace(cuda=cuda, RawModule=refuse))
     with pytest.raises(ValueError, match="`less` does not compile: 'a << b'"):
         loader.kernel("merge/compare.cu", "compare<int>", expression="a << b")
+
+
+#: Prints the text that a compiler sees, first as the files were at the import, then after one header has changed.
+_COMPILED = """
+import pathlib, re, sys
+from types import SimpleNamespace
+from dask_gpusort.kernels.launch import loader
+
+def preprocess(code, options):
+    for folder in (option[2:] for option in options if option.startswith("-I")):
+        text = lambda include: preprocess((pathlib.Path(folder) / include[1]).read_text(), options)
+        code = re.sub('#include "(.+)"', text, code)
+    return code
+
+keys = []
+def compile(code, options, **_):
+    keys.append((code, options))
+    print(preprocess(code, options).count("a later version"))
+
+class Device:
+    def __init__(self, number): ...
+    def __enter__(self): ...
+    def __exit__(self, *_): ...
+
+class Module:
+    def __init__(self, **options): compile(**options)
+    def get_function(self, name): return name
+
+loader._find_cupy = lambda: SimpleNamespace(cuda=SimpleNamespace(Device=Device), RawModule=Module)
+for wanted in ((0, "msd/partition.cu", "a", False, None), (0, "msd/partition.cu", "b", False, None)):
+    loader._compile(wanted)
+    for name in ("primitives/block.cuh", "msd/partition.cu"):
+        with (loader.SOURCES / name).open("a") as file:
+            file.write("// a later version\\n")
+assert keys[0] == keys[1], "the cache must find the same kernel"
+"""
+
+
+def test_sources_that_change_under_a_process_change_no_kernel(tmp_path):
+    """CuPy's cache hashes the text and the options, so what they do not hold may not change what is compiled."""
+    package = loader.SOURCES.parent
+    shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", _COMPILED]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert ended.stdout.split() == ["0", "0"], ended.stderr
+    assert ended.returncode == 0, ended.stderr
+
+
+class SlowAttribute:
+    """A kernel's function whose attribute takes a while to set: another thread may set it meanwhile.
+
+    Attributes
+    ----------
+    limit : int
+        What the driver allows a launch.
+    entered : threading.Event
+        Set while the first thread is in the driver; `left` ends its wait.
+    """
+
+    shared_size_bytes = 0
+
+    def __init__(self):
+        self.limit = loader.FREE_SHARED_BYTES
+        self.entered, self.left = threading.Event(), threading.Event()
+
+    def _set(self, shared_bytes):
+        is_first = not self.entered.is_set()
+        self.limit = shared_bytes
+        self.entered.set()
+        if is_first:
+            self.left.wait(0.5)
+
+    max_dynamic_shared_size_bytes = property(fset=_set)
+
+
+def test_threads_that_ask_for_shared_memory_get_the_most_that_one_asked_for():
+    function = SlowAttribute()
+    kernel = loader._Kernel(function)
+    with ThreadPoolExecutor(2) as pool:
+        more = pool.submit(kernel.with_shared, 60 << 10)
+        assert function.entered.wait(SECONDS)
+        less = pool.submit(kernel.with_shared, 50 << 10)
+        less.add_done_callback(lambda _: function.left.set())
+        assert more.result(SECONDS) is less.result(SECONDS) is function
+    assert function.limit == kernel.shared_limit == 60 << 10
+
+
+class PinnedMemory(bytearray):
+    """Pinned memory of CuPy's pool, which says when it is given back."""
+
+    ptr = 0
+
+    def __del__(self):
+        self.events.append("given back")
+
+
+def fake_copies(events):
+    """The parts of CuPy that copy words to the host."""
+
+    def allocate(size):
+        memory = PinnedMemory(size)
+        memory.events = events
+        return memory
+
+    record = SimpleNamespace(record=lambda stream: events.append("recorded"), synchronize=lambda: events.append("over"))
+    cuda = SimpleNamespace(alloc_pinned_memory=allocate, Event=lambda **_: record, get_current_stream=lambda: None)
+    return SimpleNamespace(cuda=cuda)
+
+
+class Words:
+    """Words of a device."""
+
+    nbytes, dtype, size = 8, np.dtype(np.uint32), 2
+    data = SimpleNamespace(copy_to_host_async=lambda *_: None)
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_the_memory_of_a_readback_is_kept_until_the_copy_is_over(monkeypatch, is_waited_for):
+    events = []
+    monkeypatch.setattr(loader, "_find_cupy", lambda: fake_copies(events))
+
+    def read_and_fail():
+        readback = Readback(Words())
+        if is_waited_for:
+            assert readback.wait() == [0, 0]
+        raise MemoryError
+
+    with pytest.raises(MemoryError) as error:
+        read_and_fail()
+    del error  # its traceback holds the readback
+    gc.collect()
+    assert events == ["recorded", "over", "given back"]
 
 
 class ColdRecorder(Recorder):
