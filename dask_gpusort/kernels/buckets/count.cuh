@@ -2,15 +2,21 @@
 //
 //   word w    | bucket 2w+1 : 16 bits | bucket 2w : 16 bits |      128 KiB hold 2^16 counters
 //
-// A counter that passes 2^15 spills that much into the global table at once. The other 2^15 are more than the block can
-// add in one round, so a counter never overflows into its neighbour.
+// A thread that adds to a counter whose top bit is set clears the bit, and whoever cleared it adds as much to the
+// global table. The counter has space for 2^15 more keys meanwhile, and no schedule of the threads fills it: a thread
+// that has seen the bit adds no more before it has cleared it, and what all threads of a block can add until then is
+// kMostPending keys. So a counter never overflows into its neighbour.
 #pragma once
+#include "policy/sizes.cuh"
 #include "keys/elements.cuh"
 
 namespace gpusort {
 
-constexpr u32 kSpill = 1u << 15;  // count at which a counter spills, and the amount
+constexpr u32 kSpill = 1u << 15;  // the top bit of a counter, and the amount that it spills
 constexpr int kVectorBytes = 16;  // widest load of one thread
+constexpr u32 kMostPending = kFineCountThreads * kVectorBytes;  // a vector of keys of one byte for each thread
+// What sets the bit, and all that see it.
+static_assert(kWarpThreads * kVectorBytes + kMostPending < kSpill, "a counter never overflows");
 
 template <class Raw>
 struct alignas(kVectorBytes) KeyVector {
@@ -29,11 +35,9 @@ struct PackedCounters {
 
     __device__ __forceinline__ void add(u32 bucket, u32 amount) {
         const int shift = (bucket & 1) * 16;
-        const u32 old = atomicAdd(&words[bucket >> 1], amount << shift) >> shift & 0xFFFFu;
-        if (old < kSpill && old + amount >= kSpill) {
-            atomicSub(&words[bucket >> 1], kSpill << shift);
-            spill(bucket, kSpill);
-        }
+        u32* word = &words[bucket >> 1];
+        const u32 old = atomicAdd(word, amount << shift) >> shift;
+        if (old & kSpill && atomicAnd(word, ~(kSpill << shift)) >> shift & kSpill) spill(bucket, kSpill);
     }
     // Add all counters to the table; the caller's barrier after the last addition comes before.
     __device__ __forceinline__ void flush(u32 num_buckets, int threads) {

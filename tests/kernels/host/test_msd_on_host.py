@@ -14,6 +14,8 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import histogram, splitters
 from dask_gpusort.kernels.keys.dtypes import device_key
 from dask_gpusort.kernels.keys.elements import Arrays
+from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.sorting import plain_elements
 
@@ -122,6 +124,60 @@ def test_buckets_of_a_smooth_density_are_balanced(device, kind, dtype):
     by_chance = buckets.mean() ** -0.5
     assert (buckets / buckets.mean()).std() < 1.7 * by_chance
     assert buckets.max() < 1.25 * buckets.mean()
+
+
+#: Counts keys of two buckets, in rounds as `FineCounter` does. A thread that is about to take an amount out of a
+#: counter is held until every warp of the block is held or has ended.
+HELD_COUNTS = """
+#include "policy/sizes.cuh"
+namespace gpusort {
+constexpr unsigned kWarps = kFineCountThreads / 32;
+__shared__ unsigned stopped, is_stopped[kWarps];
+
+inline void stop() {
+    if (!atomicExch(&is_stopped[threadIdx.x / 32], 1u)) atomicAdd(&stopped, 1u);
+}
+template <class Amount>
+unsigned held(unsigned (*change)(unsigned*, Amount), unsigned* word, unsigned amount) {
+    stop();
+    while (*(volatile unsigned*)&stopped < kWarps) __nanosleep(1);
+    return change(word, amount);
+}
+}
+#define atomicSub(word, amount) held<unsigned>(atomicSub, word, amount)
+#define atomicAnd(word, amount) held<unsigned>(atomicAnd, word, amount)
+#include "buckets/count.cuh"
+namespace gpusort {
+__global__ void count_held(u64* table, u32 rounds, u32 is_mixed) {
+    __shared__ u32 words[2];
+    if (threadIdx.x < 2) words[threadIdx.x] = 0;
+    if (threadIdx.x == 0) stopped = 0;
+    if (threadIdx.x < kWarps) is_stopped[threadIdx.x] = 0;
+    __syncthreads();
+    PackedCounters counters{words, table, true};
+    u32 buckets[kVectorBytes];
+    for (int k = 0; k < kVectorBytes; ++k) buckets[k] = is_mixed ? k % 2 * 2 : 0;
+    for (u32 round = 0; round < rounds; ++round) count_buckets(counters, buckets);
+    stop();
+    __syncthreads();
+    counters.flush(4, kFineCountThreads);
+}
+}
+"""
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_counters_of_16_bits_are_right_where_threads_wait_before_they_spill(tmp_path, kernel_cache, is_mixed):
+    source = tmp_path / "held.cu"
+    source.write_text(HELD_COUNTS)
+    device = host_cuda.HostDevice(SOURCES, kernel_cache)
+    threads, rounds = tuning.COUNT_THREADS, 22
+    keys = threads * rounds * 16
+    for _ in range(3):
+        table = device.array(np.zeros(4, np.uint64))
+        device.launch(Launch(str(source), "count_held", 1, threads, (table, np.uint32(rounds), np.uint32(is_mixed))))
+        expected = [keys // 2, 0, keys // 2, 0] if is_mixed else [keys, 0, 0, 0]
+        np.testing.assert_array_equal(table, expected)
 
 
 #: 64-bit keys in a range of at most 2^32: the least key, and the size of the range.
