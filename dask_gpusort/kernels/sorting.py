@@ -24,7 +24,7 @@ from .msd import msd
 from .pairs import argsort
 from .papers import count_scan_reorder, four_step, split
 from .papers.passes import KeyValueArrays
-from .policy.limits import needs_spare
+from .policy.limits import most_fine, needs_spare
 
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 
@@ -147,7 +147,7 @@ def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
     keys : cupy.ndarray, shape (n,)
         As for `sort_keys`.
     bits : int
-        At most 16, and at most the bits of a code.
+        At most 16 (15 or 14 on GPUs with less shared memory), and at most the bits of a code.
     descending : bool
         Largest first.
 
@@ -161,9 +161,9 @@ def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
-    most = min(16, 8 * key.itemsize)
+    most = min(most_fine(map_words=1).bit_length() - 1, 8 * key.itemsize)
     if not 1 <= bits <= most:
-        raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits.")
+        raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits on this GPU.")
     if keys.size == 0:
         return require_cupy().zeros(1 << bits, np.int64)
     counts = count_fine(f"Keys<{key.order}>", keys, keys.size, top_buckets(8 * key.itemsize, bits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from dask_gpusort.kernels.policy import merge_tuning, tuning
 
 from .host_cuda import HostDevice
+from .host_cuda.device import GPUS
 from .host_cuda.recorder import Recorder
 
 #: The smallest block sort that still samples its overfull buckets.
@@ -39,7 +41,7 @@ def prepare(device: HostDevice, calls: Iterable[Callable[[Callable[..., Any]], A
         Each takes a function that allocates an array of a shape and a dtype. A generator may patch limits while it
         yields.
     """
-    recorder = Recorder(multiprocessors=device.multiprocessors)
+    recorder = Recorder(replace(GPUS[90], multiprocessors=device.multiprocessors))
     with pytest.MonkeyPatch.context() as patch:
         recorder.replace_cupy(patch)
         for call in calls:

@@ -20,7 +20,7 @@ from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch, Readback, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
-from ..policy.limits import fit_stable, multiprocessors, resident_blocks
+from ..policy.limits import fit, fit_stable, multiprocessors, resident_blocks
 
 SOURCE = "lsd/onesweep.cu"
 COOPERATIVE_SOURCE = "lsd/onesweep_cooperative.cu"
@@ -150,10 +150,13 @@ def sort_cooperative(elements: Elements, keys: Any, n: int, arrays: Arrays) -> N
     """Sort few keys alone by their one-to-one codes, in one cooperative launch; parameters as `sort`."""
     width = elements.code_bytes
     few, many = tuning.LSD_COOPERATIVE[width]
-    shape = fit_stable(few if n <= few.keys * multiprocessors() else many, width, 0)
-    shared_bytes = tuning.stable_shared_bytes(shape, width, 0)
+
+    def shared_bytes(tile: tuning.Tile) -> int:
+        return tuning.cooperative_shared_bytes(tile, width)
+
+    shape = fit(few if n <= few.keys * multiprocessors() else many, shared_bytes)
     tiles = blocks_for(n, shape.keys)
-    blocks = min(tiles, resident_blocks(shape, shared_bytes + tuning.LSD_COOPERATIVE_STATIC[width]))
+    blocks = min(tiles, resident_blocks(shape, shared_bytes(shape)))
     cleared = require_cupy().zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
     counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
     out = arrays.keys_out
@@ -161,4 +164,4 @@ def sort_cooperative(elements: Elements, keys: Any, n: int, arrays: Arrays) -> N
     types = elements.source, elements.sink, "NoValue"
     name = instance("onesweep_cooperative", *types, shape.threads, shape.items, shape.blocks)
     arguments = (keys, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
-    Launch(COOPERATIVE_SOURCE, name, blocks, shape.threads, arguments, shared_bytes, cooperative=True).run()
+    Launch(COOPERATIVE_SOURCE, name, blocks, shape.threads, arguments, shared_bytes(shape), cooperative=True).run()

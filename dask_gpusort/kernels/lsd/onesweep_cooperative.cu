@@ -41,11 +41,11 @@ struct CooperativeSort {
     using Scan = BlockScan<u32, kThreads>;
     static constexpr int kPasses = sizeof(Code);
 
-    union SharedStorage {
-        typename Counter::SharedStorage counter;
-        typename Tile::SharedStorage tile;
-    };
-    struct SharedTables {
+    struct SharedStorage {
+        union {
+            typename Counter::SharedStorage counter;
+            typename Tile::SharedStorage tile;
+        };
         typename Scan::SharedStorage scan;
         u32 starts[kPasses][kRadix];  // first rank of each digit
     };
@@ -63,7 +63,6 @@ struct CooperativeSort {
     u32* status;
     GridBarrier barrier;
     SharedStorage& shared;
-    SharedTables& tables;
 
     __device__ __forceinline__ void process() {
         count_digits();
@@ -96,8 +95,8 @@ private:
         for (int pass = 0; pass < kPasses; ++pass) {
             const u32 count = digit < kRadix ? __ldcg(&counts[pass * kRadix + digit]) : 0;
             if (__syncthreads_or(count > 0 && count < n)) needed |= 1u << pass;
-            const u32 start = Scan::exclusive(count, tables.scan);
-            if (digit < kRadix) tables.starts[pass][digit] = start;
+            const u32 start = Scan::exclusive(count, shared.scan);
+            if (digit < kRadix) shared.starts[pass][digit] = start;
         }
         if (__popc(needed) < 2) needed |= needed & 1 ? 2 : 1;
         if (__popc(needed) < 2) needed |= 2;
@@ -127,7 +126,7 @@ private:
     __device__ __forceinline__ void run_tile(const OnesweepArrays<Value>& arrays, int pass, u32 tile) const {
         const Digits digits{pass * kDigitBits};
         const Tile agent{arrays, digits, {status + Offset(pass) * tiles * kRadix}, tile, shared.tile};
-        agent.template process<In, Out>(tables.starts[pass]);
+        agent.template process<In, Out>(shared.starts[pass]);
     }
 };
 
@@ -139,10 +138,9 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
     using Sort = CooperativeSort<Source, Sink, Value, kThreads, kItems>;
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     typename Sort::SharedStorage& shared = *reinterpret_cast<typename Sort::SharedStorage*>(shared_bytes);
-    __shared__ typename Sort::SharedTables tables;
     const u32 tiles = (n + Sort::Tile::kTileKeys - 1) / Sort::Tile::kTileKeys;
     Sort sort{keys_in, codes0, codes1, values0, values1,    keys_out, positions_out,
-              n,       tiles,  counts, status,  {arrivals}, shared,   tables};
+              n,       tiles,  counts, status,  {arrivals}, shared};
     sort.process();
 }
 

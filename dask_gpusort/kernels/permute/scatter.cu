@@ -39,6 +39,7 @@ struct PositionPartition {
     static constexpr int kTile = kThreads * kItems;
     static constexpr int kDigitsPerThread = kRadix / kThreads;
     static_assert(kRadix % kThreads == 0, "each thread scans as many digits");
+    static_assert((kTile & (kTile - 1)) == 0, "buckets of the first partition are whole tiles");
 
     struct SharedStorage {
         u64 pairs[kTile];

@@ -11,6 +11,7 @@ from ..launch.grid import blocks_for, instance
 from ..launch.launch import Launch
 from ..launch.loader import require_cupy
 from ..policy import tuning
+from ..policy.limits import fit, half
 
 SOURCE = "permute/scatter.cu"
 THREADS = 256
@@ -52,6 +53,7 @@ def _partition(numbers: Any, first: int, positions: Any, out: Any, bits: int) ->
     cupy, shape, n = require_cupy(), tuning.SCATTER, np.uint64(positions.size)
     first_bits = bits if 1 << bits <= shape.radix else (bits + 1) // 2
     shape = replace(shape, radix=max(shape.radix, 1 << first_bits))
+    shape = fit(shape, lambda shape: shape.shared_bytes, half)
     shift, last_shift = shape.bucket_bits + bits - first_bits, shape.bucket_bits
 
     def launch(kernel: str, bucket_bits: int, *arguments: Any) -> None:

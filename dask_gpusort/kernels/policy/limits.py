@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..keys.elements import Elements
 from ..launch.loader import require_cupy
 from . import tuning
+
+Shape = TypeVar("Shape", tuning.Tile, tuning.ScatterShape)
 
 RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
 
@@ -53,21 +56,33 @@ def main_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
     return shapes[min(tuning.MAIN_BLOCK_SORT[elements.shape], len(shapes) - 1) :]
 
 
+def one_less(items: int) -> int:
+    """The next smaller number of items."""
+    return items - 1
+
+
+def half(items: int) -> int:
+    """The next smaller number of items of tiles that are powers of two."""
+    return items // 2
+
+
+def fit(shape: Shape, shared_bytes: Callable[[Shape], int], smaller: Callable[[int], int] = one_less) -> Shape:
+    """A block, with fewer items a thread if its shared memory would not fit the device."""
+    while shape.items > 1 and shared_bytes(shape) > shared_limit():
+        shape = replace(shape, items=smaller(shape.items))
+    return shape
+
+
 def fit_tile(tile: tuning.Tile, elements: Elements, map_words: int) -> tuning.Tile:
-    """A tile of a partition, with fewer codes if it would not fit the device."""
-    while tile.items > 1 and tile.shared_bytes(*elements.shape, tile.digits, map_words) > shared_limit():
-        tile = replace(tile, items=tile.items - 1)
-    return tile
+    """A tile of a partition that fits the device."""
+    return fit(tile, lambda tile: tile.shared_bytes(*elements.shape, tile.digits, map_words))
 
 
 def fit_stable(
     tile: tuning.Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> tuning.Tile:
-    """A tile of a stable pass, with fewer codes if it would not fit the device."""
-    widths = code_bytes, payload_bytes, map_words, keeps_digits
-    while tile.items > 1 and tuning.stable_shared_bytes(tile, *widths) > shared_limit():
-        tile = replace(tile, items=tile.items - 1)
-    return tile
+    """A tile of a stable pass that fits the device."""
+    return fit(tile, lambda tile: tuning.stable_shared_bytes(tile, code_bytes, payload_bytes, map_words, keeps_digits))
 
 
 def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
@@ -96,9 +111,9 @@ def most_row_digits() -> int:
     return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
 
 
-def most_fine() -> int:
-    """Most fine buckets that one histogram can count, a power of two."""
+def most_fine(map_words: int = tuning.MAP_WORDS) -> int:
+    """Most fine buckets that one histogram can count, a power of two; a map of so many words is beside the counters."""
     most = tuning.MAX_FINE
-    while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
+    while count_bytes(most, map_words) > shared_limit():
         most //= 2
     return most

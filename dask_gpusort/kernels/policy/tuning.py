@@ -246,7 +246,6 @@ STABLE_WORDS = cxx_constant(SIZES, "kPaddedRadix")  # counters of a warp
 LSD_ALL_PASSES = 1 << 24
 # Pairs of keys up to 32 bits move their values through the LSD passes from here on; below, values are gathered.
 LSD_PAIRS = 1 << 22
-LSD_COOPERATIVE_STATIC = {4: 5 * 1024, 8: 9 * 1024}  # bytes, at least the static shared memory of onesweep_cooperative
 
 
 @dataclass(frozen=True)
@@ -300,3 +299,9 @@ def stable_shared_bytes(
     parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + RADIX * 8 + warps * 4
     parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
+
+
+def cooperative_shared_bytes(tile: Tile, code_bytes: int) -> int:
+    """Bytes of `CooperativeSort::SharedStorage`: a tile, a sum a warp, and a start a digit of each byte."""
+    tables = (tile.threads // WARP_THREADS + 1 + code_bytes * RADIX) * 4
+    return stable_shared_bytes(tile, code_bytes, 0) + -(-tables // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

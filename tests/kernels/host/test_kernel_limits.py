@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from support.host_cuda.device import GPUS
+from support.host_cuda.launches import record_everything
 from support.host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
+from dask_gpusort.kernels.launch.loader import SOURCE_TEXTS
+from dask_gpusort.kernels.permute.scatter import SOURCE as SCATTER
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.policy.limits import RESERVED_SHARED_BYTES
 from dask_gpusort.kernels.select import extract
 
-#: Most shared memory of a block, by compute capability (CUDA C++ Programming Guide, technical specifications).
-LIMITS = {"7.5": 64 << 10, "8.0": 163 << 10, "8.6": 99 << 10, "9.0": 227 << 10}
 #: Arrays for one block, one level and two levels; rows for one block, one partition and more.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 #: The positions of longer rows would take much memory on the host.
 LONGEST_INDEXED_ROW = 1 << 16
 #: Longer columns are copied.
 LONGEST_COLUMN = 1 << 10
+#: Most bits that one histogram counts, by the shared memory of a block.
+MOST_BITS = {64 << 10: 14, 99 << 10: 15}
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "u4", "f8", "c8"])
-@pytest.mark.parametrize("capability", LIMITS)
-def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
-    recorder = Recorder(LIMITS[capability])
+@pytest.mark.parametrize("capability", GPUS)
+def test_sorts_and_selections_fit_the_gpu(monkeypatch, capability, dtype):
+    """The recorder raises an error for a launch that does not."""
+    recorder = Recorder(GPUS[capability])
     recorder.replace_cupy(monkeypatch)
     for n in SIZES:
         keys = recorder.empty(n, dtype)
@@ -39,7 +47,37 @@ def test_shared_memory_of_every_launch(monkeypatch, capability, dtype):
     for count in (0, 16, extract.MOST_BRACKETS):
         ends = np.zeros((1, count), f"u{np.dtype(dtype).itemsize}")
         kernels.extract([recorder.empty((1, SIZES[-1]), dtype)], ends, ends, 10)
-    assert 0 < recorder.most_shared <= LIMITS[capability]
+    assert recorder.most_shared > 0
+
+
+@pytest.mark.parametrize("capability", GPUS)
+def test_every_kernel_fits_the_gpu(monkeypatch, capability):
+    recorder = Recorder(GPUS[capability])
+    record_everything(recorder, ("i8",), (False,))
+    # Positions of more digits than one partition of the usual radix has.
+    recorder.replace_cupy(monkeypatch)
+    monkeypatch.setattr(tuning, "SCATTER", replace(tuning.SCATTER, bucket_bits=6))
+    scatter = recorder.empty(1 << 26, "u4")
+    kernels.scatter_numbers(None, scatter, recorder.empty(scatter.size, "u4"))
+    assert any(", 1024>" in name for source, name in recorder.instances if source == SCATTER)
+    assert {name.partition("<")[0] for _, name in recorder.instances} >= {"onesweep_cooperative", "write_buckets"}
+
+
+@pytest.mark.parametrize("capability", GPUS)
+def test_a_histogram_with_too_many_counters_is_refused(monkeypatch, capability):
+    recorder = Recorder(GPUS[capability])
+    recorder.replace_cupy(monkeypatch)
+    keys, most = recorder.empty(1000, "u4"), MOST_BITS.get(GPUS[capability].block_shared, 16)
+    assert kernels.top_histogram(keys, most).size == 1 << most
+    with pytest.raises(ValueError, match=f"`bits` is {most + 1}; codes of uint32 are counted by 1 to {most} bits"):
+        kernels.top_histogram(keys, most + 1)
+
+
+def test_no_kernel_has_static_beside_dynamic_shared_memory():
+    """So what a launch asks for is all that it takes; the tests that compile for GPUs check it in the machine code."""
+    for name in [name for name in SOURCE_TEXTS if name.endswith(".cu")]:
+        for kernel in re.split(r"__global__", SOURCE_TEXTS[name])[1:]:
+            assert kernel.count("__shared__") <= 1 or "extern __shared__" not in kernel, (name, kernel[:100])
 
 
 def blocks_of_tuning():
@@ -59,13 +97,13 @@ def blocks_of_tuning():
 
 def test_blocks_of_launch_bounds_fit_shared_memory():
     """Launch bounds for more blocks than fit shared memory would restrict registers without a benefit."""
-    memory = LIMITS["9.0"] + RESERVED_SHARED_BYTES
+    memory = GPUS[90].shared
     for name, blocks, shared in blocks_of_tuning():
         assert blocks == 1 or blocks * (shared + RESERVED_SHARED_BYTES) <= memory, name
 
 
 def test_a_large_device_gets_large_blocks(monkeypatch):
-    recorder = Recorder(LIMITS["9.0"])
+    recorder = Recorder(GPUS[90])
     recorder.replace_cupy(monkeypatch)
     recorder.record(kernels.sort_keys, recorder.empty(1 << 28, "u4"))
-    assert recorder.most_shared > LIMITS["8.6"]
+    assert recorder.most_shared > GPUS[86].block_shared

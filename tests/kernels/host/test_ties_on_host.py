@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support import host_cuda, oracle
@@ -9,7 +11,7 @@ from support.gpu_data import special_keys
 
 from dask_gpusort import kernels
 from dask_gpusort.chunk.tie_groups import TieGroups, ranks_of_groups
-from dask_gpusort.kernels.policy import tuning
+from dask_gpusort.kernels.policy import limits, tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
@@ -117,6 +119,16 @@ def test_scatter_by_a_permutation(device, monkeypatch, dtype, given):
         wanted = np.empty(n, dtype)
         wanted[positions] = numbers * 0.5 if dtype == "f8" else numbers
         np.testing.assert_array_equal(out, wanted)
+
+
+def test_scatter_in_little_shared_memory(device, monkeypatch):
+    """With fewer pairs a tile, a tile is still in one bucket of the first partition."""
+    monkeypatch.setattr(tuning, "SCATTER", replace(SMALL, items=8))
+    monkeypatch.setattr(limits, "shared_limit", lambda: replace(SMALL, items=5).shared_bytes)
+    positions = np.random.default_rng(0).permutation(9001).astype("u4")
+    out = device.empty(9001, "i8")
+    kernels.scatter_numbers(None, device.array(positions), out)
+    np.testing.assert_array_equal(out, np.argsort(positions))
 
 
 @pytest.mark.parametrize("kind", ["sorted", "reversed"])

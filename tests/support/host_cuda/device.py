@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +23,6 @@ from .build import build
 #: Bytes of canary on each side of an array: eight rounds of a warp's 16-byte accesses. It keeps the alignment.
 CANARY_BYTES = 4096
 CANARY = 0xC5
-#: Most shared memory of a block on an H200.
-HOPPER_SHARED_BYTES = 227 * 1024
 #: Blocks that run at the same time: kOsThreads in fibers.hpp.
 MOST_RESIDENT = 2
 #: Byte that fills fresh memory. It is a wrong value for any count or index.
@@ -32,6 +31,47 @@ POISON = 0xAB
 
 class KernelFault(AssertionError):
     """A kernel broke a rule of CUDA: deadlock, mismatched collectives, or a write outside its arrays."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a GPU (CUDA C++ Programming Guide, technical specifications per compute capability).
+
+    Attributes
+    ----------
+    multiprocessors : int
+        Number of them; launches choose some shapes by it.
+    block_shared, shared : int
+        Most bytes of shared memory of a block, and of a multiprocessor.
+    threads : int
+        Most threads of a multiprocessor.
+    """
+
+    multiprocessors: int
+    block_shared: int
+    shared: int
+    threads: int
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The limits by the names of CuPy."""
+        return {
+            "MultiProcessorCount": self.multiprocessors,
+            "MaxSharedMemoryPerBlockOptin": self.block_shared,
+            "MaxSharedMemoryPerMultiprocessor": self.shared,
+        }
+
+
+#: By compute capability: T4, A100, A10, L4, H200, B200 and RTX 5090.
+GPUS = {
+    75: Limits(40, 64 << 10, 64 << 10, 1024),
+    80: Limits(108, 163 << 10, 164 << 10, 2048),
+    86: Limits(72, 99 << 10, 100 << 10, 1536),
+    89: Limits(58, 99 << 10, 100 << 10, 1536),
+    90: Limits(132, 227 << 10, 228 << 10, 2048),
+    100: Limits(148, 227 << 10, 228 << 10, 2048),
+    120: Limits(170, 99 << 10, 100 << 10, 1536),
+}
 
 
 class HostPointer:
@@ -91,13 +131,9 @@ class HostCupy:
 
     ndarray = HostArray
 
-    def __init__(
-        self, empty: Callable[..., HostArray], multiprocessors: int, shared_limit: int = HOPPER_SHARED_BYTES
-    ) -> None:
+    def __init__(self, empty: Callable[..., HostArray], limits: Limits) -> None:
         self.empty = empty
-        attributes = {"MultiProcessorCount": multiprocessors, "MaxSharedMemoryPerBlockOptin": shared_limit}
-        attributes["MaxSharedMemoryPerMultiprocessor"] = shared_limit + 1024
-        device = SimpleNamespace(attributes=attributes)
+        device = SimpleNamespace(attributes=limits.attributes)
         runtime = SimpleNamespace(getDevice=lambda: 0)
         self.cuda = SimpleNamespace(Device=lambda number=0: device, runtime=runtime, get_current_stream=lambda: None)
 
@@ -177,7 +213,7 @@ class HostDevice:
         self.seed = 0
         self.requests = 0
         self.multiprocessors = multiprocessors
-        self.cupy = HostCupy(self.empty, multiprocessors)
+        self.cupy = HostCupy(self.empty, replace(GPUS[90], multiprocessors=multiprocessors))
         self._kernels: dict[tuple[str, str, str | None], Callable[..., None]] = {}
         self._allocated: list[Guarded] = []
         self.array = self.cupy.asarray

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,15 @@ import pytest
 
 from dask_gpusort.kernels.launch.launch import Launch
 
-from .device import HOPPER_SHARED_BYTES, HostArray, HostCupy, stand_in
+from .device import GPUS, HostArray, HostCupy, KernelFault, Limits, stand_in
 
 #: Most counters that a sort reads back: the number of overfull buckets, then the number of buckets and the plan of one
 #: level of the recursive partition.
 MOST_READS = 3
 #: Flags that a sample can yield (see `dask_gpusort.kernels.buckets.splitters.MapFlags`).
 MAP_FLAGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, 0, 0, 1), (0, 0, 1, 0)]
-#: Number of an H200. Launches choose some shapes by it.
-MULTIPROCESSORS = 132
+#: The same on all GPUs.
+MOST_THREADS, MOST_BLOCKS = 1024, (1 << 31) - 1
 
 
 class RecordedArray(HostArray):
@@ -36,28 +37,45 @@ class RecordedArray(HostArray):
         return np.full(self.shape, int(self.recorder.reads_of_ones >= 0), self.dtype)
 
 
+@dataclass
+class Launched:
+    """The launches of one kernel: threads of a block, and the most dynamic shared memory (bytes) of a block."""
+
+    threads: int = 0
+    shared_bytes: int = 0
+
+    def add(self, launch: Launch) -> None:
+        """Add a launch."""
+        self.threads = max(self.threads, launch.threads)
+        self.shared_bytes = max(self.shared_bytes, launch.shared_bytes)
+
+
 class Recorder:
-    """Replaces CuPy and the kernel loader.
+    """Replaces CuPy and the kernel loader. Every launch is checked against the limits of a GPU.
 
     Attributes
     ----------
-    instances : dict of (str, str) to None
-        Source file and C++ name of every kernel that was launched, in order.
+    limits : Limits
+    instances : dict of (str, str) to Launched
+        Launches of every kernel by its source file and its C++ name, in order.
     expressions : dict of (str, str, str) to None
         Expression, source file and C++ name of every kernel that was launched with an expression.
-    most_shared : int
-        Most dynamic shared memory, in bytes, of any launch without an expression.
     """
 
-    def __init__(self, shared_limit: int = HOPPER_SHARED_BYTES, multiprocessors: int = MULTIPROCESSORS) -> None:
-        self.most_shared = 0
-        self.instances: dict[tuple[str, str], None] = {}
+    def __init__(self, limits: Limits = GPUS[90]) -> None:
+        self.limits = limits
+        self.instances: dict[tuple[str, str], Launched] = {}
         self.expressions: dict[tuple[str, str, str], None] = {}
         self.reads_of_ones = 0
         self.map_flags = MAP_FLAGS[0]
-        self.cupy = HostCupy(self.empty, multiprocessors, shared_limit)
+        self.cupy = HostCupy(self.empty, limits)
         self.cupy.ndarray = type("Array", (RecordedArray,), {"recorder": self})
         self.cupy.zeros = self.zeros
+
+    @property
+    def most_shared(self) -> int:
+        """Most dynamic shared memory, in bytes, of any launch without an expression."""
+        return max((launched.shared_bytes for launched in self.instances.values()), default=0)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = float) -> Any:
         """Reserve addresses. Memory that is never touched is never allocated by the system."""
@@ -69,11 +87,25 @@ class Recorder:
 
     def launch(self, launch: Launch) -> None:
         """Record a launch."""
+        self.check(launch)
         if launch.expression is not None:
             self.expressions[launch.expression, launch.source, launch.kernel] = None
             return
-        self.instances[launch.source, launch.kernel] = None
-        self.most_shared = max(self.most_shared, launch.shared_bytes)
+        self.instances.setdefault((launch.source, launch.kernel), Launched()).add(launch)
+
+    def check(self, launch: Launch) -> None:
+        """Raise `KernelFault` for a launch beyond the limits. Static shared memory is not known here."""
+        limits = self.limits
+        reserved = limits.shared - limits.block_shared  # of each block, for the driver
+        by_shared = limits.shared // max(launch.shared_bytes + reserved, 1)
+        resident = limits.multiprocessors * min(by_shared, limits.threads // launch.threads)
+        for number, most in (
+            (launch.shared_bytes, limits.block_shared),
+            (launch.threads, MOST_THREADS),
+            (launch.blocks, resident if launch.cooperative else MOST_BLOCKS),
+        ):
+            if number > most:
+                raise KernelFault(f"{launch.kernel}: {number} > {most} on {limits}")
 
     def replace_cupy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the package launch kernels and allocate arrays on this recorder."""
