@@ -188,9 +188,7 @@ def register() -> None:
         try:
             for name, function in _OF_DASK.items():
                 _replace(da, name, function)
-            protocol = vars(da.Array).get("__array_function__")
-            if protocol is not None:  # there is none under query planning
-                _replace(da.Array, "__array_function__", _array_function(protocol))
+            _replace(da.Array, "__array_function__", _array_function(da.Array.__array_function__))
         except BaseException:
             _restore()
             raise

@@ -140,3 +140,18 @@ def test_on_a_cluster(on_cluster, exchange):
         found = dask_gpusort.sort(da.from_array(array, chunks=150), stable=True, exchange=exchange)
         oracle.assert_same_bits(found.compute(), oracle.sort(array))
         oracle.assert_same_bits(found[300:450].compute(), oracle.sort(array)[300:450])
+
+
+@planned
+def test_functions_of_numpy_after_register():
+    array = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 0.0]])
+    dask_gpusort.register()
+    try:
+        x = da.from_array(array, chunks=(2, 2))
+        for lazy, wanted in ((np.sort(x, 0), np.sort(array, 0)), (np.median(x, 1), np.median(array, 1))):
+            assert isinstance(lazy, da.Array)
+            np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), wanted)
+    finally:
+        dask_gpusort.unregister()
+    with pytest.raises(NotImplementedError):
+        np.sort(x)
