@@ -29,7 +29,6 @@ SOURCES = ["plain", "sliced", "reshaped", "delayed", "persisted", "unknown", "nu
 #: What NumPy raises for dtypes without a common one.
 REFUSALS = {TypeError, np.exceptions.DTypePromotionError}
 LENGTHS = st.integers(0, 40)
-INDICES = [*map(np.dtype, ("i1", ">i4", "i8", "u1", ">u8"))]
 WORDS = np.array(["aab", "b", "", "abcdefghi", "b b", "12", "3"])
 
 
@@ -170,21 +169,6 @@ def check_keys(data, first, count, exchange):
     check(count, exchange, lambda: dask_gpusort.sort_by_key(x, y, z), lambda: [one[at] for one in keys])
 
 
-def check_positions(data, array, count, exchange):
-    assume(len(array))
-    dtype = data.draw(st.sampled_from(INDICES))
-    least = 0 if dtype.kind == "u" else -len(array)
-    at = np.array(data.draw(st.lists(st.integers(least, len(array) - 1), max_size=30)), dtype)
-    x = source(array, data.draw(ours.chunk_sizes(len(array))), data.draw(st.sampled_from(SOURCES[:-2])))
-    y, values = data.draw(sources([at, array[:1].repeat(len(at)).astype(array.dtype.newbyteorder())]))
-    for name in ("take", "take_along_axis"):
-        found = getattr(dask_gpusort, name)
-        check(count, exchange, lambda found=found: found(x, y, axis=0), lambda: array[at.astype("i8")])
-    written = array.copy()
-    written[at.astype("i8")] = array[:1]
-    check(count, exchange, lambda: dask_gpusort.put_along_axis(x, y, values, axis=0), lambda: written)
-
-
 @pytest.mark.parametrize("name", list(ORACLES))
 @settings(max_examples=12 if settings().max_examples < 100 else 400)
 @given(st.data(), arrays(), arrays(), *how)
@@ -203,9 +187,3 @@ def test_sorted_arrays(name, data, first, second, count, exchange):
 @given(st.data(), arrays(), *how)
 def test_several_keys(data, first, count, exchange):
     check_keys(data, first, count, exchange)
-
-
-@settings(max_examples=12 if settings().max_examples < 100 else 400)
-@given(st.data(), arrays(), *how)
-def test_positions(data, array, count, exchange):
-    check_positions(data, array, count, exchange)
