@@ -44,6 +44,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
+from weakref import ref
 
 import numpy as np
 from dask.typing import Key
@@ -155,29 +156,33 @@ def scan(bundles: list[NumberedSummaries], plan: Plan) -> Bounds:
     return bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
 
 
-_remembered: list[tuple[list[RankSummary], Plan, Bounds]] = []
+_remembered: list[tuple[list[ref[RankSummary]], Plan, Bounds]] = []
 
 
 def bounds_of(cut_info: CutInfo, plan: Plan) -> Bounds:
     """The bounds that the scan task found; without a scan task, found here from the summaries.
 
     All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
-    computed again has a new summary, which misses.
+    computed again has a new summary, which misses. A result is kept as long as its summaries are.
     """
     if isinstance(cut_info, Bounds):
         return cut_info
     summaries = [summary for pairs in cut_info for _, summary in pairs]
     for known, of_plan, bounds in list(_remembered):
-        if of_plan == plan and len(known) == len(summaries) and all(map(_is, known, summaries)):
+        if of_plan == plan and len(known) == len(summaries) and all(map(_refers_to, known, summaries)):
             return bounds
     found = scan(cut_info, plan)
-    _remembered.append((summaries, plan, found))
+    _remembered.append(([ref(summary, _forget_dead) for summary in summaries], plan, found))
     del _remembered[:-REMEMBERED_SCANS]
     return found
 
 
-def _is(one: Any, other: Any) -> bool:
-    return one is other
+def _refers_to(known: ref[RankSummary], summary: RankSummary) -> bool:
+    return known() is summary
+
+
+def _forget_dead(_: Any) -> None:
+    _remembered[:] = [one for one in _remembered if all(summary() is not None for summary in one[0])]
 
 
 def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan) -> Run:

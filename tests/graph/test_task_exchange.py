@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import SimpleNamespace
 
@@ -412,6 +413,9 @@ def test_the_scan_is_cached_for_the_same_summaries():
     others = [task_exchange.take_summaries(bundle) for bundle in made_bundles(array, sizes, plan)]
     assert task_exchange.bounds_of(others, plan) is not first
     assert (task_exchange.bounds_of(others, plan).first == first.first).all()
+    del cut_info, others
+    gc.collect()
+    assert not [kept for kept in task_exchange._remembered if kept[1] is plan], "summaries of past sorts are kept"
 
 
 # Serialization.
