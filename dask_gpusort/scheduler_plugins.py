@@ -13,7 +13,8 @@ copy gigabytes to another GPU to cut a piece off.
 
 Chunks that tasks make would be spread over the workers as these become idle. A bundle's chunks would be on all GPUs,
 and a GPU could get more bundles than its share: on two worker processes one got 19 of 32. A sorted bundle could be
-copied to a less busy worker to be cut. So the tasks of a bundle, and those that make its chunks, are given a worker.
+copied to a less busy worker to be cut. So the tasks of a bundle, and those that make its chunks, are given a worker,
+which others cannot steal them from.
 
 This module imports distributed: import it only where distributed is in use. `dask_gpusort.cluster` installs the
 plugins. For other clusters, call ``client.register_plugin(SortSchedulerPlugin())`` and
@@ -29,6 +30,7 @@ from dask.typing import Key
 from distributed import SchedulerPlugin, WorkerPlugin
 
 from .graph.placed_task import PlacedTask
+from .graph.placement import Placement, changes_status, gpu_workers
 
 #: Shortest time between two messages, in seconds.
 INTERVAL = 0.0
@@ -44,6 +46,7 @@ class SortSchedulerPlugin(SchedulerPlugin):
 
     async def start(self, scheduler: Any) -> None:
         """Configure the scheduler and the workers already connected; called once."""
+        self.scheduler, self.placement = scheduler, Placement(scheduler, self.name)
         scheduler.rootish_tg_threshold = ROOTISH_STAGES
         for worker in list(scheduler.stream_comms):
             self.add_worker(scheduler, worker)
@@ -51,16 +54,45 @@ class SortSchedulerPlugin(SchedulerPlugin):
             self.add_client(scheduler, client)
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
-        """Give the placed tasks of a new graph their workers."""
+        """Give the placed tasks of a new graph their workers: where some have a GPU, one of those."""
         placed = [state for state in map(scheduler.tasks.get, tasks) if isinstance(state.run_spec, PlacedTask)]
-        workers = sorted(worker.address for worker in scheduler.running)
+        everywhere = scheduler.workers.values()
+        chosen = scheduler.running & (gpu_workers(everywhere) or set(everywhere))
+        workers = sorted(worker.address for worker in chosen)
         for state in placed if workers else ():
             worker = state.run_spec.worker
             address = worker if isinstance(worker, str) else workers[worker % len(workers)]
-            for own in (state, *_made_for(state)):
+            for own in (state, *_made_for(state)) if address in workers else ():
                 if not (own.worker_restrictions or own.host_restrictions or own.resource_restrictions):
-                    scheduler.set_restrictions({own.key: {address}})
-                    own.loose_restrictions = True
+                    self.placement.put(own, address)
+
+    def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Forget the tasks that the scheduler forgets."""
+        if finish == "forgotten":
+            self.placement.forget(key)
+
+    def restart(self, scheduler: Any) -> None:
+        """All tasks are forgotten."""
+        self.placement = Placement(scheduler, self.name)
+
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
+        """A worker is gone: its tasks may run anywhere."""
+        self._lift(worker)
+
+    def log_event(self, topic: Any, msg: Any) -> None:
+        """A worker may have been paused, or may retire: its tasks may run anywhere."""
+        if changes_status(msg):
+            self.scheduler.loop.add_callback(self._look_at, topic)  # when the scheduler has noted it too
+
+    def _look_at(self, worker: str) -> None:
+        if worker not in {one.address for one in self.scheduler.running}:
+            self._lift(worker)
+
+    def _lift(self, worker: str) -> None:
+        states = self.placement.at(worker)
+        for state in states:
+            self.placement.lift(state)
+        self.placement.resume(states)
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Configure a new worker."""

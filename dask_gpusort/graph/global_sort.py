@@ -35,7 +35,7 @@ from .scheduler import (
     ONE_PROCESS,
     Kind,
     choose_exchange,
-    install_coordinator,
+    gang_or_else,
     own_device_memory,
     p2p_unavailable,
     scheduler_in_use,
@@ -122,8 +122,8 @@ def plan_for(
         given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     gangs = fits_gang(request.order, given, workers)
     exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, gangs=gangs, processes=workers.processes)
-    if exchange == "gang" and client.asynchronous:
-        raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
+    if exchange == "gang":
+        exchange = gang_or_else(asked, client)
     if exchange in BY_BUNDLES:
         holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
@@ -260,8 +260,6 @@ def global_sort(
     plan = plan_for(request, keys, values, chunks, bool(presorted))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
-    if plan.exchange == "gang":
-        install_coordinator(scheduler_in_use(keys.array)[1])
     inputs = (*(keys.parts or (keys.array,)), *values)
     recipe = Recipe(
         plan=plan,
@@ -273,6 +271,7 @@ def global_sort(
         packed=tuple(part.dtype for part in keys.parts),
         directions=keys.directions,
         gang_timeout=setting("gang_timeout"),
+        on_devices=chunk_library(keys.array) == "cupy",
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
 

@@ -85,6 +85,8 @@ class Recipe(ArrayRecipe):
         Whether each of them descends.
     gang_timeout : float
         The setting where the sort is built. It is read here, because tasks are made on a scheduler.
+    on_devices : bool
+        Whether the chunks are on GPUs.
     """
 
     plan: Plan
@@ -96,6 +98,7 @@ class Recipe(ArrayRecipe):
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()
     gang_timeout: float = 60
+    on_devices: bool = False
 
     @cached_property
     def token(self) -> str:
@@ -153,7 +156,8 @@ class Recipe(ArrayRecipe):
         """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
         plan, token = self.plan, self.token
         if self.is_gang:
-            return self._gang.gang_exchange(token, plan, self._sources, self.finish, self.gang_timeout)
+            own = self.finish, self.gang_timeout, self.on_devices
+            return self._gang.gang_exchange(token, plan, self._sources, *own)
         if plan.by_tasks:
             return exchange_by_tasks(token, plan, self._sources, self.finish, self.direct)
         sources, local, keys = self._sources
@@ -169,7 +173,8 @@ class Recipe(ArrayRecipe):
             made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]
             tasks = output_chunks(name, self.plan, made, members, cuts, which, len(chunks) - 1)
             if all_wanted and self._one_output and self.plan.members_are_chunks:
-                return self._gang.member_chunks(tasks, self.plan, self._sources, self.finish, self.gang_timeout)
+                own = self.finish, self.gang_timeout, self.on_devices
+                return self._gang.member_chunks(tasks, self.plan, self._sources, *own)
             return tasks
         groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
         cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))

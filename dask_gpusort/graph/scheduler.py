@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import version
@@ -79,12 +79,14 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
         return Workers(threads=1)
     if kind != "distributed":
         return Workers(threads=dask.config.get("num_workers", None) or CPU_COUNT)
-    workers = workers_of_cluster(client).values() if not client.asynchronous else ()
+    workers = list(workers_of_cluster(client).values()) if not client.asynchronous else []
     if devices:
-        # Workers report this through NVML. If they do not, their GPUs are assumed to be like those of this process.
+        # Workers report this through NVML: others have none, except if no worker reports it. Then the GPUs of all are
+        # assumed to be like those of this process.
         sizes = [int(worker.get("gpu", {}).get("memory-total") or 0) for worker in workers]
-        memory = min(sizes, default=0) or own_device_memory()
-        return Workers(threads=len(workers) or CPU_COUNT, memory=memory, devices=True)
+        reported = [size for size in sizes if size]
+        memory = min(reported, default=0) or own_device_memory()
+        return Workers(threads=len(reported or sizes) or CPU_COUNT, memory=memory, devices=True)
     threads = sum(worker["nthreads"] for worker in workers)
     limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return Workers(threads or CPU_COUNT, min(limits, default=None), processes=len(workers))
@@ -194,13 +196,42 @@ def choose_exchange(
     return "gather" if kind in ONE_PROCESS else "tasks"
 
 
-def install_coordinator(client: Any) -> None:
-    """Make gangs possible on the cluster of a client that is not asynchronous: once for each cluster."""
-    # Imported here, because it imports distributed.
-    from .gang.scheduler_plugin import install
-
-    install(client)
+def install_coordinator(client: Any) -> str | None:
+    """Make gangs possible on the cluster of a client that is not asynchronous, once; or say why they are not."""
+    try:
+        # Imported here, because it imports distributed.
+        from .gang.scheduler_plugin import install
+    except (AttributeError, ImportError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
     send_at_once(client)
+    return install(client)
+
+
+def gang_or_else(asked: str, client: Any) -> Exchange:
+    """The exchange in place of a gang, if that cannot run on the cluster of a client.
+
+    Raises
+    ------
+    ValueError
+        If it cannot, and nothing else is wanted.
+    """
+    if client.asynchronous:
+        raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
+    reason = install_coordinator(client)
+    if reason is None:
+        return "gang"
+    if asked == "gang":
+        raise ValueError(f"exchange='gang' does not fit this version of distributed ({reason}): use exchange='auto'")
+    _warn_once(reason)
+    return "device"
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    warnings.warn(
+        f"CuPy chunks are sorted with exchange='device': gangs do not fit this version of distributed ({reason})",
+        stacklevel=2,
+    )
 
 
 def send_at_once(client: Any) -> None:
@@ -209,7 +240,8 @@ def send_at_once(client: Any) -> None:
     Sorts right after each other, of which each releases the result of the one before, took 15 to 20 ms in place of 23
     to 28 (8192 keys, a gang of two worker processes, 2 busy cores).
     """
-    client.scheduler_comm.interval = 0
+    with suppress(AttributeError):
+        client.scheduler_comm.interval = 0
 
 
 @functools.cache

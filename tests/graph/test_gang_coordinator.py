@@ -105,6 +105,29 @@ def test_a_member_that_leaves_an_exchange_aborts_it(gangs):
     assert gangs.exchanged("g", 0, 1, started) == []
 
 
+def test_a_member_that_leaves_after_its_exchange_aborts_nothing(gangs):
+    started = start_all(gangs)[0].fields["attempt"]
+    gangs.exchanged("g", 0, 1, started)
+    assert gangs.left("g", 0) == []
+    assert gangs.exchanged("g", 1, 2, started) == []
+    assert gangs.gangs["g"].attempt is None
+    # Its shards are lost with its worker.
+    started = start_all(gangs)[0].fields["attempt"]
+    gangs.exchanged("g", 0, 1, started)
+    assert ops(gangs.lost("a")) == [("a", ABORT), ("b", ABORT)]
+
+
+def test_a_timer_from_before_a_restart_ends_no_attempt_after_it():
+    watched = []
+    gangs = Gangs(lambda *arguments: watched.append(arguments))
+    for _ in range(2):
+        gangs.add("g", 2, 60)
+        start_all(gangs)
+        gangs.forget_all() if len(watched) == 1 else None
+    assert gangs.expired(*watched[0][:2]) == []
+    assert gangs.gangs["g"].failures == 0
+
+
 def test_a_lost_worker_aborts_the_exchanges_that_use_it_and_frees_others(gangs):
     start_all(gangs)
     assert start_all(gangs, "h", "ac", 3) == []

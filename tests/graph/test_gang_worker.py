@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -120,6 +121,26 @@ def test_communicators_are_closed_with_the_worker(plugin):
     plugin.teardown(plugin.worker)
     assert told == [coordinator.CANCEL]
     assert made.aborted == 1
+
+
+def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkeypatch):
+    monkeypatch.setattr(member, "worker_plugin", lambda: plugin)
+    monkeypatch.setattr(member.distributed, "secede", lambda: None)
+    monkeypatch.setattr(member, "thread_state", SimpleNamespace(key="k"))
+    plugin.worker.state = SimpleNamespace(tasks={"k": SimpleNamespace(run_id=7)})
+    plugin.teardown(plugin.worker)
+    with pytest.raises(member.distributed.Reschedule), member.enlist(member.GangSpec("g", 0, 2, 60), False, 0):
+        pytest.fail("it would wait for ever")
+    assert not plugin.members
+
+
+def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
+    plugins = {}
+    monkeypatch.setattr(worker_plugin, "get_worker", lambda: SimpleNamespace(plugins=plugins))
+    later = threading.Timer(0.1, plugins.update, [{worker_plugin.NAME: plugin}])
+    later.start()
+    assert worker_plugin.worker_plugin() is plugin
+    later.join()
 
 
 def test_messages_reach_their_members_alone(plugin):

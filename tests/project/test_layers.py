@@ -163,7 +163,7 @@ def test_inner_folders_do_not_import_dask(path):
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_only_the_p2p_engine_the_gang_and_the_plugins_import_distributed(path):
-    if not path.name.startswith(("p2p", "scheduler_plugins")) and "gang" not in path.parts:
+    if not path.name.startswith(("p2p", "scheduler_plugins", "_distributed")) and "gang" not in path.parts:
         assert "distributed" not in theirs(path)
 
 
@@ -209,6 +209,13 @@ def test_tasks_that_do_something_else_are_told(monkeypatch, name, change):
     monkeypatch.setattr(_dask.Task, name, change)
     with pytest.raises((TypeError, ValueError)):
         _dask.check_tasks()
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_what_distributed_does_not_promise_is_imported_in_one_place(path):
+    if not path.name.startswith(("p2p", "_distributed")):
+        names = {name for name in imports_of(path) if re.match(r"distributed\.[a-z]", name)}
+        assert names <= {"distributed.get_worker"}, "import it in graph/_distributed.py"
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

@@ -41,7 +41,8 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 `worker_plugin`      passes messages to the members of a worker, and keeps what the communicators share
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms
 `coordinator`        which gang runs when: pure bookkeeping, without a cluster
-`scheduler_plugin`   connects the coordinator to Dask's scheduler: placement, faults, time-outs
+`assignment`         where members run, and when a gang begins
+`scheduler_plugin`   connects the coordinator to Dask's scheduler: faults, time-outs
 ===================  ================================================================================
 
 The modules import distributed, so they are imported only where it is in use.

@@ -13,10 +13,9 @@ from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from distributed.protocol import to_serialize
-
 from ...chunk.run import Run
 from .. import serialization
+from .._distributed import to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
 OutboxKey: TypeAlias = tuple[str, int, int]

@@ -44,12 +44,15 @@ class Member:
         Pickled summaries of its runs.
     offer : bytes or None
         What its worker offers to make a communicator with the others (see `communicator.Maker`).
+    seconds : float
+        How long it has sorted.
     """
 
     worker: str
     run_id: int
     summaries: bytes
     offer: bytes | None = None
+    seconds: float = 0
 
 
 @dataclass
@@ -89,6 +92,8 @@ class Gang:
         Attempts that failed, though no worker was lost.
     digests : dict of int to int
         Checksums of the summaries that finished members have used, by rank.
+    sorted : dict of int to (int, float)
+        Run id and seconds of the last member of each rank that has sorted.
     """
 
     size: int
@@ -97,6 +102,7 @@ class Gang:
     attempt: Attempt | None = None
     failures: int = 0
     digests: dict[int, int] = field(default_factory=dict)
+    sorted: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
 class Gangs:
@@ -106,14 +112,26 @@ class Gangs:
     ----------
     on_start : callable(token, attempt, seconds)
         Called for each attempt. The caller passes token and attempt to `expired` after these seconds.
+    on_abort : callable(token, attempt)
+        Called for each attempt that is aborted: its members are to answer.
     """
 
-    def __init__(self, on_start: Callable[[str, int, float], None] = lambda *_: None) -> None:
+    def __init__(
+        self,
+        on_start: Callable[[str, int, float], None] = lambda *_: None,
+        on_abort: Callable[[str, Attempt], None] = lambda *_: None,
+    ) -> None:
         self.gangs: dict[str, Gang] = {}
         self.turns: list[str] = []  # gangs of which all members are ready, in the order in which they start
         self.communicators: dict[tuple[str, ...], tuple[int, bytes]] = {}  # epoch and offer, by `rank_order`
-        self._on_start = on_start
+        self._on_start, self._on_abort = on_start, on_abort
         self._numbers = count(1)
+
+    def forget_all(self) -> None:
+        """All tasks are forgotten, and all workers are new. Numbers of attempts go on: timers of earlier ones run."""
+        self.gangs.clear()
+        self.turns.clear()
+        self.communicators.clear()
 
     def add(self, token: str, size: int, timeout: float) -> None:
         """A gang that may send events from now on; nothing if it is known."""
@@ -142,7 +160,7 @@ class Gangs:
             messages += self._abort(token)
             if broken is not None:
                 gang.failures += 1
-        gang.ready[rank] = member
+        gang.ready[rank], gang.sorted[rank] = member, (member.run_id, member.seconds)
         if gang.failures >= MOST_FAILURES:
             return messages + self.failed(token, _too_many_failures(gang.failures, broken or "it took too long"))
         if len(gang.ready) == gang.size and token not in self.turns:
@@ -172,7 +190,8 @@ class Gangs:
         if member is not None:
             messages.append(_to(member, CANCEL, token, rank))
             self._no_turn(token)
-        if gang.attempt is not None:
+        # What a member has exchanged is with the others, or in its outbox, until its worker is lost.
+        if gang.attempt is not None and rank not in gang.attempt.exchanged:
             member = gang.attempt.members[rank]
             messages += [*self._abort(token), _to(member, CANCEL, token, rank)]
         return messages + self._start()
@@ -220,6 +239,7 @@ class Gangs:
         attempt, gang.attempt = gang.attempt, None
         if attempt is None:
             return []
+        self._on_abort(token, attempt)
         messages = [_to(one, ABORT, token, rank, attempt=attempt.number) for rank, one in attempt.members.items()]
         return messages + self._close(attempt.ranks)
 

@@ -10,10 +10,9 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
 import distributed
-from distributed.metrics import context_meter
-from distributed.worker import thread_state
 
 from ...chunk.run import Run
+from .._distributed import clean_exception, context_meter, thread_state
 from .communicator import Aborted, Communicator, ExchangePiece
 from .coordinator import ABORT, CANCEL, ERROR, START
 from .worker_plugin import GangWorkerPlugin, worker_plugin
@@ -32,12 +31,15 @@ class GangSpec:
     rank, size : int
     timeout : float
         In seconds, as in `config`.
+    on_devices : bool
+        Whether its chunks are on GPUs.
     """
 
     token: str
     rank: int
     size: int
     timeout: float
+    on_devices: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,12 @@ class Member:
         Of the task.
     on_devices : bool
         Whether its shards are on GPUs.
+    seconds : float
+        How long it has sorted.
     """
 
-    def __init__(self, spec: GangSpec, plugin: GangWorkerPlugin, run_id: int, on_devices: bool):
-        self.spec, self.plugin, self.run_id = spec, plugin, run_id
+    def __init__(self, spec: GangSpec, plugin: GangWorkerPlugin, run_id: int, on_devices: bool, seconds: float = 0):
+        self.spec, self.plugin, self.run_id, self.seconds = spec, plugin, run_id, seconds
         self._maker = plugin.maker if on_devices else None
         self._mailbox: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
         self._attempt: int | None = None
@@ -167,7 +171,8 @@ class Member:
             self._communicator = None
 
     def _wait_for_start(self, summaries: bytes, broken: str | None) -> dict[str, Any]:
-        self._send(READY, summaries=summaries, offer=self._maker and self._maker.offer(), broken=broken)
+        offer = self._maker and self._maker.offer()
+        self._send(READY, summaries=summaries, offer=offer, broken=broken, seconds=self.seconds)
         while True:
             op, fields = self._mailbox.get()
             if op == START:
@@ -181,7 +186,9 @@ class Member:
 
 def _end(op: str, fields: dict[str, Any]) -> NoReturn:
     if op == ERROR:
-        error = fields["error"]
+        # A task's exception reaches the scheduler, and comes from there, as pickled bytes.
+        _, error, _ = clean_exception(fields["error"])
+        assert error is not None
         raise error
     assert op == CANCEL
     # If Dask did not want the task any more, this is ignored; if it wants it again, it runs it again.
@@ -189,13 +196,15 @@ def _end(op: str, fields: dict[str, Any]) -> NoReturn:
 
 
 @contextmanager
-def enlist(spec: GangSpec, on_devices: bool) -> Iterator[Member]:
+def enlist(spec: GangSpec, on_devices: bool, seconds: float) -> Iterator[Member]:
     """Become a member of a gang: the worker's thread is free for other tasks from here on."""
     plugin = worker_plugin()
-    member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices)
+    member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices, seconds)
     distributed.secede()
     plugin.members[member.run_id] = member.receive
     try:
+        if plugin.closed:  # looked at after the line above: a worker that closes ends those that it finds there
+            raise distributed.Reschedule
         yield member
     finally:
         del plugin.members[member.run_id]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from dask.typing import Key
 from distributed import SchedulerPlugin
-from distributed.core import Status
-from distributed.protocol import to_serialize
-from distributed.protocol.pickle import dumps
 from tlz import groupby
 
-from .coordinator import Gangs, Member, Message
+from .._distributed import Status, dumps, mismatch, to_serialize
+from ..placement import changes_status, gpu_workers
+from .assignment import Assignment
+from .coordinator import Attempt, Gang, Gangs, Member, Message
 from .member import EXCHANGED, READY, GangSpec
 from .tasks import GangTask
 from .worker_plugin import NAME, GangWorkerPlugin
@@ -21,24 +23,47 @@ from .worker_plugin import NAME, GangWorkerPlugin
 #: The client that wants members which must run again, though nobody else needs their results.
 CLIENT = "gpusort-gang"
 
+#: A member that keeps others waiting is given up after so many times what it should take.
+PATIENCE = 10
+
 _FORGOTTEN = (
-    "a chunk of a sorted array was lost after other chunks of it were released, so it cannot be computed again: sort "
-    "again and keep the whole array, or use exchange='device' or exchange='tasks'"
+    "a chunk of a sorted array was lost, or is still to be made, after other chunks of it were released, so it cannot "
+    "be computed: sort again and keep the whole array, or use exchange='device' or exchange='tasks'"
 )
 
-_installed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_logger = logging.getLogger(__name__)
+
+_installed: WeakKeyDictionary[Any, tuple[str, str | None]] = WeakKeyDictionary()
 
 
-def install(client: Any) -> None:
-    """Register the coordinator on the cluster of a client, once."""
+def install(client: Any) -> str | None:
+    """Register the coordinator on the cluster of a client, once; gives the reason why it cannot run there."""
+    reason = mismatch()
     scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
-    if _installed.get(client) != scheduler:
-        client.register_plugin(GangSchedulerPlugin())
-        _installed[client] = scheduler
+    if reason is None and _installed.get(client, ("", None))[0] != scheduler:
+        try:
+            client.register_plugin(GangSchedulerPlugin())
+        except (AttributeError, ImportError, RuntimeError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        _installed[client] = scheduler, reason
+    return reason or _installed[client][1]
+
+
+def _logs_errors(method: Callable[..., None]) -> Callable[..., None]:
+    """Log the errors of a method. Those of a plugin are hidden by Dask, those of a handler close a connection."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception:
+            _logger.exception("The coordinator of gangs failed in %s: sorts by a gang may not end", method.__name__)
+
+    return call
 
 
 class GangSchedulerPlugin(SchedulerPlugin):
-    """Places the members of gangs, and passes events between Dask's scheduler, the coordinator and the workers.
+    """Assignment the members of gangs, and passes events between Dask's scheduler, the coordinator and the workers.
 
     Attributes
     ----------
@@ -51,15 +76,29 @@ class GangSchedulerPlugin(SchedulerPlugin):
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
-        """Register the handlers, and the plugin of the workers."""
+        """Register the handlers, and the plugin of the workers.
+
+        Raises
+        ------
+        RuntimeError
+            If the version of distributed does not fit.
+        """
+        if reason := mismatch(scheduler):
+            raise RuntimeError(reason)
         self.scheduler = scheduler
-        self.gangs = Gangs(self._watch_attempt)
+        self.gangs = Gangs(self._watch_attempt, self._watch_aborted)
+        self.assignment = Assignment(scheduler, self._members)
         self.specs: dict[Key, GangSpec] = {}
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
-        self._gathering: set[str] = set()  # gangs whose missing members are looked at from time to time
+        self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
         scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
-        await scheduler.register_worker_plugin(None, dumps(GangWorkerPlugin()), name=NAME, idempotent=True)
+        replies = await scheduler.register_worker_plugin(None, dumps(GangWorkerPlugin()), name=NAME, idempotent=True)
+        failed = [reply for reply in replies.values() if reply["status"] == "error"]
+        if failed:
+            del scheduler.worker_plugins[NAME]
+            scheduler.plugins.pop(NAME, None)  # that of another client, which registered meanwhile
+            raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
 
     # Events from Dask.
 
@@ -75,11 +114,13 @@ class GangSchedulerPlugin(SchedulerPlugin):
                 self.specs[state.key] = spec
                 self._keys.setdefault(token, {})[spec.rank] = state.key
             self.gangs.add(token, spec.size, spec.timeout)
-            self._assign_workers(own)
+            self.assignment.add(token, own)
             if own[0].run_spec.instead is None:
                 self._keep_where_members_are(own)
             self._check_soon(token)
+        self.assignment.begin()
 
+    @_logs_errors
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """A task changes its state: tell the coordinator if it is a member that will not deliver."""
         spec = self.specs.get(key)
@@ -89,6 +130,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
             self._forget(key, spec)
             return
         if finish == "erred":
+            self.assignment.end(spec.token)
             self._send(self.gangs.failed(spec.token, self._error_of(key)))
         elif start == "processing" and finish != "memory":
             self._send(self.gangs.left(spec.token, spec.rank))
@@ -97,13 +139,32 @@ class GangSchedulerPlugin(SchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """A worker is gone; its tasks have left it already."""
         self._send(self.gangs.lost(worker))
+        self.assignment.leave(worker)
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        """A worker has come: members without one may run there."""
+        self.assignment.leave(None)
+
+    def log_event(self, topic: Any, msg: Any) -> None:
+        """A worker may have been paused, or go on, or retire."""
+        if changes_status(msg):
+            self.scheduler.loop.add_callback(self._look_at_worker, topic)  # when the scheduler has noted it too
+
+    def _look_at_worker(self, worker: str) -> None:
+        """Members that a worker cannot run now go elsewhere, and those without a worker perhaps here."""
+        running = {one.address for one in self.scheduler.running}
+        self.assignment.leave(None if worker in running else worker)
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten, and all workers start again."""
-        self.gangs = Gangs(self._watch_attempt)
+        self.gangs.forget_all()
+        self.assignment = Assignment(scheduler, self._members)
         self.specs.clear()
         self._keys.clear()
+        for timeout in self._gathering.values():
+            scheduler.loop.remove_timeout(timeout)
         self._gathering.clear()
+        scheduler.clients.pop(CLIENT, None)
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
         """Keep the workers that run a gang."""
@@ -113,20 +174,13 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     # Events from members.
 
-    def handle_ready(
-        self,
-        worker: str,
-        token: str,
-        rank: int,
-        run_id: int,
-        summaries: bytes,
-        offer: bytes | None,
-        broken: str | None,
-    ) -> None:
+    @_logs_errors
+    def handle_ready(self, worker: str, token: str, rank: int, run_id: int, **fields: Any) -> None:
         """A member is ready."""
+        broken = fields.pop("broken")
         key = self._keys.get(token, {}).get(rank)
         state = self.scheduler.tasks.get(key)
-        member = Member(worker, run_id, summaries, offer)
+        member = Member(worker, run_id, **fields)
         expected = state is not None and state.state == "processing" and state.run_id == run_id
         if not expected or state.processing_on.address != worker:
             self._send(self.gangs.unexpected(token, rank, member))
@@ -134,9 +188,13 @@ class GangSchedulerPlugin(SchedulerPlugin):
         self._send(self.gangs.ready(token, rank, member, broken))
         self._check_soon(token)
 
+    @_logs_errors
     def handle_exchanged(self, worker: str, token: str, rank: int, run_id: int, attempt: int) -> None:
         """A member has all its shards."""
         self._send(self.gangs.exchanged(token, rank, run_id, attempt))
+        if token in self.gangs.gangs and self.gangs.gangs[token].attempt is None:
+            self.assignment.end(token)
+            self._check_soon(token)
 
     # What the plugin does.
 
@@ -146,25 +204,6 @@ class GangSchedulerPlugin(SchedulerPlugin):
             if isinstance(error, Exception):
                 fields = {**fields, "error": to_serialize(error)}
             self.scheduler.send_all({}, {worker: [{"op": op, **fields}]})
-
-    def _assign_workers(self, members: list[Any]) -> None:
-        """Give each member a worker of its own, that with most bytes of its chunks; any other if that is not there."""
-        free: set[Any] = set()
-        for state in sorted(members, key=lambda state: state.run_spec.spec.rank):
-            if state.host_restrictions or state.resource_restrictions or state.state == "processing":
-                continue
-            if state.worker_restrictions and not state.loose_restrictions:
-                continue  # the user's
-            free = free or set(self.scheduler.running)
-            held = dict.fromkeys(sorted(free, key=lambda worker: worker.address), 0)
-            for chunk in state.dependencies:
-                for worker in held.keys() & (chunk.who_has or ()):
-                    held[worker] += chunk.nbytes
-            if held:
-                best = max(held, key=lambda worker: held[worker])
-                free.discard(best)
-                self.scheduler.set_restrictions({state.key: {best.address}})
-                state.loose_restrictions = True
 
     def _take_from_other_gang(self, members: list[Any]) -> None:
         """Give members that are output chunks the form in which the scheduler knows other chunks of the same array.
@@ -176,6 +215,9 @@ class GangSchedulerPlugin(SchedulerPlugin):
             task = state.run_spec.instead
             if task is None or state.state != "released" or not task.dependencies <= self.scheduler.tasks.keys():
                 continue
+            if state.key in self.specs:
+                self.assignment.release(state)
+                self._forget(state.key, self.specs[state.key])
             for chunk in state.dependencies:
                 chunk.dependents.discard(state)
             state.dependencies.clear()
@@ -189,9 +231,12 @@ class GangSchedulerPlugin(SchedulerPlugin):
         It treats many tasks with few dependencies as root tasks, and spreads them over all workers. Tasks that are
         restricted, if only to all workers, are no root tasks.
         """
+        everywhere = self.scheduler.workers.values()
+        gpus = gpu_workers(everywhere) if members[0].run_spec.spec.on_devices else set()
+        addresses = [worker.address for worker in gpus or everywhere]
         for state in {dependent for member in members for dependent in member.dependents}:
             if not (state.worker_restrictions or state.host_restrictions or state.resource_restrictions):
-                self.scheduler.set_restrictions({state.key: list(self.scheduler.workers)})
+                self.scheduler.set_restrictions({state.key: addresses})
                 state.loose_restrictions = True
 
     def _check_soon(self, token: str) -> None:
@@ -204,7 +249,9 @@ class GangSchedulerPlugin(SchedulerPlugin):
         unchecked, self._unchecked = self._unchecked, set()
         for token in unchecked:
             self._check(token)
+        self.assignment.begin()
 
+    @_logs_errors
     def _check(self, token: str) -> None:
         """Run members again that others wait for, and release them when the gang is complete."""
         gang = self.gangs.gangs.get(token)
@@ -214,6 +261,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         missing = [self.scheduler.tasks[keys[rank]] for rank in keys if rank not in gang.ready]
         if not gang.ready:
             if gang.attempt is None and all(state.state in ("memory", "released", "erred") for state in missing):
+                self.assignment.end(token)
                 self._release(token)
             return
         if len(keys) < gang.size:
@@ -232,22 +280,23 @@ class GangSchedulerPlugin(SchedulerPlugin):
             self.scheduler.client_desires_keys(keys=list(again), client=CLIENT)
             self.scheduler.transitions(again, stimulus_id=f"gang-again-{token}")
         if token not in self._gathering:
-            self._gathering.add(token)
-            self.scheduler.loop.call_later(gang.timeout, self._move_members, token)
+            self._gathering[token] = self.scheduler.loop.call_later(gang.timeout, self._look_at_missing, token)
 
-    def _move_members(self, token: str) -> None:
-        """Take members away from paused workers, on which they may never begin."""
-        self._gathering.discard(token)
+    @_logs_errors
+    def _look_at_missing(self, token: str) -> None:
+        """Take members away from paused workers, on which they may never begin, and give up those that are stuck."""
+        self._gathering.pop(token, None)
         gang = self.gangs.gangs.get(token)
         if gang is None or not gang.ready:
             return
         missing = [self.scheduler.tasks[key] for rank, key in self._keys[token].items() if rank not in gang.ready]
-        paused = {
-            state.key: "released"
-            for state in missing
-            if state.state == "processing" and state.processing_on.status != Status.running
-        }
-        self.scheduler.transitions(paused, stimulus_id=f"gang-moved-{token}")
+        processing = [state for state in missing if state.state == "processing"]
+        paused = [state for state in processing if state.processing_on.status != Status.running]
+        self.assignment.assign(paused)
+        self.scheduler.transitions({state.key: "released" for state in paused}, stimulus_id=f"gang-moved-{token}")
+        for state in processing:
+            if state not in paused:
+                self._check_pace(state, gang)
         self._check_soon(token)
 
     def _release(self, token: str) -> None:
@@ -262,25 +311,90 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _forget(self, key: Key, spec: GangSpec) -> None:
         del self.specs[key]
+        self.assignment.forget_member(key)
         self._send(self.gangs.left(spec.token, spec.rank))
         del self._keys[spec.token][spec.rank]
         if not self._keys[spec.token]:
             del self._keys[spec.token]
-            self._gathering.discard(spec.token)
+            timeout = self._gathering.pop(spec.token, None)
+            if timeout is not None:
+                self.scheduler.loop.remove_timeout(timeout)
+            self.assignment.forget(spec.token)
             self._send(self.gangs.forget(spec.token))
-        else:
-            self._check_soon(spec.token)
+        self._check_soon(spec.token)
 
     def _error_of(self, key: Key) -> Any:
         state = self.scheduler.tasks[key]
         blamed = state.exception_blame or state
         return blamed.exception or RuntimeError(f"task {blamed.key!r} failed")
 
+    def _members(self, token: str) -> list[Any]:
+        return [self.scheduler.tasks[key] for key in self._keys.get(token, {}).values()]
+
+    # Deadlines.
+    #
+    # How long a sort or a merge takes is known only by others of the same gang. So a member is given up after
+    # `PATIENCE` times what the slowest other one took to sort as many bytes, and not before `PATIENCE` time-outs. What
+    # is measured is its own work: not how long its chunks take, nor how long it waits for a thread.
+
+    def _check_pace(self, state: Any, gang: Gang) -> None:
+        """Give up a member that sorts much longer than the others that wait for it did."""
+        spec, worker = state.run_spec.spec, state.processing_on
+        if gang.sorted.get(spec.rank, (None, 0))[0] == state.run_id:
+            return  # it has sorted: `_check_aborted` waits for it
+        tasks, keys = self.scheduler.tasks, self._keys[spec.token]
+        paces = [gang.sorted[rank][1] / _input_bytes(tasks[keys[rank]]) for rank in gang.ready]
+        limit = PATIENCE * max(gang.timeout, max(paces) * _input_bytes(state))
+        seconds = worker.executing.get(state, 0)  # as of its last heartbeat
+        if seconds > limit:
+            self._give_up(state, f"sorts for {seconds:.0f} s already, much longer than the others")
+
+    def _watch_aborted(self, token: str, attempt: Attempt) -> None:
+        slowest = max(member.seconds for member in attempt.members.values())
+        limit = PATIENCE * max(self.gangs.gangs[token].timeout, slowest)
+        self.scheduler.loop.call_later(limit, self._check_aborted, token, attempt, limit)
+
+    @_logs_errors
+    def _check_aborted(self, token: str, attempt: Attempt, seconds: float) -> None:
+        """Give up members that were told to abort, and neither are ready again nor have finished."""
+        gang = self.gangs.gangs.get(token)
+        if gang is None or gang.attempt is not None:
+            return
+        for rank, member in attempt.members.items():
+            state = self.scheduler.tasks.get(self._keys[token].get(rank))
+            runs = state is not None and state.state == "processing" and state.run_id == member.run_id
+            needed = gang.ready or rank not in attempt.exchanged
+            if runs and needed and rank not in gang.ready:
+                self._give_up(state, f"did not stop its exchange in {seconds:.0f} s")
+                return  # the gang has failed
+
+    def _give_up(self, state: Any, what: str) -> None:
+        """Let a member fail, and with it the gang."""
+        worker = state.processing_on.address
+        error = RuntimeError(
+            f"member {state.run_spec.spec.rank} of the gang, on worker {worker}, {what}: look at that worker, set "
+            "gpusort.gang_timeout if it only is slow, or use exchange='tasks'"
+        )
+        self.scheduler.handle_task_erred(
+            key=state.key,
+            worker=worker,
+            exception=dumps(error),
+            exception_text=repr(error),
+            traceback=None,
+            stimulus_id="gang-given-up",
+            run_id=state.run_id,
+        )
+
     def _watch_attempt(self, token: str, attempt: int, seconds: float) -> None:
         self.scheduler.loop.call_later(seconds, self._expire, token, attempt)
 
     def _expire(self, token: str, attempt: int) -> None:
         self._send(self.gangs.expired(token, attempt))
+
+
+def _input_bytes(state: Any) -> int:
+    """Bytes of the chunks of a member."""
+    return max(1, sum(chunk.nbytes for chunk in state.dependencies))
 
 
 def _members_by_token(states: list[Any]) -> dict[str, list[Any]]:

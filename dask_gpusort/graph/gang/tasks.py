@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dask.typing import Key
-from distributed.metrics import context_meter
 
 from ...chunk import complete, library_of
 from ...chunk.run import Run
 from ...plan import Plan
 from .. import serialization
 from .._dask import List, Task, TaskRef
+from .._distributed import context_meter
 from ..bounds import Bounds
 from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
@@ -60,7 +61,9 @@ class GangTask(Task):
         return True
 
 
-def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float) -> dict[Key, Task]:
+def gang_exchange(
+    token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
+) -> dict[Key, Task]:
     """Graph of a gang, from the input chunks to the outputs of its members.
 
     Parameters
@@ -70,8 +73,8 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, time
     sources : Sources
         As for `task_exchange.exchange_by_tasks`.
     finish : Finish
-    timeout : float
-        In seconds, as in `GangSpec`.
+    timeout, on_devices
+        As in `GangSpec`.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, time
     """
     tasks: list[Task] = []
     for rank in range(len(plan.sources)):
-        spec = GangSpec(token, rank, len(plan.sources), timeout)
+        spec = GangSpec(token, rank, len(plan.sources), timeout, on_devices)
         arguments = _arguments(spec, plan, sources, finish)
         member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
         tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
@@ -88,7 +91,12 @@ def gang_exchange(token: str, plan: Plan, sources: Sources, finish: Finish, time
 
 
 def member_chunks(
-    chunks: Mapping[Key, Task], plan: Plan, sources: Sources, finish: Finish, timeout: float
+    chunks: Mapping[Key, Task],
+    plan: Plan,
+    sources: Sources,
+    finish: Finish,
+    timeout: float,
+    on_devices: bool = False,
 ) -> dict[Key, Task]:
     """Graph of a gang of which each member is a chunk of the only output array: one step less than behind members.
 
@@ -96,7 +104,7 @@ def member_chunks(
     ----------
     chunks : mapping of key to Task
         The same chunks as tasks behind members of another gang.
-    plan, sources, finish, timeout
+    plan, sources, finish, timeout, on_devices
         As for `gang_exchange`.
 
     Returns
@@ -105,7 +113,7 @@ def member_chunks(
     """
     found: dict[Key, Task] = {}
     for rank, (key, task) in enumerate(chunks.items()):
-        spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout)  # type: ignore[index]
+        spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout, on_devices)  # type: ignore[index]
         arguments = _arguments(spec, plan, sources, finish)
         found[key] = GangTask(key, sort_as_chunk, *arguments, spec=spec, instead=task)
     return found
@@ -175,12 +183,13 @@ def sort_in_gang(
     tuple of arrays, Bounds or None
         The member's part of each output, and the bounds of the cuts if chunk sizes are unknown.
     """
+    begin = time.monotonic()
     with context_meter.meter("sort"):
         bundle = sort_bundle(arrays, numbers, sources, local, plan.samples, plan.radix_bits)
     work = SortWork(bundle, spec.rank, plan, finish)
     del bundle
     on_devices = library_of(work.bundle.runs[0].keys) == "cupy"
-    with enlist(spec, on_devices) as member:
+    with enlist(spec, on_devices, time.monotonic() - begin) as member:
         member.exchange(take_summaries(work.bundle), work)
     if work.outputs.arrays:
         with context_meter.meter("merge"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 from distributed import WorkerPlugin, get_worker
 
 from ...chunk import communicator_maker
+from .._distributed import mismatch
 from .communicator import Communicator, Maker, Outboxes, Reordered, WorkerComms
 from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START, rank_order
 
 NAME = "gpusort-gang"
+
+#: Seconds for which a member waits for the plugin of its worker.
+INSTALL_SECONDS = 2.0
 
 
 class GangWorkerPlugin(WorkerPlugin):
@@ -24,16 +29,20 @@ class GangWorkerPlugin(WorkerPlugin):
     outboxes : Outboxes
     members : dict of int to callable(op, fields)
         Where each member of this worker takes messages, by run id.
+    closed : bool
+        Whether the worker closes, so that no member hears of anything any more.
     """
 
     name = NAME
 
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
-        self.worker = worker
+        self.worker, self.closed = worker, False
         self.outboxes = Outboxes(worker)
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
         self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}
+        if reason := mismatch(worker):
+            raise RuntimeError(reason)
         worker.handlers["sort_gang_take"] = self.outboxes.take
         for op in (START, ABORT, CANCEL, ERROR):
             worker.stream_handlers[op] = partial(self._deliver, op)
@@ -47,6 +56,7 @@ class GangWorkerPlugin(WorkerPlugin):
 
     def teardown(self, worker: Any) -> None:
         """End the members: the worker closes."""
+        self.closed = True
         for deliver in list(self.members.values()):
             deliver(CANCEL, {})
         for _, made in self._made.values():
@@ -95,7 +105,10 @@ def worker_plugin() -> GangWorkerPlugin:
     RuntimeError
         If the cluster has no coordinator.
     """
-    plugin = get_worker().plugins.get(NAME)
+    # A client that finds the coordinator on the scheduler does not wait until all workers have it.
+    plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
+    while (plugin := plugins.get(NAME)) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
     if not isinstance(plugin, GangWorkerPlugin):
         raise RuntimeError(
             "this cluster lacks the coordinator of gangs: build the sort with a Client of the cluster that "

@@ -1,0 +1,572 @@
+"""What becomes of a gang when something happens to one of its three members, at each stage of that member.
+
+Member 1 is held at a stage, something happens to it, and then it goes on. What must come out, in time:
+
+===============  ======  ======  ==============  ========  =========================================================
+stage            killed  paused  released early  raises    member 1 is held by
+===============  ======  ======  ==============  ========  =========================================================
+before ready     right   right   error           its own   its sort
+ready            right   right   error                     the sort of member 2
+started          right   right   error           its own   its cut
+exchanging       right   right   others right    right     its fetch from member 0; the others have all their shards
+merging          right   right   others right    its own   its last merge; the others are in memory
+in memory        right   right   others right              the fetch of member 2 from member 0
+forgotten        error   right                             the same, and its chunk is released
+===============  ======  ======  ==============  ========  =========================================================
+
+"error" names the remedy: a chunk that others need was released. "its own" is the error of member 1, which others raise
+too if they still need its shards. An exchange that raises is repeated.
+
+What is the same by construction, or tested elsewhere:
+
+- A member that is ready or in memory runs nothing that could raise.
+- Stolen: Dask steals only what does not run, so before it is ready (`test_no_member_is_stolen`).
+- Retired: first paused, then killed (`test_gang.py`).
+- Resources: decide where members run before they do, at no other stage (`test_members_and_resources`).
+- Restarted: of a member in memory nothing is left (`test_restart`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from support import oracle
+from support import strategies as ours
+
+import dask_gpusort
+from dask_gpusort.graph import scheduler
+from dask_gpusort.graph.placed_task import PlacedTask
+
+distributed = pytest.importorskip("distributed")
+
+gangs = pytest.importorskip("support.gangs")
+communicator = pytest.importorskip("dask_gpusort.graph.gang.communicator")
+assignment = pytest.importorskip("dask_gpusort.graph.gang.assignment")
+scheduler_plugin = pytest.importorskip("dask_gpusort.graph.gang.scheduler_plugin")
+tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
+_distributed = pytest.importorskip("dask_gpusort.graph._distributed")
+member = pytest.importorskip("dask_gpusort.graph.gang.member")
+scheduler_plugins = pytest.importorskip("dask_gpusort.scheduler_plugins")
+
+ARRAY = ours.make("f8", 3000, "zipf")
+SORTED = oracle.sort(ARRAY)
+#: Until a chunk must be there, or must have failed.
+SECONDS = 30
+
+
+class Stop:
+    """Holds one member at one stage until it is let go, and then may raise.
+
+    All workers are in this process, so the functions of the package are replaced.
+    """
+
+    def __init__(self, monkeypatch):
+        self.held, self.open = threading.Event(), threading.Event()
+        self.at, self.error = None, None
+        sort, cut, fetch = tasks.sort_bundle, tasks.SortWork.cut, communicator.WorkerComms._fetch
+        init, merge = tasks.SortWork.__init__, tasks.SortWork.merge
+
+        def sort_held(arrays, numbers, *arguments):
+            self.hold("sort", numbers[0])
+            return sort(arrays, numbers, *arguments)
+
+        def init_with_rank(work, bundle, rank, *arguments):
+            work.rank = rank
+            init(work, bundle, rank, *arguments)
+
+        def cut_held(work, start):
+            self.hold("cut", work.rank)
+            return cut(work, start)
+
+        def merge_held(work, piece, shards):
+            self.hold("merge", work.rank)
+            merge(work, piece, shards)
+
+        async def fetch_held(comms, rank, piece):
+            if self.at == ("fetch", comms.rank) and rank == 0:
+                self.held.set()
+                while not self.open.is_set():
+                    await asyncio.sleep(0.005)
+                self.fail()
+            return await fetch(comms, rank, piece)
+
+        monkeypatch.setattr(tasks, "sort_bundle", sort_held)
+        for name, replaced in (("__init__", init_with_rank), ("cut", cut_held), ("merge", merge_held)):
+            monkeypatch.setattr(tasks.SortWork, name, replaced)
+        monkeypatch.setattr(communicator.WorkerComms, "_fetch", fetch_held)
+
+    def hold(self, stage, rank):
+        if self.at == (stage, rank) and not self.open.is_set():
+            self.held.set()
+            assert self.open.wait(SECONDS)
+            self.fail()
+
+    def fail(self):
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    found = Stop(monkeypatch)
+    yield found
+    found.open.set()
+
+
+@contextmanager
+def in_process(workers=3, timeout=5, **options):
+    """A cluster of threads of this process."""
+    settings = {"scheduler": "distributed", "gpusort.gang_timeout": timeout}
+    with gangs.cluster(workers, processes=False, **options) as client, client.as_current(), dask.config.set(settings):
+        yield client
+
+
+@pytest.fixture
+def client(stop):
+    with in_process() as found:
+        yield found
+        stop.open.set()
+
+
+def persisted(array=ARRAY):
+    """An array with a chunk on each worker, so that there are three members."""
+    workers = gangs.addresses(distributed.Client.current())
+    with dask.annotate(workers=lambda key: [workers[key[1]]], allow_other_workers=True):
+        found = da.from_array(array, chunks=1000).map_blocks(np.copy)
+    found = found.persist(optimize_graph=False)
+    distributed.wait(found)
+    return found
+
+
+def gang_sort(x):
+    return dask_gpusort.sort(x, exchange="gang", stable=True)
+
+
+def futures_of(y):
+    """A future of each chunk, and no reference to the array."""
+    return sorted(distributed.futures_of(y), key=lambda future: future.key)
+
+
+def check_result(futures, numbers=(0, 1, 2)):
+    for number in numbers:
+        found = futures[number].result(timeout=SECONDS)
+        oracle.assert_same_bits(found, SORTED[1000 * number : 1000 * (number + 1)])
+
+
+def errors_of(futures):
+    return [future.exception(timeout=SECONDS) for future in futures]
+
+
+def worker_of(client, rank):
+    return gangs.members(client)[rank][1]
+
+
+def remove(client, address):
+    """A worker is lost."""
+
+    async def lose(dask_scheduler):
+        await dask_scheduler.remove_worker(address, stimulus_id="test")
+
+    client.run_on_scheduler(lose)
+
+
+def set_status(client, address, name):
+    def change(dask_worker):
+        dask_worker.status = distributed.Status[name]
+
+    client.run(change, workers=[address])
+    workers = client.cluster.scheduler.workers
+    gangs.until(lambda: workers[address].status.name == name, f"a worker that is {name}")
+
+
+# The table.
+
+#: What is held, and of which member, so that member 1 is at a stage.
+STAGES = {
+    "before ready": ("sort", 1),
+    "ready": ("sort", 2),
+    "started": ("cut", 1),
+    "exchanging": ("fetch", 1),
+    "merging": ("merge", 1),
+    "in memory": ("fetch", 2),
+    "forgotten": ("fetch", 2),
+}
+
+
+def sort_up_to(client, stop, stage):
+    """Futures of a sort whose member 1 is at a stage; and the address of its worker."""
+    stop.at = STAGES[stage]
+    x = persisted()
+    futures = futures_of(gang_sort(x).persist())
+    assert stop.held.wait(SECONDS)
+    if stage == "ready":
+        gangs.wait_for_members(client, "ready", "ready", "processing")
+    if stage in ("exchanging", "merging"):
+        distributed.wait([futures[0], futures[2]], timeout=SECONDS)
+    if stage in ("in memory", "forgotten"):
+        distributed.wait(futures[1], timeout=SECONDS)
+    address = worker_of(client, 1)
+    if stage == "forgotten":
+        release(client, futures, 1)
+    return futures, address
+
+
+def release(client, futures, number):
+    key = futures[number].key
+    futures[number].release()
+    gangs.until(lambda: key not in client.cluster.scheduler.tasks, "a chunk that is forgotten")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_killed(client, stop, stage):
+    futures, address = sort_up_to(client, stop, stage)
+    remove(client, address)
+    stop.open.set()
+    if stage == "forgotten":
+        check_result(futures, [0])
+        assert "keep the whole array" in str(errors_of(futures[2:])[0])
+    else:
+        check_result(futures)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_paused(client, stop, stage):
+    futures, address = sort_up_to(client, stop, stage)
+    set_status(client, address, "paused")
+    stop.open.set()
+    check_result(futures, (0, 2) if stage == "forgotten" else (0, 1, 2))
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "forgotten"])
+def test_released_early(client, stop, stage):
+    futures, _ = sort_up_to(client, stop, stage)
+    release(client, futures, 1)
+    stop.open.set()
+    if stage in ("exchanging", "merging", "in memory"):
+        check_result(futures, (0, 2))
+    else:
+        for error in errors_of([futures[0], futures[2]]):
+            assert isinstance(error, RuntimeError)
+            assert "keep the whole array" in str(error)
+
+
+@pytest.mark.parametrize("stage", ["before ready", "started", "exchanging", "merging"])
+def test_raises(client, stop, stage):
+    futures, _ = sort_up_to(client, stop, stage)
+    stop.error = ZeroDivisionError("mine")
+    stop.open.set()
+    if stage == "exchanging":
+        check_result(futures)
+        return
+    if stage == "merging":
+        check_result(futures, (0, 2))
+    raising = futures[1:2] if stage == "merging" else futures
+    assert [(type(error), error.args) for error in errors_of(raising)] == [(ZeroDivisionError, ("mine",))] * len(
+        raising
+    )
+
+
+async def add_workers(client, count, **options):
+    settings = {"nthreads": 1, "memory_limit": 0, **options}
+    return [await distributed.Worker(client.scheduler.address, **settings) for _ in range(count)]
+
+
+@pytest.mark.parametrize("stage", ["before ready", "ready", "started", "exchanging", "merging"])
+def test_restart(client, stop, stage):
+    futures, _ = sort_up_to(client, stop, stage)
+    plugin = client.cluster.scheduler.plugins["gpusort-gang"]
+    numbers = plugin.gangs._numbers
+    client.cluster.scheduler.client_desires_keys(keys=[futures[0].key], client=scheduler_plugin.CLIENT)
+    client.restart(wait_for_workers=False)
+    assert scheduler_plugin.CLIENT not in client.cluster.scheduler.clients
+    assert plugin.gangs._numbers is numbers, "a timer of an attempt before the restart fires for one after it"
+    assert not plugin._gathering
+    stop.open.set()
+    stop.at = None
+    added = client.sync(add_workers, client, 3)  # Dask restarts none without a nanny
+    check_result(futures_of(gang_sort(persisted()).persist()))
+    client.sync(asyncio.gather, *(worker.close() for worker in added))
+
+
+def test_a_worker_that_dies_too_often_at_a_member(client, stop):
+    # Dask keeps this error as bytes, not as it keeps those of tasks.
+    client.cluster.scheduler.allowed_failures = 0
+    futures, address = sort_up_to(client, stop, "before ready")
+    remove(client, address)
+    stop.open.set()
+    assert [type(error) for error in errors_of(futures)] == [distributed.KilledWorker] * 3
+
+
+# Workers of members.
+
+
+def look(client, function):
+    return client.run_on_scheduler(lambda dask_scheduler: function(dask_scheduler))
+
+
+def members_ran_on(dask_scheduler):
+    """Addresses of the workers of the members in memory."""
+    plugin = dask_scheduler.plugins["gpusort-gang"]
+    states = [dask_scheduler.tasks[key] for key in plugin.specs]
+    return [on.address for state in states for on in state.who_has or ()]
+
+
+def set_resources(client, address, **resources):
+    async def change(dask_worker):
+        await dask_worker.set_resources(**resources)
+
+    client.run(change, workers=[address])
+
+
+@pytest.mark.parametrize("having", [1, 2, 3])
+def test_members_and_resources(client, having):
+    # A member that waits would keep its unit, and the others wait for one.
+    workers = gangs.addresses(client)[-having:]
+    for address in workers:
+        set_resources(client, address, GPU=1)
+    x = persisted()
+    found = [client.persist(gang_sort(array), resources={"GPU": 1}) for array in (x, x + 1)]
+    check_result(futures_of(found[0]))
+    for number, future in enumerate(futures_of(found[1])):
+        oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort(ARRAY + 1)[1000 * number :][:1000])
+    assert set(look(client, members_ran_on)) == set(workers)
+
+
+def test_members_wait_for_a_worker_with_their_resource(client):
+    client.wait_for_workers(3)
+    y = gang_sort(persisted()).persist(resources={"GPU": 1})
+    states = [("no-worker", None)] * 3
+    gangs.until(lambda: list(gangs.members(client).values()) == states, "members without a worker")
+
+    (worker,) = client.sync(add_workers, client, 1, resources={"GPU": 1})
+    check_result(futures_of(y))
+    assert set(look(client, members_ran_on)) == {worker.address}
+    client.sync(worker.close)
+
+
+def test_a_chunk_that_another_gang_makes_is_no_member(client):
+    y = gang_sort(persisted())
+    futures = [client.compute(y), client.compute(y[:10])]
+    distributed.wait(futures, timeout=SECONDS)
+    plugin = client.cluster.scheduler.plugins["gpusort-gang"]
+    states = [client.cluster.scheduler.tasks[gangs.key_of_chunk(y, number)] for number in (1, 2)]
+    assert {state.state for state in states} == {"released"}
+
+    async def take():
+        plugin._take_from_other_gang(states)
+
+    client.sync(take)
+    assert not any(isinstance(state.run_spec, tasks.GangTask) for state in states)
+    assert {state.worker_restrictions for state in states} == {None}
+    assert not {state.key for state in states} & plugin.specs.keys()
+
+
+def block(client, gate, address):
+    """Keep the thread of a worker busy until the gate is open."""
+    future = client.submit(gate.arrive, "block", workers=[address], pure=False)
+    gangs.until(lambda: gate.arrived("block"), "a worker's thread")
+    return future
+
+
+def test_no_member_is_stolen_and_few_wait(tmp_path):
+    # Without a bound, the members of all sorts would wait on the two workers that are free.
+    with dask.config.set({"distributed.scheduler.work-stealing-interval": "20ms"}), in_process(timeout=60) as client:
+        xs = [persisted(ARRAY + number) for number in range(6)]
+        gate = gangs.Gate(tmp_path)
+        blocker = block(client, gate, gangs.addresses(client)[2])
+        futures = [client.compute(gang_sort(x)) for x in xs]
+        plugin = client.cluster.scheduler.plugins["gpusort-gang"]
+        gangs.until(
+            lambda: sum(len(gang.ready) for gang in plugin.gangs.gangs.values()) == 2 * assignment.MOST_GATHERING,
+            "members",
+        )
+        time.sleep(0.3)  # stealing has looked a few times
+        waiting = [len(worker.plugins["gpusort-gang"].members) for worker in client.cluster.workers.values()]
+        assert sorted(waiting) == [0, assignment.MOST_GATHERING, assignment.MOST_GATHERING]
+        assert not any(future.done() for future in futures)
+        gate.open()
+        for number, future in enumerate(futures):
+            oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort(ARRAY + number))
+        blocker.result()
+
+
+def test_sorts_of_sorts_do_not_wait_for_each_other(client):
+    # Those that come last in a graph are known to the scheduler as early as the others.
+    x = da.from_array(ARRAY, chunks=1000)
+    found = [gang_sort(gang_sort(gang_sort(x + number) + 1) - 1) for number in range(4)]
+    for number, future in enumerate(client.compute(found)):
+        oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort((ARRAY + number) + 1 - 1))
+
+
+def placed_tasks(worker_of_task, count=6):
+    return {
+        ("placed", number): PlacedTask(("placed", number), time.time, worker=worker_of_task(number))
+        for number in range(count)
+    }
+
+
+@pytest.mark.parametrize("event", ["freed", "killed", "paused"])
+def test_a_placed_task_stays_on_its_worker_while_that_runs(tmp_path, event):
+    with dask.config.set({"distributed.scheduler.work-stealing-interval": "20ms"}), in_process() as client:
+        client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
+        address = gangs.addresses(client)[1]
+        gate = gangs.Gate(tmp_path)
+        blocker = block(client, gate, address)
+        graph = placed_tasks(lambda number: address)
+        futures = client.get(graph, list(graph), sync=False)
+        time.sleep(0.5)  # stealing has looked a few times
+        on = {
+            str(state.processing_on and state.processing_on.address)
+            for state in map(client.cluster.scheduler.tasks.get, graph)
+        }
+        assert on == {address}
+        if event == "freed":
+            gate.open()
+        elif event == "killed":
+            remove(client, address)
+        else:
+            set_status(client, address, "paused")
+        client.gather(futures)
+        ran = {found for (found,) in client.who_has(futures).values()}
+        assert (address in ran) == (event == "freed")
+        gate.open()
+        blocker.cancel()
+
+
+def test_tasks_of_gpus_go_to_workers_with_a_gpu(client, monkeypatch):
+    monkeypatch.setattr(tasks, "GangSpec", lambda *fields: member.GangSpec(*fields[:4], on_devices=True))
+    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
+    gpus = gangs.addresses(client)[1:]
+    for address in gpus:
+        client.cluster.scheduler.workers[address].extra["gpu"] = {"memory-total": 1 << 30}
+    assert scheduler.workers_in_use("distributed", client, "cupy").threads == 2
+    futures = futures_of(gang_sort(persisted()).persist())
+    check_result(futures)
+    assert set(look(client, members_ran_on)) == set(gpus)
+    graph = placed_tasks(lambda number: number)
+    futures = client.get(graph, list(graph), sync=False)
+    client.gather(futures)
+    assert {address for (address,) in client.who_has(futures).values()} == set(gpus)
+
+
+# Deadlines.
+
+
+@pytest.mark.parametrize(
+    ("stage", "what"), [("started", "did not stop its exchange in"), ("before ready", "sorts for")]
+)
+def test_a_member_that_hangs_is_given_up(stop, monkeypatch, stage, what):
+    monkeypatch.setattr(scheduler_plugin, "PATIENCE", 3)
+    with in_process(timeout=0.2) as client:
+        futures, address = sort_up_to(client, stop, stage)
+        for error in errors_of(futures):
+            assert isinstance(error, RuntimeError)
+            assert f"member 1 of the gang, on worker {address}, {what}" in str(error)
+            assert "exchange='tasks'" in str(error)
+        stop.open.set()
+
+
+def test_a_member_that_sorts_slowly_is_not_given_up(stop, monkeypatch):
+    sort = tasks.sort_bundle
+
+    def slow(arrays, numbers, *arguments):
+        time.sleep(1.5 if numbers[0] == 1 else 0.5)
+        return sort(arrays, numbers, *arguments)
+
+    monkeypatch.setattr(tasks, "sort_bundle", slow)
+    with in_process(timeout=0.05):
+        # 0.5 s would be over; ten times what the others took is not.
+        assert scheduler_plugin.PATIENCE * 0.05 == 0.5
+        with dask.config.set({"distributed.worker.heartbeat-interval": "100ms"}):
+            check_result(futures_of(gang_sort(persisted()).persist()))
+
+
+# Plugins.
+
+
+def test_an_error_of_the_coordinator_is_logged_and_holds_up_no_other_gang(client, monkeypatch, caplog):
+    check_result(futures_of(gang_sort(persisted()).persist()))
+    plugin = client.cluster.scheduler.plugins["gpusort-gang"]
+    checked = []
+
+    def gang_of(token, *_):
+        checked.append(token)
+        raise ZeroDivisionError(token)
+
+    async def check():
+        monkeypatch.setattr(plugin.gangs, "gangs", type("Broken", (), {"get": staticmethod(gang_of)})())
+        plugin._unchecked = {"one", "two"}
+        plugin._check_all()
+        monkeypatch.undo()
+
+    client.sync(check)
+    assert sorted(checked) == ["one", "two"]
+    errors = [record for record in caplog.records if "coordinator of gangs failed" in record.message]
+    assert [record.levelname for record in errors] == ["ERROR"] * 2
+
+
+# Another version of distributed.
+
+
+def other_version(monkeypatch):
+    missing = (distributed.Scheduler, "a_method_of_another_release", set())
+    monkeypatch.setattr(_distributed, "_METHODS", (*_distributed._METHODS, missing))
+    return "Scheduler of distributed has no method a_method_of_another_release"
+
+
+def broken_import(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_gpusort.graph.gang.scheduler_plugin", None)
+    return "import of dask_gpusort.graph.gang.scheduler_plugin halted"
+
+
+@pytest.mark.parametrize("cause", [other_version, broken_import])
+def test_without_gangs_other_exchanges_are_used(client, monkeypatch, cause):
+    reason = cause(monkeypatch)
+    scheduler._warn_once.cache_clear()
+    with pytest.raises(ValueError, match=f"exchange='gang' does not fit .*{reason}.*use exchange='auto'"):
+        gang_sort(da.from_array(ARRAY, chunks=1000))
+    with pytest.warns(UserWarning, match=f"exchange='device'.*{reason}"):
+        assert scheduler.gang_or_else("auto", client) == "device"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert scheduler.gang_or_else("auto", client) == "device"
+    oracle.assert_same_bits(dask_gpusort.sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
+
+
+def test_a_scheduler_of_another_version_refuses_the_coordinator(client, monkeypatch):
+    monkeypatch.setattr(_distributed, "_OF_A_SCHEDULER", ("tasks", "no_such_attribute"))
+    with pytest.raises(ValueError, match="exchange='gang' does not fit .*no_such_attribute"):
+        gang_sort(da.from_array(ARRAY, chunks=1000))
+    assert "gpusort-gang" not in client.cluster.scheduler.plugins
+
+
+def test_a_worker_of_another_version_refuses_the_coordinator(client, monkeypatch):
+    monkeypatch.setattr(_distributed, "_OF_A_WORKER", ("address", "no_such_attribute"))
+    with pytest.raises(ValueError, match="exchange='gang' does not fit .*no_such_attribute"):
+        gang_sort(da.from_array(ARRAY, chunks=1000))
+    assert "gpusort-gang" not in client.cluster.scheduler.plugins
+    assert "gpusort-gang" not in client.cluster.scheduler.worker_plugins
+
+
+@pytest.mark.parametrize("owner", ["Scheduler", "TaskState", "WorkerState", "Worker"])
+def test_a_missing_name_is_told(monkeypatch, owner):
+    assert _distributed.mismatch() is None
+    monkeypatch.setattr(_distributed, "_ATTRIBUTES", ((getattr(_distributed, owner), {"no_such_attribute"}),))
+    assert f"{owner} of distributed has no attribute ['no_such_attribute']" in _distributed.mismatch()
+    monkeypatch.setattr(_distributed, "_METHODS", ((_distributed.Scheduler, "transitions", {"no_such_parameter"}),))
+    assert "Scheduler.transitions of distributed has no parameter ['no_such_parameter']" in _distributed.mismatch()
+
+
+def test_exceptions_that_do_not_pass_are_told(monkeypatch):
+    monkeypatch.setattr(_distributed, "clean_exception", lambda error: (None, error, None))
+    assert "does not pass exceptions" in _distributed.mismatch()
