@@ -229,7 +229,7 @@ def test_the_arguments_of_the_table_are_valid(name: str) -> None:
     call(name, arguments_of(name))
 
 
-@pytest.mark.parametrize(("name", "parameter", "row"), calls())
+@pytest.mark.parametrize(("name", "parameter", "row"), list(calls()))
 def test_wrong_arguments(name: str, parameter: str, row: Wrong) -> None:
     given = arguments_of(name)
     if takes_several(name) and parameter in ("order", "key", "less"):
@@ -251,7 +251,7 @@ def no_arrays() -> Iterator[Any]:
             yield from (pytest.param(name, parameter, kind) for kind in NO_ARRAYS if kind not in valid)
 
 
-@pytest.mark.parametrize(("name", "parameter", "kind"), no_arrays())
+@pytest.mark.parametrize(("name", "parameter", "kind"), list(no_arrays()))
 def test_what_is_no_array(name: str, parameter: str, kind: str) -> None:
     wrong, message = NO_ARRAYS[kind]
     given = arguments_of(name)
