@@ -44,7 +44,7 @@ def as_records(array: Any, axis: int) -> tuple[Any, Any]:
     shape = moved.shape[1:]
     if any(map(math.isnan, shape)) or 0 in shape:
         raise ValueError(
-            f"a has subarrays of shape {shape} along axis {axis}: give none that are empty, and of unknown "
+            f"a has subarrays of shape {shape} along axis {axis}: give no empty axis, and of unknown "
             "sizes call a.compute_chunk_sizes() first"
         )
     whole = rechunk(moved, dict.fromkeys(range(1, moved.ndim), -1))
