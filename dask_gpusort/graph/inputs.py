@@ -47,8 +47,17 @@ def _in_c_order(array: Any) -> Any:
         meta = array._meta.reshape((0,) * len(sizes))
         dropped = list(range(divided + 1, array.ndim))
         array = array.map_blocks(_merge_axes, divided, drop_axis=dropped, chunks=sizes, dtype=array.dtype, meta=meta)
-    # Where all other axes are in chunks of one element, Dask only moves blocks.
-    return array if array.ndim == 1 else array.reshape(-1)
+    return _blocks_in_a_row(array)
+
+
+def _blocks_in_a_row(array: Any) -> Any:
+    """An array whose axes but the last are in chunks of one element, as one dimension: blocks only move."""
+    if array.ndim == 1:
+        return array
+    if not da.array_expr_enabled():
+        return array.reshape(-1)
+    # With query planning arrays have no reshape.
+    return da.concatenate([_blocks_in_a_row(array[index]) for index in range(array.shape[0])])
 
 
 def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
