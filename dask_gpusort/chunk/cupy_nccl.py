@@ -6,13 +6,14 @@ in a kernel. `NcclCommunicator.abort` ends both: it can be called from any threa
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import cupy
+import numpy as np
 
 from .run import Run
 
@@ -23,6 +24,16 @@ except ImportError:  # CuPy was built without NCCL, or its library is not instal
 
 #: NCCL copies 16 bytes at a time between addresses that are multiples of it, and else byte by byte.
 ALIGNMENT = 16
+
+#: CuPy gives the bytes of a unique id as `char`, which has a sign on some processors and none on others.
+ID_DTYPE = np.dtype(np.int16)
+
+#: Seconds that an abort waits for calls that enqueue transfers: a communicator must not be freed under them. The first
+#: ones connect ranks, which takes up to seconds. It takes for ever if a rank does not come; only to free ends that.
+ENQUEUE_SECONDS = 5.0
+
+#: Results of NCCL for which CuPy has no name: it raises KeyError for them.
+RESULTS = {6: "a process or the network failed", 7: "a call is still in progress"}
 
 #: What a piece sends to each other rank, and receives from each.
 Transfer: TypeAlias = tuple[dict[int, list[Any]], list[Run]]
@@ -44,17 +55,20 @@ class NcclMaker:
     def __init__(self) -> None:
         self.device = cupy.cuda.runtime.getDevice()
         self._offer: bytes | None = None
+        self._lock = threading.Lock()
 
     def offer(self) -> bytes:
-        """A unique id of which this process is the root. It stays the same until a communicator is made of it."""
-        if self._offer is None:
-            self._offer = pickle.dumps(nccl.get_unique_id())
-        return self._offer
+        """A unique id, for one communicator. It stays the same until this process hears of that communicator."""
+        with self._lock:
+            if self._offer is None:
+                self._offer = np.array(nccl.get_unique_id(), ID_DTYPE).tobytes()
+            return self._offer
 
     def make(self, offer: bytes, size: int, rank: int) -> NcclCommunicator:
-        """A communicator, which the first exchange connects to the other ranks."""
-        if offer == self._offer:
-            self._offer = None
+        """A communicator, which begins to connect to the other ranks."""
+        with self._lock:
+            if offer == self._offer:
+                self._offer = None
         return NcclCommunicator(self.device, offer, size, rank)
 
 
@@ -76,13 +90,14 @@ class NcclCommunicator:
 
     def __init__(self, device: int, offer: bytes, size: int, rank: int):
         self._device, self._rank = device, rank
-        self._arguments = size, pickle.loads(offer), rank
-        self._connecting: threading.Thread | None = None
-        self._wake = threading.Event()
-        self._connected: Any = None
         self._stream: Any = None
+        self._state = threading.Condition()  # guards what follows; who takes the connected one away aborts it
+        self._connected: Any = None
         self._error: BaseException | None = None
+        self._enqueuing = False
         self._aborted = False
+        # NCCL waits for the other ranks in this call, which nothing can end.
+        threading.Thread(target=self._initialize, args=(offer, size), daemon=True).start()
 
     def exchange(self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]]) -> Generator[list[Run], None, None]:
         """Send shards to each rank and receive some from each, piece after piece, on a stream of its own.
@@ -103,20 +118,20 @@ class NcclCommunicator:
         ------
         Aborted
             If `abort` was called.
-        nccl.NcclError
+        RuntimeError
             If NCCL failed.
         """
-        connected = self._connect()
+        self._wait_for_ranks()
         # The arrays are made on the caller's stream, which may use their memory again once they are freed.
         enqueued = deque(self._allocate(shards, lengths) for shards, lengths in pieces)
         del pieces
         stream = self._stream = self._stream or cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         try:
-            arrivals = deque(self._enqueue(connected, *one, stream) for one in enqueued)
+            arrivals = deque(self._enqueue(*one, stream) for one in enqueued)
             while enqueued:
                 arrivals.popleft().synchronize()
-                self._check(connected)
+                self._check()
                 yield enqueued.popleft()[1]
         finally:
             if enqueued:
@@ -130,59 +145,94 @@ class NcclCommunicator:
         received = [shards[rank] if rank == self._rank else _like(shards[0], n) for rank, n in enumerate(lengths)]
         return sent, received
 
-    def _enqueue(self, connected: Any, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> Any:
+    def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> Any:
         """Enqueue the transfers of a piece; returns an event behind them."""
-        nccl.groupStart()
-        try:
+        with self._group() as connected:
             for rank, arrays in sent.items():
                 for out, into in zip(arrays, received[rank].arrays, strict=True):
                     if out.nbytes:
                         connected.send(out.data.ptr, out.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
                     if into.nbytes:
                         connected.recv(into.data.ptr, into.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
-        finally:
-            nccl.groupEnd()
         return stream.record(cupy.cuda.Event(disable_timing=True))
 
-    def _check(self, connected: Any) -> None:
+    @contextmanager
+    def _group(self) -> Iterator[Any]:
+        """The connected communicator, for a group of calls under which it is not freed."""
+        with self._state:
+            self._raise_if_aborted()
+            connected, self._enqueuing = self._connected, True
+        try:
+            with _named_errors():
+                nccl.groupStart()
+                try:
+                    yield connected
+                finally:
+                    nccl.groupEnd()
+        finally:
+            with self._state:
+                self._enqueuing = False
+                self._state.notify_all()
+
+    def _check(self) -> None:
+        with self._state, _named_errors():
+            self._raise_if_aborted()
+            self._connected.check_async_error()
+
+    def _raise_if_aborted(self) -> None:
         if self._aborted:
             raise Aborted("the exchange was aborted")
-        connected.check_async_error()
 
     def abort(self) -> None:
         """End an exchange in progress, which raises; the communicator cannot be used again."""
-        if not self._aborted:
+        with self._state:
+            if self._aborted:
+                return
             self._aborted = True
-            self._wake.set()
-            # It waits for NCCL's threads and kernels, so not on the caller's thread.
-            threading.Thread(target=self._abort, daemon=True).start()
+            self._state.notify_all()
+        # It waits for NCCL's threads and kernels, so not on the caller's thread.
+        threading.Thread(target=self._free, daemon=True).start()
 
-    def _abort(self) -> None:
-        if self._connected is not None:
+    def _free(self) -> None:
+        """Free the connected communicator, if there is one; kernels that wait for other ranks end."""
+        with self._state:
+            self._state.wait_for(lambda: not self._enqueuing, ENQUEUE_SECONDS)
+            connected, self._connected = self._connected, None
+        if connected is not None:
             with cupy.cuda.Device(self._device):
-                self._connected.abort()
+                connected.abort()
 
-    def _connect(self) -> Any:
-        """The connected communicator. Other ranks may never come, so a thread of its own waits for them."""
-        if self._connecting is None:
-            self._connecting = threading.Thread(target=self._initialize, daemon=True)
-            self._connecting.start()
-        self._wake.wait()
-        if self._aborted:
-            raise Aborted("the exchange was aborted")
-        if self._error is not None:
-            raise self._error
-        return self._connected
-
-    def _initialize(self) -> None:
+    def _initialize(self, offer: bytes, size: int) -> None:
+        connected = error = None
         try:
-            with cupy.cuda.Device(self._device):
-                self._connected = nccl.NcclCommunicator(*self._arguments)
-        except Exception as error:
-            self._error = error
-        if self._aborted:
-            self._abort()
-        self._wake.set()
+            unique_id = tuple(np.frombuffer(offer, ID_DTYPE).tolist())
+            with cupy.cuda.Device(self._device), _named_errors():
+                connected = nccl.NcclCommunicator(size, unique_id, self._rank)
+        except Exception as failure:
+            error = failure
+        with self._state:
+            self._connected, self._error = connected, error
+            aborted = self._aborted
+            self._state.notify_all()
+        if aborted:
+            self._free()
+
+    def _wait_for_ranks(self) -> None:
+        with self._state:
+            self._state.wait_for(lambda: self._aborted or self._error is not None or self._connected is not None)
+            self._raise_if_aborted()
+            if self._error is not None:
+                raise self._error
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Name a result of NCCL for which CuPy raises KeyError."""
+    try:
+        yield
+    except KeyError as error:
+        result = error.args[0]
+        raise RuntimeError(f"NCCL failed with result {result}: {RESULTS.get(result, 'see its log')}") from error
 
 
 def _aligned(array: Any) -> Any:
