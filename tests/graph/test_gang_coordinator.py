@@ -11,25 +11,17 @@ from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
 
+from support.gang_events import finish, member, ops, start_all
+
 from dask_gpusort.graph.gang.coordinator import (
     ABORT,
     CANCEL,
     CLOSE,
     ERROR,
-    MOST_COMMUNICATORS,
     MOST_FAILURES,
     START,
     Gangs,
-    Member,
 )
-
-
-def member(worker, run_id, summaries=b"", offer=None):
-    return Member(worker, run_id, summaries, offer)
-
-
-def ops(messages, *fields):
-    return [(message.worker, message.op, *(message.fields[name] for name in fields)) for message in messages]
 
 
 @pytest.fixture
@@ -38,17 +30,6 @@ def gangs():
     found.add("g", 2, 60)
     found.add("h", 2, 60)
     return found
-
-
-def start_all(gangs, token="g", workers="ab", first=1, **fields):
-    """Make both members of a gang ready; the messages of the second one."""
-    gangs.ready(token, 0, member(workers[0], first, **fields))
-    return gangs.ready(token, 1, member(workers[1], first + 1, **fields))
-
-
-def finish(gangs, token, attempt, first=1):
-    gangs.exchanged(token, 0, first, attempt)
-    return gangs.exchanged(token, 1, first + 1, attempt)
 
 
 def test_a_gang_starts_when_all_are_ready(gangs):
@@ -204,88 +185,6 @@ def test_members_hear_that_another_one_changed(gangs):
     assert gangs.ready("g", 0, member("a", 3, b"other"))[0].fields["changed"] == [0]
 
 
-# Communicators.
-
-
-def communicator(messages):
-    return messages[-1].fields["communicator"]
-
-
-def test_a_communicator_is_kept_for_the_same_workers(gangs):
-    messages = start_all(gangs, offer=b"first")
-    epoch, offer = communicator(messages)
-    assert offer == b"first"
-    finish(gangs, "g", messages[0].fields["attempt"])
-    messages = start_all(gangs, "h", first=3, offer=b"second")
-    assert communicator(messages) == (epoch, b"first")
-    finish(gangs, "h", messages[0].fields["attempt"], 3)
-    messages = start_all(gangs, "g", "ba", 5, offer=b"third")
-    assert communicator(messages) == (epoch, b"first")
-    assert messages[0].fields["addresses"] == ("b", "a")
-    finish(gangs, "g", messages[0].fields["attempt"], 5)
-    assert communicator(start_all(gangs, "h", "ac", 7, offer=b"fourth"))[1] == b"fourth"
-
-
-@pytest.mark.parametrize("workers", ["ab", "ba"])
-def test_a_communicator_is_made_of_the_offer_of_its_own_rank_0(gangs, workers):
-    offers = {"a": b"of a", "b": b"of b"}
-    gangs.ready("g", 0, member(workers[0], 1, offer=offers[workers[0]]))
-    messages = gangs.ready("g", 1, member(workers[1], 2, offer=offers[workers[1]]))
-    assert communicator(messages)[1] == b"of a"
-    assert list(gangs.communicators) == [("a", "b")]
-
-
-@pytest.mark.parametrize("event", [lambda gangs: gangs.left("g", 0), lambda gangs: gangs.lost("b")])
-def test_a_communicator_of_an_aborted_attempt_is_not_used_again(gangs, event):
-    epoch, _ = communicator(start_all(gangs, offer=b"first"))
-    closed = [(one.worker, one.fields) for one in event(gangs) if one.op == CLOSE]
-    assert closed == [(worker, {"addresses": ("a", "b"), "epoch": epoch}) for worker in "ab"]
-    assert gangs.communicators == {}
-    renewed, offer = communicator(start_all(gangs, first=3, offer=b"second"))
-    assert renewed > epoch
-    assert offer == b"second"
-
-
-def test_a_communicator_of_a_lost_worker_is_not_used_again(gangs):
-    messages = start_all(gangs, offer=b"first")
-    finish(gangs, "g", messages[0].fields["attempt"])
-    assert ops(gangs.lost("a")) == [("a", CLOSE), ("b", CLOSE)]
-    assert gangs.communicators == {}
-    assert communicator(start_all(gangs, first=3, offer=b"second"))[1] == b"second"
-
-
-def test_worker_comms_serve_where_no_communicator_can_be_made(gangs):
-    assert communicator(start_all(gangs, workers="aa", offer=b"id")) is None
-    gangs.left("g", 0)
-    gangs.ready("g", 0, member("a", 3, offer=b"id"))
-    assert communicator(gangs.ready("g", 1, member("b", 4))) is None
-    gangs.ready("g", 1, member("b", 4, offer=b"id"), "a reason")
-    assert communicator(gangs.ready("g", 0, member("a", 3, offer=b"id"))) is None
-    gangs.add("alone", 1, 60)
-    assert communicator(gangs.ready("alone", 0, member("c", 5, offer=b"id"))) is None
-
-
-def test_few_communicators_are_kept_those_used_last(gangs):
-    def run(workers):
-        messages = start_all(gangs, workers=workers, offer=b"id")
-        finish(gangs, "g", messages[-1].fields["attempt"])
-        return [(one.worker, one.fields["addresses"]) for one in messages if one.op == CLOSE]
-
-    others = "bcdefghijklm"[: MOST_COMMUNICATORS - 1]
-    assert [run("a" + other) for other in others] == [[]] * len(others)
-    assert run("xy") == run("ab") == []
-    assert run("yz") == [("a", ("a", "c")), ("c", ("a", "c"))]
-    assert len(gangs.communicators) == MOST_COMMUNICATORS
-
-
-def test_a_communicator_in_use_is_not_closed():
-    gangs = Gangs()
-    for number in range(MOST_COMMUNICATORS + 1):
-        gangs.add(f"g{number}", 2, 60)
-        messages = start_all(gangs, f"g{number}", (f"a{number}", f"b{number}"), 2 * number, offer=b"id")
-        assert [message.op for message in messages] == [START, START]
-
-
 # Every interleaving.
 
 
@@ -306,6 +205,8 @@ class World:
         self.outboxes = {}  # of (token, attempt): the worker of each member that has cut its shards
         self.key_of = {}
         self.closed = set()  # worker and epoch of communicators that are forgotten
+        self.offers = dict.fromkeys(self.workers, 0)  # communicators of a worker's offers, of which it has heard
+        self.epoch_of = {}  # the communicator of each offer
         self.run_of = {}
         self.known = set()
         self.to_worker = {worker: deque() for worker in self.workers}
@@ -321,6 +222,8 @@ class World:
             if message.op == START and message.fields["communicator"] is not None:
                 assert (message.worker, message.fields["communicator"][0]) not in self.closed
                 assert len(set(message.fields["addresses"])) == len(message.fields["addresses"])
+                epoch, offer = message.fields["communicator"]
+                assert self.epoch_of.setdefault(offer, epoch) == epoch, "an offer makes one communicator"
             assert (message.fields["run_id"], message.worker) in self.known
             if message.worker in self.to_worker:
                 self.to_worker[message.worker].append(message)
@@ -339,13 +242,17 @@ class World:
         worker = self.members[run_id][1]
         self.to_scheduler[worker].append((run_id, *message))
 
+    def report_ready(self, run_id):
+        worker = self.members[run_id][1]
+        self.report(run_id, "ready", f"{worker} {self.offers[worker]}".encode())
+
     def on_scheduler(self, worker):
         """The next message of a worker arrives at the scheduler."""
         run_id, what, *arguments = self.to_scheduler[worker].popleft()
         token, rank = key = self.key_of[run_id]
         wanted = self.state[key] == "processing" and self.run_of[key] == run_id
         if what == "ready" and wanted:
-            self.send(self.gangs.ready(token, rank, member(worker, run_id, offer=b"id"), *arguments))
+            self.send(self.gangs.ready(token, rank, member(worker, run_id, offer=arguments[0])))
         elif what == "ready":
             self.send(self.gangs.unexpected(token, rank, member(worker, run_id)))
         elif what == "exchanged":
@@ -365,6 +272,8 @@ class World:
         """The next message of the scheduler arrives at a worker."""
         message = self.to_worker[worker].popleft()
         run_id = message.fields["run_id"]
+        if message.op == START and message.fields["communicator"] is not None:
+            self.offers[worker] += message.fields["communicator"][1] == f"{worker} {self.offers[worker]}".encode()
         if message.op == ABORT:
             self.outboxes.get((message.fields["token"], message.fields["attempt"]), {}).pop(message.fields["rank"], 0)
         if run_id not in self.members:
@@ -376,7 +285,7 @@ class World:
             self.outboxes.setdefault((now[0][0], now[3]), {})[now[0][1]] = worker
         elif message.op == ABORT and now[2] == "exchanging" and message.fields["attempt"] == now[3]:
             now[2:] = "ready", None
-            self.report(run_id, "ready")
+            self.report_ready(run_id)
         elif message.op in (CANCEL, ERROR) and now[2] in ("ready", "exchanging"):
             del self.members[run_id]
 
@@ -386,7 +295,7 @@ class World:
         _, _, state, attempt = now
         if state == "sorting":
             now[2] = "ready"
-            self.report(run_id, "ready")
+            self.report_ready(run_id)
         elif state == "exchanging":
             now[2] = "merging"
             self.report(run_id, "exchanged", attempt)
@@ -398,6 +307,7 @@ class World:
         """A worker dies, and another one comes."""
         self.workers.remove(worker)
         self.workers.append(f"w{next(self.next_worker)}")
+        self.offers[self.workers[-1]] = 0
         del self.to_worker[worker], self.to_scheduler[worker]
         self.to_worker[self.workers[-1]], self.to_scheduler[self.workers[-1]] = deque(), deque()
         self.members = {run_id: one for run_id, one in self.members.items() if one[1] != worker}

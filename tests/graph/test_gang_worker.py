@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,33 +35,41 @@ class Made:
 
 
 @pytest.fixture
-def plugin():
+def plugin(monkeypatch):
+    monkeypatch.setattr(worker_plugin, "communicator_maker", lambda: SimpleNamespace(make=Made))
     worker = SimpleNamespace(handlers={}, stream_handlers={}, address="a")
     found = worker_plugin.GangWorkerPlugin()
     found.setup(worker)
-    found.__dict__["maker"] = SimpleNamespace(make=Made)
     return found
 
 
-def start(communicator, addresses=("a", "b")):
-    return {"attempt": 1, "addresses": addresses, "communicator": communicator}
+def begin(plugin, token, rank, communicator, addresses=("a", "b")):
+    """The start of an attempt arrives; gives the message, as the member gets it."""
+    fields = {"attempt": 1, "addresses": addresses, "communicator": communicator}
+    plugin.worker.stream_handlers[coordinator.START](token=token, rank=rank, run_id=7, **fields)
+    return fields
+
+
+def begun(plugin, token, rank, communicator, addresses=("a", "b")):
+    """The communicator of an attempt of which the start arrives, with its arguments."""
+    return plugin.communicator(token, rank, begin(plugin, token, rank, communicator, addresses)).kept
 
 
 def test_a_communicator_is_made_once_for_each_epoch(plugin):
-    first = plugin.communicator("g", 1, start((1, b"id"))).kept
+    first = begun(plugin, "g", 1, (1, b"id"))
     assert first.arguments == (b"id", 2, 1)
-    assert plugin.communicator("h", 1, start((1, b"other"))).kept is first
-    second = plugin.communicator("g", 1, start((2, b"other"))).kept
+    assert begun(plugin, "h", 1, (1, b"other")) is first
+    second = begun(plugin, "g", 1, (2, b"other"))
     assert second.arguments == (b"other", 2, 1)
     assert (first.aborted, second.aborted) == (1, 0)
-    assert plugin.communicator("g", 1, start((2, b"other"), ("a", "c"))).kept is not second
+    assert begun(plugin, "g", 1, (2, b"other"), ("a", "c")) is not second
 
 
 def test_a_communicator_serves_its_workers_in_any_order(plugin):
-    made = plugin.communicator("g", 2, start((1, b"id"), ("b", "c", "a"))).kept
+    made = begun(plugin, "g", 2, (1, b"id"), ("b", "c", "a"))
     assert made.arguments == (b"id", 3, 0)
     for rank, addresses in ((0, ("a", "b", "c")), (1, ("c", "a", "b"))):
-        assert plugin.communicator("h", rank, start((1, b"id"), addresses)).kept is made
+        assert begun(plugin, "h", rank, (1, b"id"), addresses) is made
     assert made.aborted == 0
 
 
@@ -98,24 +108,51 @@ def test_shards_follow_the_ranks_of_a_communicator(ranks):
 
 
 def test_without_an_epoch_the_comms_of_the_workers_are_used(plugin):
-    assert isinstance(plugin.communicator("g", 1, start(None)), comms.WorkerComms)
-    plugin.__dict__["maker"] = None
-    assert isinstance(plugin.communicator("g", 1, start((1, b"id"))), comms.WorkerComms)
+    assert isinstance(plugin.communicator("g", 1, begin(plugin, "g", 1, None)), comms.WorkerComms)
+
+
+def test_a_communicator_is_made_when_its_attempt_starts_whatever_becomes_of_the_member(plugin):
+    """Else the other ranks would wait for this one in NCCL, which nothing ends, and its offer would be used twice."""
+    begin(plugin, "g", 1, (1, b"id"))  # of a member that is gone
+    ((epoch, made),) = plugin._made.values()
+    assert (epoch, made.arguments) == (1, (b"id", 2, 1))
+
+
+def test_a_member_that_comes_late_makes_no_communicator_anew(plugin):
+    late = begin(plugin, "g", 1, (1, b"id"))
+    plugin.worker.stream_handlers[coordinator.CLOSE](addresses=["a", "b"], epoch=1)
+    with pytest.raises(comms.Aborted):
+        plugin.communicator("g", 1, late)
+    assert plugin._made == {}
+
+
+def test_members_that_begin_together_have_one_maker(plugin, monkeypatch):
+    both = threading.Barrier(2, timeout=0.5)
+
+    def make():
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait()  # passed by two threads that are here together
+        return object()
+
+    monkeypatch.setattr(worker_plugin, "communicator_maker", make)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: plugin.maker, range(2))
+    assert first is second is plugin.maker
 
 
 def test_a_communicator_is_closed_by_its_epoch(plugin):
     close = plugin.worker.stream_handlers[coordinator.CLOSE]
-    made = plugin.communicator("g", 1, start((2, b"id"))).kept
+    made = begun(plugin, "g", 1, (2, b"id"))
     close(addresses=["a", "b"], epoch=1)
     close(addresses=["a", "c"], epoch=2)
     assert made.aborted == 0
     close(addresses=["a", "b"], epoch=2)
     assert made.aborted == 1
-    assert plugin.communicator("g", 1, start((2, b"id"))).kept is not made
+    assert begun(plugin, "g", 1, (2, b"id")) is not made
 
 
 def test_communicators_are_closed_with_the_worker(plugin):
-    made = plugin.communicator("g", 1, start((1, b"id"))).kept
+    made = begun(plugin, "g", 1, (1, b"id"))
     told = []
     plugin.members[7] = lambda op, fields: told.append(op)
     plugin.teardown(plugin.worker)

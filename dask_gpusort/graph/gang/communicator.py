@@ -79,10 +79,16 @@ class Maker(Protocol):
     """
 
     def offer(self) -> bytes | None:
-        """What all ranks need of rank 0, such as NCCL's unique id; None if this worker cannot take part."""
+        """What all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part.
+
+        Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
+        """
 
     def make(self, offer: bytes, size: int, rank: int) -> Communicator:
-        """Make a communicator together with all other ranks, which call this at the same time."""
+        """Make a communicator together with all other ranks, which do so at the same time, without waiting for them.
+
+        It is called on each worker that hears of the offer, whether its member still wants to exchange or not.
+        """
 
 
 class Reordered:

@@ -19,8 +19,13 @@ CLOSE = "sort-gang-close"
 
 #: Attempts that may fail, though no worker is lost, before the sort fails.
 MOST_FAILURES = 3
-#: Communicators that are kept. Each takes memory of its GPUs, and sorts of a cluster mostly use the same workers.
+#: Communicators that are kept for one worker. Each takes memory of its GPUs, and sorts of a cluster mostly use the same
+#: workers.
 MOST_COMMUNICATORS = 8
+#: Sorts of the same workers that use these workers' comms after their communicator did not connect, before one tries
+#: again; twice as many after each further time. So what never connects costs less and less, and what once did not
+#: connect is not given up.
+SORTS_WITHOUT = 8
 
 
 class Message(NamedTuple):
@@ -56,12 +61,30 @@ class Member:
 
 
 @dataclass
+class Kept:
+    """A communicator: its number, the offer that it is made of, and whether it has moved shards."""
+
+    epoch: int
+    offer: bytes
+    connected: bool = False
+
+
+@dataclass
+class Without:
+    """Workers whose communicator did not connect, how often in a row, and for how many sorts they do without it."""
+
+    times: int = 0
+    sorts: int = 0
+
+
+@dataclass
 class Attempt:
-    """An exchange in progress: its number, its members by rank, and the ranks that have exchanged."""
+    """An exchange in progress: number, members by rank, ranks that have exchanged, its communicator if it has one."""
 
     number: int
     members: dict[int, Member]
     exchanged: set[int] = field(default_factory=set)
+    kept: Kept | None = None
 
     @property
     def workers(self) -> set[str]:
@@ -123,7 +146,9 @@ class Gangs:
     ) -> None:
         self.gangs: dict[str, Gang] = {}
         self.turns: list[str] = []  # gangs of which all members are ready, in the order in which they start
-        self.communicators: dict[tuple[str, ...], tuple[int, bytes]] = {}  # epoch and offer, by `rank_order`
+        self.communicators: dict[tuple[str, ...], Kept] = {}  # by `rank_order`, the one used last is the last one
+        self._without: dict[tuple[str, ...], Without] = {}  # by `rank_order`
+        self._used: dict[bytes, str] = {}  # offers of which a communicator was made, and their workers
         self._on_start, self._on_abort = on_start, on_abort
         self._numbers = count(1)
 
@@ -132,6 +157,8 @@ class Gangs:
         self.gangs.clear()
         self.turns.clear()
         self.communicators.clear()
+        self._without.clear()
+        self._used.clear()
 
     def add(self, token: str, size: int, timeout: float) -> None:
         """A gang that may send events from now on; nothing if it is known."""
@@ -157,9 +184,10 @@ class Gangs:
         if before is not None and before.run_id != member.run_id:
             messages.append(_to(before, CANCEL, token, rank))
         if gang.attempt is not None:
-            messages += self._abort(token)
             if broken is not None:
                 gang.failures += 1
+                self._note_failure(gang.attempt)
+            messages += self._abort(token)
         gang.ready[rank], gang.sorted[rank] = member, (member.run_id, member.seconds)
         if gang.failures >= MOST_FAILURES:
             return messages + self.failed(token, _too_many_failures(gang.failures, broken or "it took too long"))
@@ -174,6 +202,7 @@ class Gangs:
         if gang is None or running is None or running.number != attempt or running.members[rank].run_id != run_id:
             return []
         running.exchanged.add(rank)
+        self._note_connected(running)
         gang.digests = {number: zlib.crc32(member.summaries) for number, member in running.members.items()}
         if len(running.exchanged) < gang.size:
             return []
@@ -202,6 +231,8 @@ class Gangs:
         messages = [message for token in running for message in self._abort(token)]
         for addresses in [addresses for addresses in self.communicators if worker in addresses]:
             messages += self._close(addresses)
+        self._without = {addresses: one for addresses, one in self._without.items() if worker not in addresses}
+        self._used = {offer: owner for offer, owner in self._used.items() if owner != worker}
         return messages + self._start()
 
     def failed(self, token: str, error: Any) -> list[Message]:
@@ -217,6 +248,7 @@ class Gangs:
         if gang is None or gang.attempt is None or gang.attempt.number != attempt:
             return []
         gang.failures += 1
+        self._note_failure(gang.attempt)
         return self._abort(token) + self._start()
 
     def _dismiss(self, token: str, op: str, **fields: Any) -> list[Message]:
@@ -245,9 +277,11 @@ class Gangs:
 
     def _close(self, addresses: tuple[str, ...]) -> list[Message]:
         """Forget a communicator, if there is one; no attempt uses it."""
-        epoch, _ = self.communicators.pop(addresses, (None, None))
-        fields = {"addresses": addresses, "epoch": epoch}
-        return [Message(worker, CLOSE, fields) for worker in addresses if epoch is not None]
+        kept = self.communicators.pop(addresses, None)
+        if kept is None:
+            return []
+        fields = {"addresses": addresses, "epoch": kept.epoch}
+        return [Message(worker, CLOSE, fields) for worker in addresses]
 
     def _no_turn(self, token: str) -> None:
         if token in self.turns:
@@ -270,7 +304,7 @@ class Gangs:
         members = {rank: gang.ready[rank] for rank in range(gang.size)}
         gang.ready.clear()
         gang.attempt = attempt = Attempt(next(self._numbers), members)
-        communicator, messages = self._communicator(gang, members)
+        attempt.kept, messages = self._communicator(gang, members)
         self._on_start(token, attempt.number, gang.timeout * 2**gang.failures)
         changed = [
             rank for rank, one in members.items() if gang.digests.get(rank) not in (None, zlib.crc32(one.summaries))
@@ -279,28 +313,62 @@ class Gangs:
             "attempt": attempt.number,
             "addresses": _addresses(members),
             "summaries": [member.summaries for member in members.values()],
-            "communicator": communicator,
+            "communicator": attempt.kept and (attempt.kept.epoch, attempt.kept.offer),
             "changed": changed,
         }
         return messages + [_to(member, START, token, rank, **fields) for rank, member in members.items()]
 
-    def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[tuple[int, bytes] | None, list[Message]]:
-        """Epoch and offer of a communicator of these workers, None for the workers' own comms; and messages.
+    def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[Kept | None, list[Message]]:
+        """A communicator of these workers, None for the workers' own comms; and messages.
 
         The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
+        Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
         """
         addresses = rank_order(_addresses(members))
         offers = {member.worker: member.offer for member in members.values()}
         if gang.size == 1 or gang.failures or len(offers) < len(addresses) or None in offers.values():
             return None, []
+        without = self._without.get(addresses)
+        if without is not None and without.sorts:
+            without.sorts -= 1
+            return None, []
+        kept = self.communicators.pop(addresses, None)
         messages = []
-        made = self.communicators.pop(addresses, None)
-        if made is None and len(self.communicators) == MOST_COMMUNICATORS:
-            used = {one.attempt.ranks for one in self.gangs.values() if one.attempt is not None}
-            unused = [one for one in self.communicators if one not in used]  # the one used longest ago is first
-            messages = self._close(unused[0]) if unused else []
-        self.communicators[addresses] = made or (next(self._numbers), offers[addresses[0]] or b"")
-        return self.communicators[addresses], messages
+        if kept is None:
+            unused = [(offers[worker] or b"", worker) for worker in addresses if offers[worker] not in self._used]
+            if not unused:
+                return None, []
+            offer, owner = unused[0]
+            self._used[offer] = owner
+            kept = Kept(next(self._numbers), offer)
+            messages = self._close_oldest(addresses)
+        self.communicators[addresses] = kept
+        return kept, messages
+
+    def _close_oldest(self, addresses: tuple[str, ...]) -> list[Message]:
+        """Close a communicator of each worker that has as many as are kept, the one used longest ago.
+
+        No other gang exchanges on these workers now, so all their communicators are unused.
+        """
+        messages = []
+        for worker in addresses:
+            own = [one for one in self.communicators if worker in one]
+            if len(own) >= MOST_COMMUNICATORS:
+                messages += self._close(own[0])
+        return messages
+
+    def _note_connected(self, attempt: Attempt) -> None:
+        """Shards have moved."""
+        if attempt.kept is not None:
+            attempt.kept.connected = True
+            self._without.pop(attempt.ranks, None)
+
+    def _note_failure(self, attempt: Attempt) -> None:
+        """An attempt failed, though no worker was lost."""
+        if attempt.kept is not None and not attempt.kept.connected:
+            without = self._without.setdefault(attempt.ranks, Without())
+            without.sorts = SORTS_WITHOUT << without.times
+            without.times += 1
 
 
 def rank_order(addresses: Sequence[str]) -> tuple[str, ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from distributed import WorkerPlugin, get_worker
 
 from ...chunk import communicator_maker
 from .._distributed import mismatch
-from .communicator import Communicator, Maker, Outboxes, Reordered, WorkerComms
+from .communicator import Aborted, Communicator, Maker, Outboxes, Reordered, WorkerComms
 from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START, rank_order
 
 NAME = "gpusort-gang"
@@ -40,7 +41,9 @@ class GangWorkerPlugin(WorkerPlugin):
         self.worker, self.closed = worker, False
         self.outboxes = Outboxes(worker)
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
-        self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}
+        self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}  # changed on the worker's loop alone
+        self._makers: list[Maker | None] = []  # the maker, once it is known
+        self._making = threading.Lock()
         if reason := mismatch(worker):
             raise RuntimeError(reason)
         worker.handlers["sort_gang_take"] = self.outboxes.take
@@ -48,11 +51,13 @@ class GangWorkerPlugin(WorkerPlugin):
             worker.stream_handlers[op] = partial(self._deliver, op)
         worker.stream_handlers[CLOSE] = self._close
 
-    @cached_property
+    @property
     def maker(self) -> Maker | None:
         """Makes communicators for this worker's GPU; read for members with chunks on GPUs."""
-        found: Maker | None = communicator_maker()
-        return found
+        with self._making:
+            if not self._makers:
+                self._makers.append(communicator_maker())
+            return self._makers[0]
 
     def teardown(self, worker: Any) -> None:
         """End the members: the worker closes."""
@@ -63,11 +68,30 @@ class GangWorkerPlugin(WorkerPlugin):
             made.abort()
 
     def _deliver(self, op: str, *, token: str, rank: int, run_id: int, **fields: Any) -> None:
+        if op == START and fields.get("communicator") is not None:
+            self._make(rank, **fields)
         if op == ABORT:
             self.outboxes.drop((token, fields["attempt"], rank))
         deliver = self.members.get(run_id)
         if deliver is not None:
             deliver(op, fields)
+
+    def _make(self, rank: int, *, addresses: Sequence[str], communicator: tuple[int, bytes], **_: Any) -> None:
+        """Make the communicator of an attempt, unless it is kept from an earlier one.
+
+        NCCL waits for all ranks, however long. So each worker takes part as soon as it hears of the attempt, whatever
+        becomes of its member.
+        """
+        epoch, offer = communicator
+        order = rank_order(addresses)
+        known, made = self._made.get(order, (None, None))
+        if known == epoch:
+            return
+        if made is not None:
+            made.abort()
+        maker = self.maker
+        assert maker is not None, "each of the workers has made an offer"
+        self._made[order] = (epoch, maker.make(offer, len(order), order.index(addresses[rank])))
 
     def _close(self, *, addresses: Sequence[str], epoch: int) -> None:
         """Forget a communicator that will not be used again, unless it has been replaced."""
@@ -81,20 +105,22 @@ class GangWorkerPlugin(WorkerPlugin):
         self.worker.loop.add_callback(self.worker.batched_send, {"op": op, **fields})
 
     def communicator(self, token: str, rank: int, start: dict[str, Any]) -> Communicator:
-        """The communicator of an attempt, for a member that has its start message."""
+        """The communicator of an attempt, for a member that has its start message.
+
+        Raises
+        ------
+        Aborted
+            If it is closed already.
+        """
         addresses = tuple(start["addresses"])
-        if start["communicator"] is None or self.maker is None:
+        if start["communicator"] is None:
             return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses)
-        epoch, offer = start["communicator"]
+        epoch, _ = start["communicator"]
         order = rank_order(addresses)
-        ranks = [order.index(address) for address in addresses]
         known, made = self._made.get(order, (None, None))
         if made is None or known != epoch:
-            if made is not None:
-                made.abort()
-            made = self.maker.make(offer, len(order), ranks[rank])
-            self._made[order] = (epoch, made)
-        return Reordered(made, ranks)
+            raise Aborted
+        return Reordered(made, [order.index(address) for address in addresses])
 
 
 def worker_plugin() -> GangWorkerPlugin:
