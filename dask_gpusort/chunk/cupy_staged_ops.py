@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 
 import cupy
 import numpy as np
-from cupy.cuda.memory import OutOfMemoryError
 
 from ..chunk import cupy_ops, cupy_staging
 from ..order import POSITION_BYTES, Order
@@ -63,12 +62,12 @@ def _when_free(nbytes: float, step: Callable[[], T]) -> T:
     share = nbytes / usable
     for empty_pool in (False, True):
         # Nothing is done while the error is handled: it keeps the arrays of the step.
-        with contextlib.suppress(OutOfMemoryError):
+        with contextlib.suppress(MemoryError):  # CuPy's error is one, and RMM raises it itself
             return _attempt(share, step, empty_pool=empty_pool)
     gc.collect()
     try:
         return _attempt(1, step, empty_pool=True)
-    except OutOfMemoryError as error:
+    except MemoryError as error:
         raise MemoryError(
             f"a step of the sort takes about {nbytes:,.0f} bytes of the GPU, which has {usable:,.0f}: rechunk the "
             "array to smaller chunks, or leave out device= and the setting gpusort.device"

@@ -134,14 +134,15 @@ def steps(monkeypatch):
     """The staged steps, on a stand-in of CuPy that sorts as NumPy does."""
     staged = pytest.importorskip("dask_gpusort.chunk.cupy_staged_ops", reason="no CuPy: install dask_gpusort[cu13]")
     cupy = LateCupy()
-    for name, value in {"cupy": cupy, "cupy_ops": numpy_ops, "OutOfMemoryError": OutOfMemoryError}.items():
+    for name, value in {"cupy": cupy, "cupy_ops": numpy_ops}.items():
         monkeypatch.setattr(staged, name, value)
     monkeypatch.setattr(staged.cupy_staging, "cupy", cupy)
     return staged
 
 
+@pytest.mark.parametrize("error", [OutOfMemoryError, MemoryError], ids=["CuPy", "RMM"])
 @pytest.mark.parametrize("failures", [1, 2])
-def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures):
+def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures, error):
     host, failed, shares = np.arange(1_000)[::-1], [], []
     reserved = Gate.reserved
     monkeypatch.setattr(Gate, "reserved", lambda gate, share: shares.append(share) or reserved(gate, share))
@@ -150,7 +151,7 @@ def test_a_step_without_memory_is_done_again(steps, monkeypatch, failures):
     def sort(*given, **options):
         if len(failed) < failures:
             failed.append(1)
-            raise OutOfMemoryError(1, 2, 3)
+            raise error(1, 2, 3)
         return numpy_ops.local_sort(*given, **options)
 
     steps.cupy_ops = type("Ops", (), {"local_sort": staticmethod(sort)})

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import oracle
 from support import strategies as ours
-from support.late_cupy import LateCupy, OutOfMemoryError
+from support.late_cupy import LateCupy
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
@@ -57,7 +57,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(copies, "metadata_without_device", nullcontext)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     steps = import_module("dask_gpusort.chunk.cupy_staged_ops")
-    for name, value in {"cupy": cupy, "cupy_ops": numpy_ops, "OutOfMemoryError": OutOfMemoryError}.items():
+    for name, value in {"cupy": cupy, "cupy_ops": numpy_ops}.items():
         monkeypatch.setattr(steps, name, value)
     return cupy
 
