@@ -13,12 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.order import Order
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 comms = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
+tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
 
 SHARD = Run(np.arange(3))
@@ -198,6 +201,35 @@ def test_an_abort_for_another_attempt_is_ignored(plugin):
     one._communicator = made = Made()
     one.receive(coordinator.ABORT, {"attempt": 2})
     assert made.aborted == 1
+
+
+def reported(keys):
+    """What a member with one run of these keys reports when it is ready."""
+    sent = []
+    plugin = SimpleNamespace(maker=None, send=lambda op, **fields: sent.append(fields))
+    one = member.Member(member.GangSpec("g", 0, 1, 60), plugin, 7, False)
+    run, order = Run(np.empty(len(keys), object)), Order(np.dtype(object))
+    run.keys[:] = keys
+    summary = numpy_ops.summarize_run(run, None, order, samples=8)
+    bundle = tasks.Bundle((0,), (run,), (summary,))
+    work = tasks.SortWork(bundle, 0, SimpleNamespace(member_groups=[range(1)]), None)
+    one.receive(coordinator.CANCEL, {})  # as soon as it has reported
+    with pytest.raises(distributed.Reschedule):
+        one.exchange(tasks.take_summaries(bundle), work)
+    (fields,) = sent
+    return coordinator.Member("a", 7, fields["summaries"])
+
+
+@pytest.mark.parametrize(("again", "changed"), [("equal objects", []), ("more keys", [0]), ("other ties", [0])])
+def test_a_member_that_is_computed_again_has_changed_if_its_keys_have(again, changed):
+    """A pickle has an object once and then refers to it, so those of equal objects differ."""
+    one, other = "".join(["a", "key"]), "".join(["a", "key"])
+    keys = {"equal objects": [(one, 1), (other, 2)], "more keys": [(one, 1)] * 3, "other ties": [(one, 1), (one, 1)]}
+    gangs = coordinator.Gangs()
+    gangs.add("g", 1, 60)
+    (message,) = gangs.ready("g", 0, reported([(one, 1), (one, 2)]))
+    gangs.exchanged("g", 0, 7, message.fields["attempt"])
+    assert gangs.ready("g", 0, reported(keys[again]))[0].fields["changed"] == changed
 
 
 # Outboxes.

@@ -7,7 +7,6 @@ members are ready, then waits for its turn, then runs: that is an attempt, with 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -28,6 +27,10 @@ MOST_COMMUNICATORS = 8
 SORTS_WITHOUT = 8
 
 
+#: Bytes of a checksum, in front of the summaries of a member.
+DIGEST_BYTES = 4
+
+
 class Message(NamedTuple):
     """A message to a worker: an operation with fields, for the member with a `run_id`, except `CLOSE`."""
 
@@ -46,7 +49,7 @@ class Member:
         Address of the worker.
     run_id : int
     summaries : bytes
-        Pickled summaries of its runs.
+        Checksum of the summaries of its runs, then they themselves, pickled.
     offer : bytes or None
         What its worker offers to make a communicator with the others (see `communicator.Maker`).
     seconds : float
@@ -58,6 +61,11 @@ class Member:
     summaries: bytes
     offer: bytes | None = None
     seconds: float = 0
+
+    @property
+    def digest(self) -> bytes:
+        """Checksum of the summaries, by which a member that has changed is known."""
+        return self.summaries[:DIGEST_BYTES]
 
 
 @dataclass
@@ -113,7 +121,7 @@ class Gang:
         The exchange in progress.
     failures : int
         Attempts that failed, though no worker was lost.
-    digests : dict of int to int
+    digests : dict of int to bytes
         Checksums of the summaries that finished members have used, by rank.
     sorted : dict of int to (int, float)
         Run id and seconds of the last member of each rank that has sorted.
@@ -124,7 +132,7 @@ class Gang:
     ready: dict[int, Member] = field(default_factory=dict)
     attempt: Attempt | None = None
     failures: int = 0
-    digests: dict[int, int] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
     sorted: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
@@ -203,7 +211,7 @@ class Gangs:
             return []
         running.exchanged.add(rank)
         self._note_connected(running)
-        gang.digests = {number: zlib.crc32(member.summaries) for number, member in running.members.items()}
+        gang.digests = {number: member.digest for number, member in running.members.items()}
         if len(running.exchanged) < gang.size:
             return []
         gang.attempt, gang.failures = None, 0
@@ -306,9 +314,7 @@ class Gangs:
         gang.attempt = attempt = Attempt(next(self._numbers), members)
         attempt.kept, messages = self._communicator(gang, members)
         self._on_start(token, attempt.number, gang.timeout * 2**gang.failures)
-        changed = [
-            rank for rank, one in members.items() if gang.digests.get(rank) not in (None, zlib.crc32(one.summaries))
-        ]
+        changed = [rank for rank, one in members.items() if gang.digests.get(rank) not in (None, one.digest)]
         fields = {
             "attempt": attempt.number,
             "addresses": _addresses(members),

@@ -14,7 +14,7 @@ import distributed
 from ...chunk.run import Run
 from .._distributed import clean_exception, context_meter, thread_state
 from .communicator import Aborted, Communicator, ExchangePiece
-from .coordinator import ABORT, CANCEL, ERROR, START
+from .coordinator import ABORT, CANCEL, DIGEST_BYTES, ERROR, START
 from .worker_plugin import GangWorkerPlugin, worker_plugin
 
 READY, EXCHANGED = "sort-gang-ready", "sort-gang-exchanged"
@@ -60,6 +60,9 @@ class Start:
 
 class Work(Protocol):
     """What a member does between its messages."""
+
+    def digest(self) -> bytes:
+        """Checksum of what the others must know, of `DIGEST_BYTES`: the same for the same keys in any process."""
 
     def cut(self, start: Start) -> list[ExchangePiece]:
         """Begin an attempt: cut all shards. What an earlier attempt has merged is discarded."""
@@ -124,13 +127,14 @@ class Member:
         Exception
             That of another member, or of `work`.
         """
-        packed = pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
+        packed = work.digest() + pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:
             with context_meter.meter("wait"):
                 start = self._wait_for_start(packed, broken)
             with context_meter.meter("cut"):
-                pieces = work.cut(Start([pickle.loads(one) for one in start["summaries"]], start["changed"]))
+                others = [pickle.loads(one[DIGEST_BYTES:]) for one in start["summaries"]]
+                pieces = work.cut(Start(others, start["changed"]))
             try:
                 last = len(pieces) - 1
                 with closing(self._arrivals(start, pieces)) as arrivals:

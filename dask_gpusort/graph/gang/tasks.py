@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from dask.typing import Key
 
 from ...chunk import complete, library_of
@@ -14,12 +16,13 @@ from ...plan import Plan
 from .. import serialization
 from .._dask import List, Task, TaskRef
 from .._distributed import context_meter
-from ..bounds import Bounds
+from ..bounds import Bounds, fingerprint
 from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays
 from ..task_exchange import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
 from .communicator import ExchangePiece
+from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, enlist
 from .outputs import Outputs
 
@@ -223,6 +226,10 @@ class SortWork:
         self.bundle, self.plan, self.finish = bundle, plan, finish
         self.groups = plan.member_groups
         self.own = self.groups[rank]
+
+    def digest(self) -> bytes:
+        """Checksum of the summaries. Pickles of equal Python objects may differ, so it is not that of a pickle."""
+        return zlib.crc32(np.array(list(map(fingerprint, self.bundle.summaries))).tobytes()).to_bytes(DIGEST_BYTES)
 
     def cut(self, start: Start) -> list[ExchangePiece]:
         """The shards for one group of each member after the other, and how many keys each sends."""
