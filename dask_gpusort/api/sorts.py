@@ -59,7 +59,8 @@ def sort(
         A user-defined order: whether elements of an array ``a`` come before those of ``b``. For NumPy chunks a
         vectorised function ``less(a, b)`` that returns an array of bool; for CuPy chunks, and with `device`, a CUDA C++
         expression in ``a`` and ``b``, as a string. It must be a strict weak order; the sort is stable. It excludes
-        `key`, `order` and `descending`.
+        `key`, `order` and `descending`. It is code, which runs as it stands: do not take it from those you do not
+        trust.
     chunks : int, tuple or dict, optional
         Chunks of the output, as for `dask.array.Array.rechunk`; by default those of the input, or
         for ``axis=None`` chunks of at most as many elements.

@@ -73,6 +73,9 @@ BUFFER_MEMORY_FRACTION = 1 / 32
 #: Read-ahead in a group's file. Records are often a few kB: Python's default of 8 KiB would need a system call each.
 READ_BYTES = 128 * 2**10
 
+#: Mode of the folder of an exchange: keys are read by the user of the worker alone, as results in memory are.
+OWNER_ONLY = 0o700
+
 #: The data of one chunk for one worker: the chunk's number and some of its record batches.
 WorkerShard: TypeAlias = tuple[int, list[RecordBatch]]
 
@@ -109,13 +112,17 @@ class SortSpec(ShuffleSpec[int]):
     ) -> SortRun:
         """Make this worker's part of the exchange."""
         worker = plugin.worker
+        directory = os.path.join(worker.local_directory, f"sort-{self.id}-{run_id}")
+        if self.disk:
+            # The engine would let other users of the host read it. `mkdir` of one that exists leaves its mode.
+            Path(directory).mkdir(mode=OWNER_ONLY, exist_ok=True)
         return SortRun(
             worker_for,
             id=self.id,
             run_id=run_id,
             span_id=span_id,
             local_address=worker.address,
-            directory=os.path.join(worker.local_directory, f"sort-{self.id}-{run_id}"),
+            directory=directory,
             executor=plugin._executor,
             rpc=worker.rpc,
             digest_metric=worker.digest_metric,

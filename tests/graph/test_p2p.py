@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -411,6 +412,21 @@ def test_records_are_written_while_others_arrive(cluster_client, monkeypatch):
     monkeypatch.setattr(p2p_engine, "PENDING_BYTES", 1)
     graph, outputs = sort_graph("pending")
     assert_sorted(cluster_client.get(graph, outputs))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_files_are_readable_by_their_owner_alone(cluster_client, monkeypatch):
+    modes = set()
+    read = p2p_engine.SortRun.read
+
+    def note(self, path):
+        modes.add(stat.S_IMODE(path.parent.stat().st_mode))
+        return read(self, path)
+
+    monkeypatch.setattr(p2p_engine.SortRun, "read", note)
+    graph, outputs = sort_graph("modes")
+    assert_sorted(cluster_client.get(graph, outputs))
+    assert modes == {0o700}
 
 
 def test_a_run_is_sent_in_portions(cluster_client, monkeypatch):
