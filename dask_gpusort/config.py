@@ -9,7 +9,7 @@ import dask
 #: ``exchange``: one of `EXCHANGES`. ``groups``: number of exchange groups, or None to choose. ``device``: one of
 #: `DEVICES`; None sorts NumPy chunks on the host. ``merged_runs``: most sorted runs that are merged rather than sorted
 #: afresh, or None to measure which is faster; it is read where the chunks are, and has no effect on results.
-#: ``gang_timeout``: seconds after which a gang repeats an exchange that does not end, and moves a member that a paused
+#: ``gang_timeout``: seconds without progress after which a gang repeats an exchange, and moves a member that a paused
 #: worker keeps. ``held_share``: share of the memory up to which a selection holds its source between two passes, and
 #: above which it reads the source again; workers spill to disk from a share of 0.6 on.
 DEFAULTS: dict[str, Any] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -35,8 +35,14 @@ ENQUEUE_SECONDS = 5.0
 #: Results of NCCL for which CuPy has no name: it raises KeyError for them.
 RESULTS = {6: "a process or the network failed", 7: "a call is still in progress"}
 
+#: Bytes of an array that are enqueued at once to each rank, a multiple of `ALIGNMENT`: that they have arrived is
+#: progress. 100 MB/s take ten seconds for them.
+PORTION_BYTES = 1 << 30
+
 #: What a piece sends to each other rank, and receives from each.
 Transfer: TypeAlias = tuple[dict[int, list[Any]], list[Run]]
+#: A call of NCCL: whether it sends, the address, the bytes, the rank.
+Call: TypeAlias = tuple[bool, int, int, int]
 
 
 class Aborted(RuntimeError):
@@ -99,7 +105,9 @@ class NcclCommunicator:
         # NCCL waits for the other ranks in this call, which nothing can end.
         threading.Thread(target=self._initialize, args=(offer, size), daemon=True).start()
 
-    def exchange(self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]]) -> Generator[list[Run], None, None]:
+    def exchange(
+        self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]], progress: Callable[[], None]
+    ) -> Generator[list[Run], None, None]:
         """Send shards to each rank and receive some from each, piece after piece, on a stream of its own.
 
         All pieces are enqueued at once. The next ones are on their way while the caller works on one.
@@ -108,6 +116,8 @@ class NcclCommunicator:
         ----------
         pieces : sequence of (sequence of Run, sequence of int)
             Shards for each rank, and how many keys arrive from each rank. As many pieces on all ranks.
+        progress : callable()
+            Called whenever keys have arrived.
 
         Yields
         ------
@@ -130,7 +140,9 @@ class NcclCommunicator:
         try:
             arrivals = deque(self._enqueue(*one, stream) for one in enqueued)
             while enqueued:
-                arrivals.popleft().synchronize()
+                for event in arrivals.popleft():
+                    event.synchronize()
+                    progress()
                 self._check()
                 yield enqueued.popleft()[1]
         finally:
@@ -145,16 +157,16 @@ class NcclCommunicator:
         received = [shards[rank] if rank == self._rank else _like(shards[0], n) for rank, n in enumerate(lengths)]
         return sent, received
 
-    def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> Any:
-        """Enqueue the transfers of a piece; returns an event behind them."""
-        with self._group() as connected:
-            for rank, arrays in sent.items():
-                for out, into in zip(arrays, received[rank].arrays, strict=True):
-                    if out.nbytes:
-                        connected.send(out.data.ptr, out.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
-                    if into.nbytes:
-                        connected.recv(into.data.ptr, into.nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
-        return stream.record(cupy.cuda.Event(disable_timing=True))
+    def _enqueue(self, sent: dict[int, list[Any]], received: list[Run], stream: Any) -> list[Any]:
+        """Enqueue the transfers of a piece, portion by portion; returns an event behind each."""
+        events = []
+        for calls in _portions(sent, received):
+            with self._group() as connected:
+                for sends, address, nbytes, rank in calls:
+                    call = connected.send if sends else connected.recv
+                    call(address, nbytes, nccl.NCCL_UINT8, rank, stream.ptr)
+            events.append(stream.record(cupy.cuda.Event(disable_timing=True)))
+        return events
 
     @contextmanager
     def _group(self) -> Iterator[Any]:
@@ -233,6 +245,20 @@ def _named_errors() -> Iterator[None]:
     except KeyError as error:
         result = error.args[0]
         raise RuntimeError(f"NCCL failed with result {result}: {RESULTS.get(result, 'see its log')}") from error
+
+
+def _portions(sent: dict[int, list[Any]], received: list[Run]) -> list[list[Call]]:
+    """The calls of a piece, in groups: what a rank sends in its group of a number, the other receives in its own."""
+    groups: list[list[Call]] = []
+    for rank, arrays in sent.items():
+        for pair in zip(arrays, received[rank].arrays, strict=True):
+            for sends, array in zip((True, False), pair, strict=True):
+                for number, start in enumerate(range(0, array.nbytes, PORTION_BYTES)):
+                    if number == len(groups):
+                        groups.append([])
+                    nbytes = min(PORTION_BYTES, array.nbytes - start)
+                    groups[number].append((sends, array.data.ptr + start, nbytes, rank))
+    return groups
 
 
 def _aligned(array: Any) -> Any:

@@ -13,11 +13,12 @@ from distributed.metrics import context_meter
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import Scheduler, TaskState, WorkerState
+from distributed.utils import offload
 from distributed.worker import Worker, thread_state
 from distributed.worker_state_machine import TaskState as WorkerTask
 from distributed.worker_state_machine import WorkerState as WorkerMachine
 
-__all__ = ["Status", "clean_exception", "context_meter", "dumps", "mismatch", "thread_state", "to_serialize"]
+__all__ = ["Status", "clean_exception", "context_meter", "dumps", "mismatch", "offload", "thread_state", "to_serialize"]
 
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (

@@ -201,7 +201,7 @@ def test_workers_that_connect_or_are_lost_are_not_suspected_any_more(event):
         _, token, attempt = sorts_without(gangs, numbers)
         # It connects, and an exchange fails later: that says nothing of the workers.
         gangs.exchanged(token, 0, 1, attempt)
-        fail_by("expired", gangs, token, attempt)
+        fail_by("broken", gangs, token, attempt)
     else:
         gangs.lost("b")
     assert sorts_without(gangs, numbers)[0] == 0

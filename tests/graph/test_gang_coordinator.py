@@ -156,6 +156,32 @@ def test_an_exchange_that_takes_too_long_is_repeated_with_more_time():
     assert "it took too long" in str(messages[0].fields["error"])
 
 
+def test_an_exchange_has_failed_when_it_no_longer_gets_on():
+    watched = []
+    gangs = Gangs(lambda *arguments: watched.append(arguments))
+    gangs.add("g", 2, 10)
+    attempt = start_all(gangs)[0].fields["attempt"]
+    for _ in range(3):
+        gangs.progressed("g", attempt)
+        assert gangs.expired("g", attempt) == []
+    gangs.exchanged("g", 0, 1, attempt)
+    assert gangs.expired("g", attempt) == []
+    assert watched == [("g", attempt, 10)] * 5
+    for token, other in (("g", attempt + 1), ("x", attempt)):
+        gangs.progressed(token, other)
+    assert ops(gangs.expired("g", attempt)) == [("a", ABORT), ("b", ABORT)]
+
+
+def test_numbers_of_attempts_cannot_be_guessed():
+    """A worker gives shards to whoever knows the number."""
+    firsts = set()
+    for _ in range(3):
+        gangs = Gangs()
+        gangs.add("g", 2, 10)
+        firsts.add(start_all(gangs)[0].fields["attempt"])
+    assert max(firsts) - min(firsts) > 1 << 30
+
+
 def test_an_error_of_a_member_is_raised_by_all(gangs):
     gangs.ready("g", 0, member("a", 1))
     assert ops(gangs.failed("g", "error"), "error") == [("a", ERROR, "error")]

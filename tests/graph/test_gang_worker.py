@@ -27,6 +27,10 @@ worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
 SHARD = Run(np.arange(3))
 
 
+def nothing():
+    """No progress is told."""
+
+
 class Made:
     """A communicator that only notes what is asked of it."""
 
@@ -83,7 +87,7 @@ class Ranks:
         self.sent = [None] * size
 
     def of(self, rank):
-        def exchange(pieces):
+        def exchange(pieces, progress):
             self.sent[rank] = list(pieces)
             for number in range(len(self.sent[rank])):
                 yield [f"piece {number} from rank {other}" for other in range(len(self.sent))]
@@ -95,7 +99,7 @@ class Ranks:
 def test_shards_follow_the_ranks_of_a_communicator(ranks):
     made, pieces, others = Ranks(5), range(2), range(5)
     for member, rank in enumerate(ranks):
-        one = comms.Reordered(made.of(rank), ranks)
+        one = comms.Reordered(made.of(rank), ranks, nothing)
         given_pieces = [
             comms.ExchangePiece(
                 [(piece, member, other) for other in range(5)], [100 * piece + other for other in others]
@@ -294,6 +298,62 @@ def test_who_waits_longer_asks_again_when_another_one_gives_up(outboxes, monkeyp
     assert not outboxes.filled
 
 
+@pytest.mark.parametrize("kind", ["keys", "companions", "objects", "strings of any length", "empty"])
+def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
+    monkeypatch.setattr(comms, "PORTION_BYTES", 100)
+    texts = np.array([f"text {number}" for number in range(50)])
+    sent = {
+        "keys": Run(np.arange(50)),
+        "companions": Run(np.arange(50.0), (np.arange(150, dtype="u1").reshape(50, 3), texts)),
+        "objects": Run(texts.astype(object)),
+        "strings of any length": Run(texts.astype(np.dtypes.StringDType())),
+        "empty": Run(np.arange(0)),
+    }[kind]
+    asked, told = [], []
+
+    async def sort_gang_take(**arguments):
+        asked.append(arguments["start"])
+        return await plugin.outboxes.take(**arguments)
+
+    async def fetch():
+        plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
+        plugin.outboxes.fill(("g", 1, 1), {(0, 0): sent})
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
+        return await one._fetch(1, 0, len(sent))
+
+    got = asyncio.run(fetch())
+    for one, other in zip(got.arrays, sent.arrays, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    rows = max(1, 100 * len(sent) // max(sent.nbytes, 1))
+    assert asked == list(range(0, max(len(sent), 1), rows))
+    assert len(told) == len(asked) > (kind != "empty")
+    assert not plugin.outboxes.shards
+
+
+def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch):
+    monkeypatch.setattr(comms, "PORTION_BYTES", 100)
+
+    async def fetch(length):
+        plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
+        plugin.outboxes.fill(("g", 1, 1), {(0, 0): Run(np.arange(50))})
+        return await comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)._fetch(1, 0, length)
+
+    assert len(asyncio.run(fetch(60))) == 50
+    with pytest.raises(ValueError, match="broadcast"):
+        asyncio.run(fetch(40))
+
+
+def test_progress_is_reported_from_time_to_time(monkeypatch):
+    now, told = [0.0], []
+    monkeypatch.setattr(comms, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    progress = comms.Progress(lambda: told.append(now[0]))
+    for tick in range(35):
+        now[0] = tick * comms.PROGRESS_SECONDS / 10
+        progress()
+    assert told == [comms.PROGRESS_SECONDS * count for count in (1, 2, 3)]
+
+
 # The workers' own comms.
 
 
@@ -307,7 +367,7 @@ def exchange(plugin, addresses, during):
     async def run():
         loop = asyncio.get_running_loop()
         plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
-        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses)
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, addresses, nothing)
         piece = comms.ExchangePiece([SHARD] * len(addresses), [len(SHARD)] * len(addresses))
         exchanging = loop.run_in_executor(None, list, one.exchange([piece]))
         while wanted not in plugin.outboxes.filled:

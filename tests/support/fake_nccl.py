@@ -28,6 +28,8 @@ class FakeNccl:
         Size, unique id and rank of each communicator.
     calls : list of str
         Names of all calls.
+    transfers : list of list of tuple
+        For each group of calls the name, the other rank and the bytes of each.
     freed : threading.Event
         Set when a communicator has been aborted.
     aborts : int
@@ -43,6 +45,7 @@ class FakeNccl:
         self.freed = threading.Event()
         self.aborts = self.ids = 0
         self.calls: list[str] = []
+        self.transfers: list[list[tuple[str, int, int]]] = []
         self.NcclCommunicator = lambda *arguments: _Rank(self, *arguments)
 
     def call(self, name: str) -> None:
@@ -60,6 +63,7 @@ class FakeNccl:
         return (-128, 127, *[0] * 125, number)
 
     def groupStart(self) -> None:
+        self.transfers.append([])
         self.call("groupStart")
 
     def groupEnd(self) -> None:
@@ -75,10 +79,12 @@ class _Rank:
         nccl.made.append((size, unique_id, rank))
         nccl.call("connect")
 
-    def send(self, *_: Any) -> None:
+    def send(self, address: int, nbytes: int, dtype: int, rank: int, stream: int) -> None:
+        self.nccl.transfers[-1].append(("send", rank, nbytes))
         self.nccl.call("send")
 
-    def recv(self, *_: Any) -> None:
+    def recv(self, address: int, nbytes: int, dtype: int, rank: int, stream: int) -> None:
+        self.nccl.transfers[-1].append(("recv", rank, nbytes))
         self.nccl.call("recv")
 
     def check_async_error(self) -> None:

@@ -8,14 +8,17 @@ makes the other, for members that all have a GPU of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from ...chunk import complete, library_of
 from ...chunk.run import Run
 from .. import serialization
-from .._distributed import to_serialize
+from .._distributed import offload, to_serialize
 
 #: Token of a gang, number of the attempt, rank of the sender.
 OutboxKey: TypeAlias = tuple[str, int, int]
@@ -24,6 +27,11 @@ Destination: TypeAlias = tuple[int, int]
 
 #: Seconds for which a worker waits for a member that has not cut its shards, before it answers that it has none yet.
 WAIT_SECONDS = 5.0
+#: Shortest time between two reports of a member that its exchange gets on.
+PROGRESS_SECONDS = 1.0
+#: Bytes of a shard that a worker fetches at once from another one: each fetch that ends is progress. A slow network
+#: (100 MB/s, shared by four workers) takes some seconds for them, a fast one as long as for the whole shard.
+PORTION_BYTES = 256 << 20
 
 
 class Aborted(Exception):
@@ -44,6 +52,25 @@ class ExchangePiece(NamedTuple):
 
     shards: list[Run]
     lengths: list[int]
+
+
+class Progress:
+    """Reports that keys have arrived, from time to time.
+
+    Parameters
+    ----------
+    report : callable()
+    """
+
+    def __init__(self, report: Callable[[], None]):
+        self._report, self._next = report, time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self) -> None:
+        """Keys have arrived."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PROGRESS_SECONDS
+            self._report()
 
 
 class Communicator(Protocol):
@@ -72,6 +99,18 @@ class Communicator(Protocol):
         """Make an `exchange` in progress raise. Called from any thread, at any time, also twice or in vain."""
 
 
+class KeptCommunicator(Protocol):
+    """Moves shards between the members of many attempts, one after another."""
+
+    def exchange(
+        self, pieces: Sequence[ExchangePiece], progress: Callable[[], None]
+    ) -> Generator[list[Run], None, None]:
+        """As `Communicator.exchange`; calls `progress` whenever keys have arrived."""
+
+    def abort(self) -> None:
+        """As `Communicator.abort`."""
+
+
 class Maker(Protocol):
     """Makes communicators of workers that have a GPU each. They are kept for later gangs of the same workers.
 
@@ -84,7 +123,7 @@ class Maker(Protocol):
         Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
         """
 
-    def make(self, offer: bytes, size: int, rank: int) -> Communicator:
+    def make(self, offer: bytes, size: int, rank: int) -> KeptCommunicator:
         """Make a communicator together with all other ranks, which do so at the same time, without waiting for them.
 
         It is called on each worker that hears of the offer, whether its member still wants to exchange or not.
@@ -96,14 +135,15 @@ class Reordered:
 
     Parameters
     ----------
-    kept : Communicator
+    kept : KeptCommunicator
     ranks : sequence of int
         The rank in it of each member.
+    progress : callable()
+        Called whenever keys have arrived.
     """
 
-    def __init__(self, kept: Communicator, ranks: Sequence[int]):
-        self.kept = kept
-        self.ranks = ranks
+    def __init__(self, kept: KeptCommunicator, ranks: Sequence[int], progress: Callable[[], None]):
+        self.kept, self.ranks, self.progress = kept, ranks, progress
 
     def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
         members = sorted(range(len(self.ranks)), key=self.ranks.__getitem__)  # by rank
@@ -111,7 +151,7 @@ class Reordered:
             ExchangePiece([shards[one] for one in members], [lengths[one] for one in members])
             for shards, lengths in pieces
         ]
-        with closing(self.kept.exchange(ordered)) as arrivals:
+        with closing(self.kept.exchange(ordered, self.progress)) as arrivals:
             del pieces, ordered
             for received in arrivals:
                 yield [received[rank] for rank in self.ranks]
@@ -132,12 +172,22 @@ class WorkerComms:
     attempt, rank : int
     addresses : sequence of str
         Addresses of all members' workers.
+    progress : callable()
+        Called whenever keys have arrived.
     """
 
-    def __init__(self, outboxes: Outboxes, token: str, attempt: int, rank: int, addresses: Sequence[str]):
+    def __init__(
+        self,
+        outboxes: Outboxes,
+        token: str,
+        attempt: int,
+        rank: int,
+        addresses: Sequence[str],
+        progress: Callable[[], None],
+    ):
         self.outboxes = outboxes
         self.token, self.attempt, self.rank = token, attempt, rank
-        self.addresses = addresses
+        self.addresses, self._progress = addresses, progress
         self._futures: list[Future[list[Run]]] = []
         self._aborted = False
 
@@ -150,7 +200,7 @@ class WorkerComms:
             if rank != self.rank
         }
         loop.call_soon_threadsafe(self.outboxes.fill, key, offered)
-        fetching = (self._fetch_piece(number, piece.shards[self.rank]) for number, piece in enumerate(pieces))
+        fetching = (self._fetch_piece(number, piece) for number, piece in enumerate(pieces))
         self._futures = [asyncio.run_coroutine_threadsafe(one, loop) for one in fetching]
         if self._aborted:
             self.abort()
@@ -173,9 +223,13 @@ class WorkerComms:
         for future in self._futures:
             future.cancel()
 
-    async def _fetch_piece(self, number: int, own: Run) -> list[Run]:
-        ranks = range(len(self.addresses))
-        fetching = {rank: asyncio.ensure_future(self._fetch(rank, number)) for rank in ranks if rank != self.rank}
+    async def _fetch_piece(self, number: int, piece: ExchangePiece) -> list[Run]:
+        ranks, own = range(len(self.addresses)), piece.shards[self.rank]
+        fetching = {
+            rank: asyncio.ensure_future(self._fetch(rank, number, piece.lengths[rank]))
+            for rank in ranks
+            if rank != self.rank
+        }
         try:
             found = dict(zip(fetching, await asyncio.gather(*fetching.values()), strict=True))
         finally:
@@ -183,18 +237,38 @@ class WorkerComms:
                 one.cancel()
         return [found.get(rank, own) for rank in ranks]
 
-    async def _fetch(self, rank: int, piece: int) -> Run:
+    async def _fetch(self, rank: int, piece: int, length: int) -> Run:
         key, to = (self.token, self.attempt, rank), (piece, self.rank)
+        whole, arrived = None, 0
         while True:
             # The worker of another member may be this one: then nothing is copied.
             if self.addresses[rank] == self.outboxes.worker.address:
                 reply = await self.outboxes.take(key, to)
             else:
                 rpc = self.outboxes.worker.rpc(self.addresses[rank])
-                reply = await rpc.sort_gang_take(key=list(key), to=list(to))
-            if reply["status"] == "OK":
-                run: Run = getattr(reply["shard"], "data", reply["shard"])
-                return run
+                reply = await rpc.sort_gang_take(key=list(key), to=list(to), start=arrived)
+            if reply["status"] != "OK":
+                continue
+            portion: Run = getattr(reply["shard"], "data", reply["shard"])
+            self._progress()
+            if whole is None and not reply["more"]:
+                return portion
+            whole = await offload(_put, whole, portion, arrived, length)
+            arrived += len(portion)
+            if not reply["more"]:
+                return whole[:arrived]
+
+
+def _put(whole: Run | None, portion: Run, start: int, length: int) -> Run:
+    """Copy a portion into a run of some length, which is allocated for the first one."""
+    if whole is None:
+        library = import_module(library_of(portion.keys))
+        keys, *values = (library.empty((length, *array.shape[1:]), array.dtype) for array in portion.arrays)
+        whole = Run(keys, tuple(values))
+    for array, part in zip(whole.arrays, portion.arrays, strict=True):
+        array[start : start + len(part)] = part
+    complete(whole.keys)
+    return whole
 
 
 def _result(future: Future[list[Run]]) -> list[Run]:
@@ -234,10 +308,11 @@ class Outboxes:
         if event is not None:
             event.set()
 
-    async def take(self, key: Sequence[Any], to: Sequence[int]) -> dict[str, Any]:
-        """Handler: the shard of a member for another one; its status is "wait" if it is not cut yet, or never will be.
+    async def take(self, key: Sequence[Any], to: Sequence[int], start: int | None = None) -> dict[str, Any]:
+        """Handler: the shard of a member for another one, whole, or a portion of it from some key on.
 
-        Whoever fetches is told by the coordinator if the attempt is aborted.
+        Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
+        attempt is aborted. A shard is forgotten with its last portion.
         """
         serialization.register()
         token, attempt, rank = key
@@ -255,9 +330,15 @@ class Outboxes:
                     self._wake(mine)  # others may wait for this event, which no longer would be set
         shards = self.shards.get(mine, {})
         number, receiver = to
-        shard = shards.pop((number, receiver), None)
+        shard = shards.get((number, receiver))
         if shard is None:
             return {"status": "wait"}
+        part = shard
+        if start is not None:
+            part = shard[start : start + max(1, PORTION_BYTES * len(shard) // max(shard.nbytes, 1))]
+        more = start is not None and start + len(part) < len(shard)
+        if not more:
+            del shards[number, receiver]
         if not shards:
             del self.shards[mine]
-        return {"status": "OK", "shard": to_serialize(shard)}
+        return {"status": "OK", "shard": to_serialize(part), "more": more}

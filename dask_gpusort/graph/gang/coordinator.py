@@ -7,6 +7,7 @@ members are ready, then waits for its turn, then runs: that is an attempt, with 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 START, ABORT, CANCEL, ERROR = "sort-gang-start", "sort-gang-abort", "sort-gang-cancel", "sort-gang-error"
 #: To a worker, and not to a member: forget a communicator.
 CLOSE = "sort-gang-close"
+#: From a worker: keys have arrived at a member.
+PROGRESS = "sort-gang-progress"
 
 #: Attempts that may fail, though no worker is lost, before the sort fails.
 MOST_FAILURES = 3
@@ -87,12 +90,29 @@ class Without:
 
 @dataclass
 class Attempt:
-    """An exchange in progress: number, members by rank, ranks that have exchanged, its communicator if it has one."""
+    """An exchange in progress.
+
+    Attributes
+    ----------
+    number : int
+    members : dict of int to Member
+        By rank.
+    seconds : float
+        After which it has failed if no keys have arrived anywhere.
+    exchanged : set of int
+        Ranks that have received all their shards.
+    kept : Kept or None
+        Its communicator, if that is not the workers' own comms.
+    moved : bool
+        Whether keys have arrived since somebody looked.
+    """
 
     number: int
     members: dict[int, Member]
+    seconds: float
     exchanged: set[int] = field(default_factory=set)
     kept: Kept | None = None
+    moved: bool = False
 
     @property
     def workers(self) -> set[str]:
@@ -114,7 +134,7 @@ class Gang:
     size : int
         Number of members.
     timeout : float
-        Seconds after which an exchange has failed.
+        Seconds without any progress after which an exchange has failed.
     ready : dict of int to Member
         Members that wait, by rank.
     attempt : Attempt or None
@@ -142,7 +162,8 @@ class Gangs:
     Parameters
     ----------
     on_start : callable(token, attempt, seconds)
-        Called for each attempt. The caller passes token and attempt to `expired` after these seconds.
+        Called for each attempt, and again while it gets on. The caller passes token and attempt to `expired` after
+        these seconds.
     on_abort : callable(token, attempt)
         Called for each attempt that is aborted: its members are to answer.
     """
@@ -158,7 +179,8 @@ class Gangs:
         self._without: dict[tuple[str, ...], Without] = {}  # by `rank_order`
         self._used: dict[bytes, str] = {}  # offers of which a communicator was made, and their workers
         self._on_start, self._on_abort = on_start, on_abort
-        self._numbers = count(1)
+        # Workers give shards to whoever knows the number of the attempt, so it cannot be guessed.
+        self._numbers = count(secrets.randbits(62))
 
     def forget_all(self) -> None:
         """All tasks are forgotten, and all workers are new. Numbers of attempts go on: timers of earlier ones run."""
@@ -210,12 +232,18 @@ class Gangs:
         if gang is None or running is None or running.number != attempt or running.members[rank].run_id != run_id:
             return []
         running.exchanged.add(rank)
-        self._note_connected(running)
+        self._note_progress(running)
         gang.digests = {number: member.digest for number, member in running.members.items()}
         if len(running.exchanged) < gang.size:
             return []
         gang.attempt, gang.failures = None, 0
         return self._start()
+
+    def progressed(self, token: str, attempt: int) -> None:
+        """Keys have arrived at a member."""
+        gang = self.gangs.get(token)
+        if gang is not None and gang.attempt is not None and gang.attempt.number == attempt:
+            self._note_progress(gang.attempt)
 
     def left(self, token: str, rank: int) -> list[Message]:
         """Dask no longer runs a member, which has no result."""
@@ -254,6 +282,10 @@ class Gangs:
         """The time of an attempt is over."""
         gang = self.gangs.get(token)
         if gang is None or gang.attempt is None or gang.attempt.number != attempt:
+            return []
+        if gang.attempt.moved:
+            gang.attempt.moved = False
+            self._on_start(token, attempt, gang.attempt.seconds)
             return []
         gang.failures += 1
         self._note_failure(gang.attempt)
@@ -311,9 +343,9 @@ class Gangs:
     def _start_one(self, token: str, gang: Gang) -> list[Message]:
         members = {rank: gang.ready[rank] for rank in range(gang.size)}
         gang.ready.clear()
-        gang.attempt = attempt = Attempt(next(self._numbers), members)
+        gang.attempt = attempt = Attempt(next(self._numbers), members, gang.timeout * 2**gang.failures)
         attempt.kept, messages = self._communicator(gang, members)
-        self._on_start(token, attempt.number, gang.timeout * 2**gang.failures)
+        self._on_start(token, attempt.number, attempt.seconds)
         changed = [rank for rank, one in members.items() if gang.digests.get(rank) not in (None, one.digest)]
         fields = {
             "attempt": attempt.number,
@@ -363,8 +395,8 @@ class Gangs:
                 messages += self._close(own[0])
         return messages
 
-    def _note_connected(self, attempt: Attempt) -> None:
-        """Shards have moved."""
+    def _note_progress(self, attempt: Attempt) -> None:
+        attempt.moved = True
         if attempt.kept is not None:
             attempt.kept.connected = True
             self._without.pop(attempt.ranks, None)
@@ -396,5 +428,5 @@ def _to(member: Member, op: str, token: str, rank: int, **fields: Any) -> Messag
 def _too_many_failures(failures: int, why: str) -> RuntimeError:
     return RuntimeError(
         f"the gang failed {failures} times to exchange keys between its workers, the last time because {why}: use "
-        "exchange='tasks', or set gpusort.gang_timeout if the exchange takes longer than that"
+        "exchange='tasks', or set gpusort.gang_timeout if no keys arrive for longer than that"
     )

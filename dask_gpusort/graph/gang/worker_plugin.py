@@ -12,8 +12,8 @@ from distributed import WorkerPlugin, get_worker
 
 from ...chunk import communicator_maker
 from .._distributed import mismatch
-from .communicator import Aborted, Communicator, Maker, Outboxes, Reordered, WorkerComms
-from .coordinator import ABORT, CANCEL, CLOSE, ERROR, START, rank_order
+from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Progress, Reordered, WorkerComms
+from .coordinator import ABORT, CANCEL, CLOSE, ERROR, PROGRESS, START, rank_order
 
 NAME = "gpusort-gang"
 
@@ -41,7 +41,7 @@ class GangWorkerPlugin(WorkerPlugin):
         self.worker, self.closed = worker, False
         self.outboxes = Outboxes(worker)
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
-        self._made: dict[tuple[str, ...], tuple[int, Communicator]] = {}  # changed on the worker's loop alone
+        self._made: dict[tuple[str, ...], tuple[int, KeptCommunicator]] = {}  # changed on the worker's loop alone
         self._makers: list[Maker | None] = []  # the maker, once it is known
         self._making = threading.Lock()
         if reason := mismatch(worker):
@@ -113,14 +113,15 @@ class GangWorkerPlugin(WorkerPlugin):
             If it is closed already.
         """
         addresses = tuple(start["addresses"])
+        progress = Progress(partial(self.send, PROGRESS, token=token, attempt=start["attempt"]))
         if start["communicator"] is None:
-            return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses)
+            return WorkerComms(self.outboxes, token, start["attempt"], rank, addresses, progress)
         epoch, _ = start["communicator"]
         order = rank_order(addresses)
         known, made = self._made.get(order, (None, None))
         if made is None or known != epoch:
             raise Aborted
-        return Reordered(made, [order.index(address) for address in addresses])
+        return Reordered(made, [order.index(address) for address in addresses], progress)
 
 
 def worker_plugin() -> GangWorkerPlugin:

@@ -232,8 +232,8 @@ def kill_behind_a_piece() -> None:
     owner = import_module("dask_gpusort.chunk.cupy_nccl").NcclCommunicator
     original = owner.exchange
 
-    def exchange(self: Any, pieces: Any) -> Iterator[Any]:
-        for number, received in enumerate(original(self, pieces)):
+    def exchange(self: Any, *arguments: Any) -> Iterator[Any]:
+        for number, received in enumerate(original(self, *arguments)):
             if number == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield received
