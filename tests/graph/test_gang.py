@@ -459,6 +459,36 @@ def test_an_exchange_that_hangs_is_repeated(client, gate):
         undo()
 
 
+def test_an_exchange_over_a_slow_network_takes_its_time(client):
+    """A shard takes 3 s, six time-outs, and a portion of it less than one."""
+    keys = len(ARRAY) // 9
+
+    def slow_down(dask_worker):
+        take = dask_worker.plugins["gpusort-gang"].outboxes.take
+
+        async def slow(**arguments):
+            reply = await take(**arguments)
+            await asyncio.sleep(3 * len(getattr(reply.get("shard"), "data", ())) / keys)
+            return reply
+
+        dask_worker.handlers["sort_gang_take"] = slow
+        before = communicator.PORTION_BYTES, communicator.PROGRESS_SECONDS
+        communicator.PORTION_BYTES, communicator.PROGRESS_SECONDS = ARRAY.itemsize * keys // 20, 0.05
+        return before
+
+    def undo(dask_worker, before):
+        dask_worker.handlers["sort_gang_take"] = dask_worker.plugins["gpusort-gang"].outboxes.take
+        communicator.PORTION_BYTES, communicator.PROGRESS_SECONDS = before[dask_worker.address]
+
+    before = client.run(slow_down)
+    try:
+        with dask.config.set({"gpusort.gang_timeout": 0.5}):
+            future = client.compute(gang_sort(da.from_array(ARRAY, chunks=10_000)))
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+    finally:
+        client.run(undo, before=before)
+
+
 def waits_once(original, gate):
     def exchange(self, pieces):
         if self.rank == 0 and not gate.arrived("exchange"):

@@ -15,7 +15,7 @@ from tlz import groupby
 from .._distributed import Status, dumps, mismatch, to_serialize
 from ..placement import changes_status, gpu_workers
 from .assignment import Assignment
-from .coordinator import Attempt, Gang, Gangs, Member, Message
+from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
 from .member import EXCHANGED, READY, GangSpec
 from .tasks import GangTask
 from .worker_plugin import NAME, GangWorkerPlugin
@@ -92,6 +92,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
+        scheduler.stream_handlers[PROGRESS] = self.handle_progress
         scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
         replies = await scheduler.register_worker_plugin(None, dumps(GangWorkerPlugin()), name=NAME, idempotent=True)
         failed = [reply for reply in replies.values() if reply["status"] == "error"]
@@ -195,6 +196,10 @@ class GangSchedulerPlugin(SchedulerPlugin):
         if token in self.gangs.gangs and self.gangs.gangs[token].attempt is None:
             self.assignment.end(token)
             self._check_soon(token)
+
+    def handle_progress(self, worker: str, token: str, attempt: int) -> None:
+        """Keys have arrived at a member."""
+        self.gangs.progressed(token, attempt)
 
     # What the plugin does.
 
