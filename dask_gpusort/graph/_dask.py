@@ -11,19 +11,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask._collections import new_collection
-from dask._task_spec import List, Task, TaskRef
+from dask._task_spec import Alias, GraphNode, List, Task, TaskRef, _extra_args, convert_legacy_task
 from dask.array.chunk_types import is_valid_chunk_type
 from dask.array.core import normalize_chunks, slices_from_chunks
-from dask.base import get_scheduler
+from dask.base import clone_key, get_scheduler
 from dask.core import flatten
 from dask.layers import ArrayBlockwiseDep
 from dask.local import get_sync
 
 __all__ = [
+    "Alias",
     "ArrayBlockwiseDep",
+    "GraphNode",
     "List",
     "Task",
     "TaskRef",
+    "clone_key",
+    "convert_legacy_task",
+    "extra_arguments",
     "flatten",
     "get_scheduler",
     "get_sync",
@@ -72,3 +77,8 @@ def check_tasks() -> None:
     ]
     if found != wanted:
         raise TypeError(f"tasks give {found}, not {wanted}")
+
+
+def extra_arguments(task: Task) -> dict[str, Any]:
+    """What a task has besides its key, its function and the function's arguments; subclasses of `Task` have more."""
+    return {name: getattr(task, name) for name in _extra_args(type(task)) - {"key", "func"}}  # type: ignore[arg-type]

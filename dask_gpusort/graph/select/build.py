@@ -8,7 +8,6 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.graph_manipulation import bind
 from dask.highlevelgraph import HighLevelGraph
 
 from ...config import setting
@@ -16,6 +15,7 @@ from ...plan import Workers
 from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table.quantiles import Ranks, Statistic
 from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
+from ..copies import read_again
 from ..rechunk import chunk_limit
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
 from .join import LanesJoin
@@ -69,8 +69,7 @@ def select_by_samples(
     inputs = [array]
     if not plan.held:
         scans = _first_scans(selection, array)
-        # The seed gives the same array the same source of the second pass, which several selections then share.
-        again = bind(array, scans, seed="select")
+        again = read_again(array, scans)
         selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
     return new_arrays(selection, inputs, [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
 
