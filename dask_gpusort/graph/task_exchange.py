@@ -67,13 +67,20 @@ from .placed_task import PlacedTask
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
 #: The bounds of the cuts, or the summaries of each bundle, from which the bounds follow.
-CutInfo: TypeAlias = Bounds | list[NumberedSummaries]
+CutInfo: TypeAlias = "PlannedBounds | list[NumberedSummaries]"
 
 #: The chunks of each run, how a run is made from them, and the keys of each chunk.
 Sources: TypeAlias = tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key]]]
 
 #: Scan results that a process keeps, one for each concurrent sort.
 REMEMBERED_SCANS = 4
+
+
+@dataclass(frozen=True)
+class PlannedBounds(Bounds):
+    """The bounds of the cuts, and the plan: tasks that get these need not contain it, so it is sent once a worker."""
+
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,31 +155,33 @@ def take_summaries(bundle: Bundle) -> NumberedSummaries:
     return list(zip(bundle.numbers, bundle.summaries, strict=True))
 
 
-def scan(bundles: list[NumberedSummaries], plan: Plan) -> Bounds:
+def scan(bundles: list[NumberedSummaries], plan: Plan) -> PlannedBounds:
     """Task: bounds of all cuts, from the summaries of all runs."""
     numbered = dict(pair for bundle in bundles for pair in bundle)
     summaries = [numbered[run] for run in range(len(plan.runs))]
     sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
-    return bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
+    found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
+    return PlannedBounds(**vars(found), plan=plan)
 
 
-_remembered: list[tuple[list[ref[RankSummary]], Plan, Bounds]] = []
+_remembered: list[tuple[list[ref[RankSummary]], PlannedBounds]] = []
 
 
-def bounds_of(cut_info: CutInfo, plan: Plan) -> Bounds:
-    """The bounds that the scan task found; without a scan task, found here from the summaries.
+def bounds_of(cut_info: CutInfo, plan: Plan | None) -> PlannedBounds:
+    """The bounds that the scan task found; without a scan task, found here from the summaries and the plan.
 
     All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
     computed again has a new summary, which misses. A result is kept as long as its summaries are.
     """
     if isinstance(cut_info, Bounds):
         return cut_info
+    assert plan is not None
     summaries = [summary for pairs in cut_info for _, summary in pairs]
-    for known, of_plan, bounds in list(_remembered):
-        if of_plan == plan and len(known) == len(summaries) and all(map(_refers_to, known, summaries)):
+    for known, bounds in list(_remembered):
+        if bounds.plan == plan and len(known) == len(summaries) and all(map(_refers_to, known, summaries)):
             return bounds
     found = scan(cut_info, plan)
-    _remembered.append(([ref(summary, _forget_dead) for summary in summaries], plan, found))
+    _remembered.append(([ref(summary, _forget_dead) for summary in summaries], found))
     del _remembered[:-REMEMBERED_SCANS]
     return found
 
@@ -185,8 +194,10 @@ def _forget_dead(_: Any) -> None:
     _remembered[:] = [one for one in _remembered if all(summary() is not None for summary in one[0])]
 
 
-def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan) -> Run:
+def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan | None) -> Run:
     """Task: the shard of a bundle for a group: its runs' pieces end to end, copied.
+
+    `plan` is None if a scan task gives it.
 
     Raises
     ------
@@ -198,7 +209,7 @@ def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan) -> Run:
     for number, run, summary in zip(bundle.numbers, bundle.runs, bundle.summaries, strict=True):
         length = bounds.starts[number + 1] - bounds.starts[number]
         if len(run) != length or fingerprint(summary) != bounds.fingerprints[number]:
-            raise changed_run(plan.runs[number], plan.order)
+            raise changed_run(bounds.plan.runs[number], bounds.plan.order)
     shard = take_shard(bundle, bounds, group, copy=True)
     complete(shard.keys)
     return shard
@@ -219,11 +230,12 @@ def note_finished(group: Any) -> None:
 
 
 def finish_group(
-    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, earlier: Sequence[None] = ()
+    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan | None, finish: Finish, earlier: Sequence[None] = ()
 ) -> tuple[Any, ...]:
     """Task: finish a group from its shards.
 
-    `earlier` makes the task wait for the bundles or for earlier groups, and is not used.
+    `plan` is None if a scan task gives it. `earlier` makes the task wait for the bundles or for earlier groups, and is
+    not used.
 
     Returns
     -------
@@ -232,7 +244,7 @@ def finish_group(
     """
     bounds = bounds_of(cut_info, plan)
     with ops_for(shards[0].keys).exclusive():
-        found = finish(pieces_in_order(shards, bounds, group, plan), bounds.kept(group))
+        found = finish(pieces_in_order(shards, bounds, group, bounds.plan), bounds.kept(group))
     complete(found[0])
     return found
 
@@ -257,7 +269,7 @@ def _of_one_shard(numbers: Collection[int], plan: Plan) -> bool:
 
 
 def finish_as_chunk(
-    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan, finish: Finish, earlier: Sequence[None] = ()
+    shards: list[Run], cut_info: CutInfo, group: int, plan: Plan | None, finish: Finish, earlier: Sequence[None] = ()
 ) -> Any:
     """Task: finish a group that is one chunk of the only output array."""
     (chunk,) = finish_group(shards, cut_info, group, plan, finish)
@@ -292,12 +304,12 @@ def exchange_by_tasks(
     serialization.register()
     tasks = _sort_and_count(token, plan, *sources)
     bundles = range(len(plan.sources))
-    cut_info = _cut_info(token, plan)
+    cut_info, unscanned = _cut_info(token, plan), None if plan.scans else plan
     for group in range(len(plan.groups)):
         for number in bundles:
             bundle = TaskRef((f"sort-local-{token}", number))
             key = (f"sort-scatter-{token}", number, group)
-            tasks.append(_task(key, cut_shard, bundle, cut_info, group, plan, worker=_worker_of(plan, number)))
+            tasks.append(_task(key, cut_shard, bundle, cut_info, group, unscanned, worker=_worker_of(plan, number)))
         if group not in direct:
             tasks += _finish_tasks((f"sort-merge-{token}", group), finish_group, token, plan, group, finish)
     for number in bundles if plan.cut_first else ():
@@ -357,7 +369,7 @@ def _finish_tasks(
     earlier = [TaskRef((f"sort-turn-{token}", other)) for other in awaited]
     if plan.cut_first and not awaited:
         earlier = [TaskRef((f"sort-freed-{token}", number)) for number in bundles]
-    arguments = (shards, _cut_info(token, plan), group, plan, finish, List(*earlier))
+    arguments = (shards, _cut_info(token, plan), group, None if plan.scans else plan, finish, List(*earlier))
     yield _task(key, function, *arguments, worker=group if plan.turn_size < len(plan.groups) else None)
     if group in plan.awaited:
         yield Task((f"sort-turn-{token}", group), note_finished, TaskRef(key))

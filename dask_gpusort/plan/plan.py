@@ -16,6 +16,8 @@ from .turns import FETCHED_GROUPS, Turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
 SELF_SCANNED_RUNS = 16
+#: Most chunks, of the input or the output, for it: each task then contains the plan, which has their sizes.
+SELF_SCANNED_CHUNKS = 64
 #: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
 #: are added up together.
 BUNDLE_RUNS = 16
@@ -173,7 +175,8 @@ class Plan:
     @property
     def scans(self) -> bool:
         """Whether one task of an exchange by tasks finds the cuts for all others."""
-        return not self.known or len(self.runs) > SELF_SCANNED_RUNS
+        chunks = max(len(self.sizes), len(self.chunks))
+        return not self.known or len(self.runs) > SELF_SCANNED_RUNS or chunks > SELF_SCANNED_CHUNKS
 
     @property
     def whole_chunks(self) -> dict[int, int]:

@@ -112,11 +112,11 @@ def test_projected_bytes_bound_the_steps(dtype, values):
     keys, needles = (np.random.default_rng(seed).integers(0, values, 100_000).astype(dtype) for seed in (0, 1))
     searched = Searched((keys.nbytes,), (needles.nbytes,), needles.itemsize)
     plan = make_search_plan(searched, Workers(1, GIB), None, None)
-    question = Question(Order(keys.dtype, stable=True), "left", keys.dtype, keys.dtype, (len(keys),))
+    question = Question(Order(keys.dtype, stable=True), "left", keys.dtype, keys.dtype)
     keys.sort()
-    joined = join_keys([keys], question)
+    joined = join_keys([keys], question, [len(keys)])
     # The input is not counted.
-    assert peak_of(lambda: join_keys([keys], question)) <= plan.projected_bytes
+    assert peak_of(lambda: join_keys([keys], question, [len(keys)])) <= plan.projected_bytes
     declared = declared_chunks("the needles", needles.dtype, ((len(needles),),))
     looked_up = peak_of(lambda: look_up_bundle(joined, [needles], declared, question))
     assert plan.projected_bytes / 3 < keys.nbytes + looked_up <= plan.projected_bytes

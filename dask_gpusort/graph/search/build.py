@@ -62,7 +62,7 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
         If keys and needles have no common dtype, or CuPy chunks of it cannot be searched.
     """
     order = Order(concatenated_dtype([array, needles]), stable=True)
-    question = Question(order, side, array.dtype, needles.dtype, tuple(array.chunks[0]))
+    question = Question(order, side, array.dtype, needles.dtype)
     return _looked_up(plan_search(array, needles, sorter), question, array, needles, sorter)
 
 
@@ -108,7 +108,6 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         want="not in" if invert else "in",
         key_dtype=test.dtype,
         needle_dtype=array.dtype,
-        key_sizes=tuple(_sizes(test)),
         most_values=_most_values(array, test, by_values) if plan.joined and dtype.kind in "biu" else 0,
         presorted=plan.sorts,
     )
@@ -167,7 +166,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
         plan=plan,
         question=question if plan.joined else replace(question, most_values=0, joined=False),
         names=tuple(array.name for array in inputs),
-        key_blocks=keys.numblocks,
+        key_chunks=keys.chunks,
         chunks=needles.chunks,
         sorter_blocks=0 if sorter is None else sorter.numblocks[0],
     )

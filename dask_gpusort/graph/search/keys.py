@@ -32,8 +32,6 @@ class Question:
     want : {"left", "right", "in", "not in"}
         The rank of the needle from one side, or whether it is, or is not, among the keys.
     key_dtype, needle_dtype : numpy.dtype
-    key_sizes : tuple of int
-        Keys in each chunk, nan where unknown.
     most_values : float
         Largest range of integers for which a set of values is made.
     presorted : bool
@@ -46,7 +44,6 @@ class Question:
     want: Literal["left", "right", "in", "not in"]
     key_dtype: np.dtype[Any]
     needle_dtype: np.dtype[Any]
-    key_sizes: tuple[Size, ...]
     most_values: float = 0
     presorted: bool = True
     joined: bool = True
@@ -94,19 +91,23 @@ class Question:
         return flat
 
 
-def join_keys(chunks: list[Any], question: Question, first: int = 0, sorter: Sequence[Any] = ()) -> SortedKeys:
+def join_keys(
+    chunks: list[Any], question: Question, sizes: Sequence[Size], first: int = 0, sorter: Sequence[Any] = ()
+) -> SortedKeys:
     """Task: the keys of some chunks as one sorted array.
 
     Parameters
     ----------
     chunks : list of arrays
     question : Question
+    sizes : sequence of int
+        Keys in each chunk, nan where unknown.
     first : int
         Number of the first chunk.
     sorter : sequence of arrays of int
         Chunks of the positions that sort the keys; empty if they are sorted.
     """
-    for number, (chunk, size) in enumerate(zip(chunks, question.key_sizes[first:], strict=False), first):
+    for number, (chunk, size) in enumerate(zip(chunks, sizes, strict=True), first):
         what = f"chunk {number} of the sorted keys" if question.is_rank else "a chunk of test_elements"
         checked_chunk(chunk, question.key_dtype, what)
         if chunk.size != size and not math.isnan(size):

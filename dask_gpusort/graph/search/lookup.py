@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -57,8 +57,8 @@ class Lookup(ArrayRecipe):
     question : Question
     names : tuple of str
         Names of the arrays of keys and of needles, and of the sorter, if there is one.
-    key_blocks : tuple of int
-        Chunks in each dimension of the keys.
+    key_chunks : tuple of tuples
+        Chunk sizes in each dimension of the keys, nan where unknown.
     chunks : tuple of tuples
         Chunk sizes in each dimension of the needles, nan where unknown.
     sorter_blocks : int
@@ -68,7 +68,7 @@ class Lookup(ArrayRecipe):
     plan: SearchPlan
     question: Question
     names: tuple[str, ...]
-    key_blocks: tuple[int, ...]
+    key_chunks: Chunks
     chunks: Chunks
     sorter_blocks: int = 0
 
@@ -84,11 +84,13 @@ class Lookup(ArrayRecipe):
         return {task.key: task for task in tasks}
 
     def _joins(self, held: Mapping[Key, Any]) -> Iterator[Task]:
-        keys = _chunks(self.names[0], self.key_blocks, held)
+        keys = _chunks(self.names[0], tuple(map(len, self.key_chunks)), held)
+        sizes = [math.prod(chunk) for chunk in product(*self.key_chunks)]
         sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
         for group, chunks in enumerate(self.plan.groups):
             parts = List(*(keys[chunk] for chunk in chunks))
-            yield Task(self._key("join", group), join_keys, parts, self.question, chunks[0], List(*sorter))
+            own = tuple(sizes[chunk] for chunk in chunks)
+            yield Task(self._key("join", group), join_keys, parts, self.question, own, chunks[0], List(*sorter))
 
     def _near_bundles(self, held: Mapping[Key, Any]) -> Iterator[Task]:
         """Bundles that are looked up in all keys."""

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import getitem
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import dask
 import numpy as np
@@ -49,6 +49,23 @@ Candidates: TypeAlias = tuple[Any, ...]
 
 #: Most candidates that one task merges where they have few keys. The task waits for all of them.
 MOST_MERGED = 32
+
+
+class Wanted(NamedTuple):
+    """What tasks select.
+
+    Attributes
+    ----------
+    order, count, axis
+        As of `Top`.
+    length : float
+        Keys of a row, nan if unknown.
+    """
+
+    order: Order
+    count: int
+    axis: int
+    length: Size
 
 
 @dataclass(frozen=True)
@@ -98,21 +115,22 @@ class Top(ArrayRecipe):
 
     def _tree(self, line: tuple[int, ...]) -> Iterator[Task]:
         before, behind = line[: self.axis], line[self.axis + 1 :]
+        wanted = Wanted(self.order, self.count, self.axis, self.length)
         waiting: list[Key] = []
         for number in range(len(self.chunks[self.axis])):
             index = (*before, number, *behind)
             inputs = zip(self.names, self.extra_dims, strict=True)
             chunks = [TaskRef((name, *index) + (0,) * extra) for name, extra in inputs]
             waiting.append((f"top-select-{self.token}", *index))
-            yield Task(waiting[-1], select_candidates, List(*chunks), self)
+            yield Task(waiting[-1], select_candidates, List(*chunks), wanted)
         level = 0
         while len(waiting) > self.fan_in:
             merged: list[Key] = []
             for number, keys in enumerate(partition_all(self.fan_in, waiting)):
                 merged.append((f"top-merge-{self.token}", level, *before, number, *behind))
-                yield Task(merged[-1], merge_candidates, List(*map(TaskRef, keys)), self)
+                yield Task(merged[-1], merge_candidates, List(*map(TaskRef, keys)), wanted)
             waiting, level = merged, level + 1
-        yield Task((f"top-sort-{self.token}", *line), sort_candidates, List(*map(TaskRef, waiting)), self)
+        yield Task((f"top-sort-{self.token}", *line), sort_candidates, List(*map(TaskRef, waiting)), wanted)
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the sorted first keys to the chunks of one output: the keys, the positions, or a companion."""
@@ -124,30 +142,30 @@ class Top(ArrayRecipe):
         return {task.key: task for task in tasks}
 
 
-def select_candidates(arrays: list[Any], top: Top) -> Candidates:
+def select_candidates(arrays: list[Any], wanted: Wanted) -> Candidates:
     """Task: the candidates of one chunk, from its keys and its companions."""
     keys, *values = arrays
-    checked_chunk(keys, top.order.dtype)
+    checked_chunk(keys, wanted.order.dtype)
     for number, value in enumerate(values):
         checked_chunk(value, None, f"a chunk of values {number}")
     ops = ops_for(keys)
     ops.check_lengths(keys, values, keys.ndim)
-    indices = ops.first_indices(keys, top.order, top.count, top.axis)
-    first, *moved = _take([keys, *values], indices, top.axis)
-    return complete(first), indices, *moved, keys.shape[top.axis]
+    indices = ops.first_indices(keys, wanted.order, wanted.count, wanted.axis)
+    first, *moved = _take([keys, *values], indices, wanted.axis)
+    return complete(first), indices, *moved, keys.shape[wanted.axis]
 
 
-def merge_candidates(parts: list[Candidates], top: Top) -> Candidates:
+def merge_candidates(parts: list[Candidates], wanted: Wanted) -> Candidates:
     """Task: the candidates of neighbours along the axis, as those of one chunk."""
     starts = list(accumulate((part[-1] for part in parts), initial=0))
     moved = [(part[0], part[1] + start, *part[2:-1]) for part, start in zip(parts, starts, strict=False)]
-    arrays = [_concatenate(column, top.axis) for column in zip(*moved, strict=True)]
-    indices = ops_for(arrays[0]).first_indices(arrays[0], top.order, top.count, top.axis)
-    first, *rest = _take(arrays, indices, top.axis)
+    arrays = [_concatenate(column, wanted.axis) for column in zip(*moved, strict=True)]
+    indices = ops_for(arrays[0]).first_indices(arrays[0], wanted.order, wanted.count, wanted.axis)
+    first, *rest = _take(arrays, indices, wanted.axis)
     return complete(first), *rest, starts[-1]
 
 
-def sort_candidates(parts: list[Candidates], top: Top) -> tuple[Any, ...]:
+def sort_candidates(parts: list[Candidates], wanted: Wanted) -> tuple[Any, ...]:
     """Task: the first keys of the rows of all parts in the order of the sort, then their positions and the companions.
 
     Raises
@@ -155,11 +173,11 @@ def sort_candidates(parts: list[Candidates], top: Top) -> tuple[Any, ...]:
     ValueError
         If the chunks have more or fewer keys along the axis than the array says.
     """
-    *arrays, length = merge_candidates(parts, top)
-    if length != top.length and not math.isnan(top.length):
-        raise wrong_size(f"the chunks of the input have {length} keys along axis {top.axis}", top.length)
-    indices = ops_for(arrays[0]).argsort_rows(arrays[0], top.order, top.axis)
-    first, *rest = _take(arrays, indices, top.axis)
+    *arrays, length = merge_candidates(parts, wanted)
+    if length != wanted.length and not math.isnan(wanted.length):
+        raise wrong_size(f"the chunks of the input have {length} keys along axis {wanted.axis}", wanted.length)
+    indices = ops_for(arrays[0]).argsort_rows(arrays[0], wanted.order, wanted.axis)
+    first, *rest = _take(arrays, indices, wanted.axis)
     return complete(first), *rest
 
 

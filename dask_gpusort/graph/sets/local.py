@@ -68,10 +68,12 @@ class LocalDistinct(ArrayRecipe):
 
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
-        tasks = [
-            Task((f"unique-local-{self.token}", number), distinct_of, TaskRef((self.names[0], *index)), number, self)
-            for number, index in enumerate(self.indices)
-        ]
+        how = self.order, self.columns, self.equal_nan, _origin_dtype(self.chunks)
+        tasks = []
+        for number, index in enumerate(self.indices):
+            shape = tuple(sizes[there] for sizes, there in zip(self.chunks, index, strict=True))
+            key = (f"unique-local-{self.token}", number)
+            tasks.append(Task(key, distinct_of, TaskRef((self.names[0], *index)), number, shape, *how))
         if self.columns.firsts and math.isnan(self._starts[-1]):
             tasks.append(Task(f"unique-starts-{self.token}", starts_of, List(*(task.ref() for task in tasks))))
         return {task.key: task for task in tasks}
@@ -80,20 +82,29 @@ class LocalDistinct(ArrayRecipe):
         """Tasks from the distinct keys to the chunks of one output array."""
         wanted = self.outputs[which]
         position = OUTPUTS.index(wanted)
-        tasks = []
+        known, tasks = self._starts, []
         for number, index in enumerate(self.indices):
             key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
             found = TaskRef((f"unique-local-{self.token}", number))
             if wanted == "firsts":
-                known = self._starts
-                starts = TaskRef(f"unique-starts-{self.token}") if math.isnan(known[-1]) else List(*known)
-                tasks.append(Task(key, shifted, found, position, starts, number))
+                start: Any = known[number]
+                if math.isnan(known[-1]):
+                    start = Task(None, getitem, TaskRef(f"unique-starts-{self.token}"), number)
+                tasks.append(Task(key, shifted, found, position, start))
             else:
                 tasks.append(Task(key, getitem, found, position))
         return {task.key: task for task in tasks}
 
 
-def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...]:
+def distinct_of(
+    block: Any,
+    number: int,
+    shape: Sequence[Size],
+    order: Order,
+    columns: Columns,
+    equal_nan: bool,
+    origins: np.dtype[Any],
+) -> tuple[Any, ...]:
     """Task: the distinct keys of one chunk: arrays in the order of `OUTPUTS`, None if not wanted; then its size.
 
     Raises
@@ -101,13 +112,12 @@ def distinct_of(block: Any, number: int, local: LocalDistinct) -> tuple[Any, ...
     ValueError
         If the chunk has another size than its array says.
     """
-    checked_chunk(block, local.order.dtype, f"chunk {number} of the input", ndim=len(local.chunks))
-    index = np.unravel_index(number, tuple(map(len, local.chunks)))
-    for size, sizes, there in zip(block.shape, local.chunks, index, strict=True):
-        if size != sizes[there] and not math.isnan(sizes[there]):
-            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", sizes[there])
-    found = find_distinct(block, local.order, local.columns, local.equal_nan)
-    chunks = np.full_like(found.values, number, dtype=_origin_dtype(local.chunks)) if local.columns.origins else None
+    checked_chunk(block, order.dtype, f"chunk {number} of the input", ndim=len(shape))
+    for size, expected in zip(block.shape, shape, strict=True):
+        if size != expected and not math.isnan(expected):
+            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", expected)
+    found = find_distinct(block, order, columns, equal_nan)
+    chunks = np.full_like(found.values, number, dtype=origins) if columns.origins else None
     complete(found.values)
     return found.values, chunks, found.counts, found.firsts, found.inverse, found.repeats, block.size
 
@@ -121,9 +131,9 @@ def starts_of(found: Sequence[tuple[Any, ...]]) -> list[int]:
     return list(accumulate((parts[-1] for parts in found), initial=0))
 
 
-def shifted(found: tuple[Any, ...], position: int, starts: Sequence[int], number: int) -> Any:
+def shifted(found: tuple[Any, ...], position: int, start: int) -> Any:
     """Task: positions in the whole array."""
-    return found[position] + int(starts[number])
+    return found[position] + int(start)
 
 
 def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) -> dict[str, Any]:
