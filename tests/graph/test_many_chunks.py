@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from unittest import mock
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
@@ -179,3 +180,44 @@ def test_many_chunks_are_ordered_in_linear_time(find):
         seconds.append(time.perf_counter() - start)
     # 8 times as many chunks take 64 times as long without the one last task.
     assert seconds[1] < 25 * max(seconds[0], 0.01)
+
+
+def _whole(found):
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+#: Functions of which no task may contain what grows with the chunks.
+CALLS = {
+    "sort": lambda x: dask_gpusort.sort(x),
+    "argsort": lambda x: dask_gpusort.argsort(x),
+    "lexsort": lambda x: dask_gpusort.lexsort((x, x)),
+    "sort_by_key": lambda x: dask_gpusort.sort_by_key(x, x),
+    "merge_sorted": lambda x: dask_gpusort.merge_sorted(x, x),
+    "quantile": lambda x: dask_gpusort.quantile(x, [0.1, 0.5], strategy="samples"),
+    "topk": lambda x: dask_gpusort.topk(x, 5),
+    "argtopk": lambda x: dask_gpusort.argtopk(x, 5),
+    "partition": lambda x: dask_gpusort.partition(x, 9),
+    "rank": lambda x: dask_gpusort.rank(x),
+    "unique": lambda x: dask_gpusort.unique(x),
+    "unique_all": lambda x: tuple(dask_gpusort.unique_all(x)),
+    "nunique": lambda x: dask_gpusort.nunique(x),
+    "union1d": lambda x: dask_gpusort.union1d(x, x),
+    "intersect1d": lambda x: dask_gpusort.intersect1d(x, x, return_indices=True),
+    "setdiff1d": lambda x: dask_gpusort.setdiff1d(x, x),
+    "isin": lambda x: dask_gpusort.isin(x, x),
+    "searchsorted": lambda x: dask_gpusort.searchsorted(x, x),
+    "take": lambda x: dask_gpusort.take(x, x.astype(int)),
+}
+
+
+@ON_GRAPHS
+@pytest.mark.parametrize("exchange", ["tasks", "auto"])
+@pytest.mark.parametrize("name", CALLS)
+def test_pickled_tasks_grow_with_the_chunks_alone(name, exchange):
+    sent = []
+    for chunks in (300, 600):
+        with dask.config.set({"gpusort.exchange": exchange, "gpusort.held_share": 0}):
+            (*found,) = dask.optimize(*_whole(CALLS[name](da.arange(chunks * 10, chunks=10, dtype=float))))
+        tasks = {key: task for one in found for key, task in one.__dask_graph__().items()}
+        sent.append(sum(len(cloudpickle.dumps(task)) for task in tasks.values()))
+    assert sent[1] < 2.3 * sent[0]

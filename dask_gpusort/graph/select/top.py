@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import getitem
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import dask
 import numpy as np
@@ -51,7 +51,8 @@ Candidates: TypeAlias = tuple[Any, ...]
 MOST_MERGED = 32
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class Wanted:
     """What tasks select.
 
     Attributes
