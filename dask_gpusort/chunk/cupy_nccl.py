@@ -103,7 +103,8 @@ class NcclCommunicator:
         self._enqueuing = False
         self._aborted = False
         # NCCL waits for the other ranks in this call, which nothing can end.
-        threading.Thread(target=self._initialize, args=(offer, size), daemon=True).start()
+        connect = threading.Thread(target=self._initialize, args=(offer, size), name="gpusort-connect", daemon=True)
+        connect.start()
 
     def exchange(
         self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]], progress: Callable[[], None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -105,6 +107,61 @@ def test_arrays_on_the_same_workers_in_another_order_use_the_same_communicator(c
         kept.append(client.run(epochs))
     assert all(tuple(addresses) in one for one in kept[0].values())
     assert kept[0] == kept[1]
+
+
+def test_gangs_of_different_workers_that_share_one_connect_at_the_same_time() -> None:
+    hosts = [sample("i8", SIZE, seed) for seed in range(2)]
+    with (
+        start(None, "tcp") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        # Longer than it takes to connect: a communicator that waits for ranks that never come would take this long.
+        dask.config.set({"scheduler": "distributed", "gpusort.gang_timeout": TIMEOUT}),
+    ):
+        client.wait_for_workers(len(cluster.workers), timeout=TIMEOUT)
+        addresses = gangs.addresses(client)
+        if len(addresses) < 3:
+            pytest.skip("needs three GPUs: two gangs that share one worker")
+        sets = (addresses[:2], [addresses[0], addresses[2]])
+        arrays = [held_by(host, workers) for host, workers in zip(hosts, sets, strict=True)]
+        assert all("gang" in dask_gpusort.explain(x) for x in arrays)
+        begin = time.monotonic()
+        # If both ask before either starts, the worker that they share offers both the same.
+        found = fetched(*map(dask_gpusort.sort, arrays))
+        assert time.monotonic() - begin < TIMEOUT / 2
+        for one, host in zip(found, hosts, strict=True):
+            np.testing.assert_array_equal(one, np.sort(host))
+        kept = client.run(epochs)
+        for workers in sets:
+            assert all(tuple(sorted(workers)) in kept[worker] for worker in workers)
+        assert len({epoch for one in kept.values() for epoch in one.values()}) == 2
+
+
+def test_a_member_that_fails_as_ranks_connect_leaves_none_waiting() -> None:
+    host = sample("i8", SIZE)
+    with (
+        start(2, "tcp") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set(scheduler="distributed"),
+    ):
+        client.wait_for_workers(2, timeout=TIMEOUT)
+        x = held(host, SIZE // 4 + 1)
+        first, _ = gangs.addresses(client)
+        client.run(fail_at, *STAGES["cut"], workers=[first])
+        with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
+            dask_gpusort.sort(x).compute()
+        client.run(undo_fail, *STAGES["cut"], workers=[first])
+        (got,) = fetched(dask_gpusort.sort(x, stable=True))
+        np.testing.assert_array_equal(got, np.sort(host))
+        assert all(kinds == ["NcclCommunicator"] for kinds in client.run(communicators).values())
+        gangs.until(lambda: not any(client.run(connecting).values()), "threads that connect to end")
+        del x
+
+
+def connecting() -> list[str]:
+    """Threads of a worker that wait for other ranks."""
+    return [one.name for one in threading.enumerate() if one.name == "gpusort-connect"]
 
 
 def test_the_warm_up_connects_all_workers() -> None:
@@ -297,7 +354,15 @@ def fail_at(module: str, name: str) -> None:
     def failing(*args: Any, **options: Any) -> None:
         raise import_module("cupy").cuda.memory.OutOfMemoryError(1 << 40, 0, 0)
 
-    setattr(import_module(module), name, failing)
+    owner = import_module(module)
+    failing.original = getattr(owner, name)  # type: ignore[attr-defined]
+    setattr(owner, name, failing)
+
+
+def undo_fail(module: str, name: str) -> None:
+    """On a worker: undo `fail_at`."""
+    owner = import_module(module)
+    setattr(owner, name, getattr(owner, name).original)
 
 
 @pytest.mark.parametrize("stage", [*STAGES, "exchange", "after"])
