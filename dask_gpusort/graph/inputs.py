@@ -117,17 +117,16 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
     Returns
     -------
     dask array
-        Of the dtype of all arrays, in their byte order, or of their common one.
+        Of the dtype that NumPy gives them end to end.
     tuple of (number, chunks)
         The arrays that are not empty, and how many of its chunks come from each.
     """
-    dtypes = {array.dtype for array in arrays}
-    dtype = concatenated_dtype(arrays) if len(dtypes) > 1 else arrays[0].dtype
+    dtype = concatenated_dtype(arrays)
     # Dask drops empty arrays when it concatenates.
     held = [number for number, array in enumerate(arrays) if array.size != 0] or [0]
     joined = da.concatenate([arrays[number] for number in held], allow_unknown_chunksizes=True)
     if joined.dtype != dtype:
-        # Dask leaves empty arrays out, and makes swapped byte orders native and padded records packed.
+        # Dask leaves empty arrays out.
         joined = joined.astype(dtype)
     # Of an array of one key, beside others, Dask drops the empty chunks.
     single = {number for number in held if arrays[number].size == 1 and len(held) > 1}

@@ -36,7 +36,7 @@ def test_merge(data, dtype, count, descending):
         piece = sorted_chunks(ours.make(dtype, sum(sizes), spread, seed), sizes, descending)
         pieces.append(piece)
         arrays.append(ours.dask_array(piece, (tuple(sizes),), unknown=unknown))
-    together = np.concatenate(pieces, dtype=dtype)
+    together = np.concatenate(pieces)
     with groups(count):
         exchange = data.draw(ours.exchanges)
         found = dask_gpusort.merge_sorted(*arrays, descending=descending, exchange=exchange)
