@@ -570,7 +570,12 @@ def test_chunks_in_c_order_are_only_made_flat():
     assert dask_gpusort.sort(x, None).chunks == ((500, 400),)
     assert "flat      2 chunks, in C order as they are" in dask_gpusort.explain(x, None)
     tall = da.zeros((4000, 4000), chunks=500)
-    for text in (dask_gpusort.explain(tall, None), dask_gpusort.explain_rank(tall)):
+    explained = (
+        dask_gpusort.explain(tall, None),
+        dask_gpusort.explain_rank(tall),
+        dask_gpusort.explain_unique(tall, True),
+    )
+    for text in explained:
         assert text.startswith("flat      64 chunks rechunked to 65 in C order, of at most 1.89 MiB\n")
     assert "flat" not in dask_gpusort.explain(tall)
 

@@ -18,7 +18,7 @@ from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make
 from ..collection import Output, count_tasks, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, device_order, global_sort, joins_rows, plan_for
-from ..inputs import flatten
+from ..inputs import describe_flat, flatten
 from ..options import Options
 from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
@@ -267,7 +267,8 @@ def explain_unique(array: Any, wanted: Unique, found: Sequence[Any] = (), origin
     plan = plan_distinct(source, wanted.columns)
     given = array if origin is None else origin
     tasks = count_tasks(found or build_unique(array, wanted), [given])
-    return describe_distinct(plan, tasks, math.prod(given.numblocks), plan_sort(source, plan))
+    flat = describe_flat(array, None) if wanted.index else ""
+    return flat + describe_distinct(plan, tasks, math.prod(given.numblocks), plan_sort(source, plan))
 
 
 def plan_sort(array: Any, plan: DistinctPlan) -> Plan | None:

@@ -340,7 +340,9 @@ def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     taken = peak_beyond(pool, lambda: dask.persist(function(x, **options)))
     plan = plan_rank(x, x.ndim - 1) if columns is None else plan_distinct(x, columns)
     assert plan.strategy == "join"
-    assert 0.2 * plan.projected_bytes < taken <= 1.02 * plan.projected_bytes
+    # Positions are of the flat array: its chunks, which are copies in C order, are the input of the plan.
+    flat = x.nbytes if "return_index" in options and rows > 1 else 0
+    assert 0.2 * plan.projected_bytes < taken <= 1.02 * (plan.projected_bytes + flat)
 
 
 @pytest.mark.parametrize("function", ["sort", "argsort", "several values"])
