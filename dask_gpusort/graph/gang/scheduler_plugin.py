@@ -63,7 +63,7 @@ def _logs_errors(method: Callable[..., None]) -> Callable[..., None]:
 
 
 class GangSchedulerPlugin(SchedulerPlugin):
-    """Assignment the members of gangs, and passes events between Dask's scheduler, the coordinator and the workers.
+    """Assigns workers to the members of gangs, and passes events between Dask's scheduler, the coordinator and the workers.
 
     Attributes
     ----------
@@ -238,10 +238,11 @@ class GangSchedulerPlugin(SchedulerPlugin):
         """
         everywhere = self.scheduler.workers.values()
         gpus = gpu_workers(everywhere) if members[0].run_spec.spec.on_devices else set()
-        addresses = [worker.address for worker in gpus or everywhere]
+        addresses = {worker.address for worker in gpus or everywhere}
         for state in {dependent for member in members for dependent in member.dependents}:
             if not (state.worker_restrictions or state.host_restrictions or state.resource_restrictions):
-                self.scheduler.set_restrictions({state.key: addresses})
+                # One set for all: `set_restrictions` would make one for each output chunk.
+                state.worker_restrictions = addresses
                 state.loose_restrictions = True
 
     def _check_soon(self, token: str) -> None:
