@@ -165,6 +165,10 @@ def companion(keys: Any, value: Any, number: int) -> Any:
         raise ValueError(
             "keys and values of unknown chunk sizes have different numbers of chunks: call compute_chunk_sizes()"
         )
+    if unknown and value.chunks[: keys.ndim] != keys.chunks and not da.array_expr_enabled():
+        # Dask refuses to pair a known size with an unknown one; tasks check that they are the same.
+        chunks = (*keys.chunks, *value.chunks[keys.ndim :])
+        value = da.Array(value.dask, value.name, chunks, meta=value._meta)
     wanted = {dim: keys.chunks[dim] for dim in range(keys.ndim)} if not unknown else {}
     whole = {dim: -1 for dim in range(keys.ndim, value.ndim) if value.numblocks[dim] > 1}
     return rechunk(value, {**wanted, **whole}) if wanted or whole else value

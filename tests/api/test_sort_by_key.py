@@ -114,6 +114,16 @@ def test_keys_and_values_with_the_same_mask():
     np.testing.assert_array_equal(got[1], np.flatnonzero(computed(mask))[np.argsort(kept, kind="stable")])
 
 
+@pytest.mark.parametrize("chunks", [-1, 4])
+@pytest.mark.parametrize("unknown", [(False, True), (True, False)])
+def test_only_keys_or_only_values_of_unknown_sizes(unknown, chunks):
+    keys, values = np.random.default_rng(0).permutation(10), np.arange(10)
+    arrays = [da.from_array(array, chunks=chunks) for array in (keys, values)]
+    arrays = [ours.forget_sizes(array) if forget else array for array, forget in zip(arrays, unknown, strict=True)]
+    found = compute_all(dask_gpusort.sort_by_key(*arrays))
+    np.testing.assert_array_equal(found, [np.arange(10), np.argsort(keys)])
+
+
 def test_values_with_different_unknown_chunks_are_refused_at_compute_time():
     keys = ours.dask_array(np.arange(10), ((4, 6),), unknown=True)
     values = ours.dask_array(np.arange(10), ((5, 5),), unknown=True)

@@ -63,7 +63,7 @@ def _logs_errors(method: Callable[..., None]) -> Callable[..., None]:
 
 
 class GangSchedulerPlugin(SchedulerPlugin):
-    """Assigns workers to the members of gangs, and passes events between Dask's scheduler, the coordinator and the workers.
+    """Assigns workers to members, and passes events between the scheduler of Dask, the coordinator and the workers.
 
     Attributes
     ----------
