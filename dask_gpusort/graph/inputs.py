@@ -83,10 +83,11 @@ def describe_flat(array: Any, axis: int | None) -> str:
     if axis is not None or array.ndim < 2 or array.size == 0:
         return ""
     flat = flatten(array, None)[0]
+    chunks = format_chunks(math.prod(array.numblocks))
     if _chunks_in_c_order(array)[0] == array.chunks:
-        return f"flat      {format_chunks(array.npartitions)}, in C order as they are\n"
+        return f"flat      {chunks}, in C order as they are\n"
     return (
-        f"flat      {format_chunks(array.npartitions)} rechunked to {flat.npartitions:,} in C order, of at most "
+        f"flat      {chunks} rechunked to {flat.numblocks[0]:,} in C order, of at most "
         f"{format_size(largest_chunk(flat))}\n"
     )
 

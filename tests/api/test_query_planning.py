@@ -133,6 +133,15 @@ def test_building_computes_nothing(raise_if_computes):
 
 
 @planned
+@pytest.mark.parametrize("chunks", [(10, 20), (5, 7)], ids=["in C order", "rechunked"])
+@pytest.mark.parametrize("explain", [dask_gpusort.explain, dask_gpusort.explain_rank, dask_gpusort.explain_unique])
+def test_plans_say_how_an_array_is_flattened(explain, chunks):
+    x = da.from_array(ours.make("i4", 600).reshape(30, 20), chunks=chunks)
+    found = explain(x, return_index=True) if explain is dask_gpusort.explain_unique else explain(x, axis=None)
+    assert f"flat      {len(x.chunks[0]) * len(x.chunks[1])} chunks" in found
+
+
+@planned
 @pytest.mark.parametrize("exchange", ["p2p", "tasks"])
 def test_on_a_cluster(on_cluster, exchange):
     array = ours.make("f8", 2000, "special")
