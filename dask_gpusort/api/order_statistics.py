@@ -38,7 +38,7 @@ def quantile(
     ----------
     a : dask array
         NumPy or CuPy chunks of real numbers, dates or time differences. Other arrays are converted by
-        `dask.array.asanyarray`. Of Python objects, such as `fractions.Fraction`, NumPy computes whole lanes.
+        `dask.array.asanyarray`. Of Python objects, such as ``Fraction``, NumPy computes whole lanes.
     q : float or array of floats
         Quantiles, from 0 to 1. A list of them costs little more than one. They may be Python objects too: then results
         are exact, of dtype object where NumPy interpolates, and NumPy computes whole lanes.
