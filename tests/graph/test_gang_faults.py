@@ -91,13 +91,13 @@ class Stop:
             self.hold("merge", work.rank)
             merge(work, piece, shards)
 
-        async def fetch_held(comms, rank, piece, length):
+        async def fetch_held(comms, rank, piece):
             if self.at == ("fetch", comms.rank) and rank == 0:
                 self.held.set()
                 while not self.open.is_set():
                     await asyncio.sleep(0.005)
                 self.fail()
-            return await fetch(comms, rank, piece, length)
+            return await fetch(comms, rank, piece)
 
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
         for name, replaced in (("__init__", init_with_rank), ("cut", cut_held), ("merge", merge_held)):

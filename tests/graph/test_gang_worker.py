@@ -319,7 +319,7 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
         plugin.outboxes.fill(("g", 1, 1), {(0, 0): sent})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
-        return await one._fetch(1, 0, len(sent))
+        return await one._fetch(1, 0)
 
     got = asyncio.run(fetch())
     for one, other in zip(got.arrays, sent.arrays, strict=True):
@@ -331,17 +331,21 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
     assert not plugin.outboxes.shards
 
 
-def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch):
+@pytest.mark.parametrize("length", [40, 60])
+def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch, length):
     monkeypatch.setattr(comms, "PORTION_BYTES", 100)
 
-    async def fetch(length):
+    async def exchange():
+        loop = asyncio.get_running_loop()
+        plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
         plugin.outboxes.fill(("g", 1, 1), {(0, 0): Run(np.arange(50))})
-        return await comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)._fetch(1, 0, length)
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)
+        pieces = [comms.ExchangePiece([SHARD, SHARD], [len(SHARD), length])]
+        await loop.run_in_executor(None, list, one.exchange(pieces))
 
-    assert len(asyncio.run(fetch(60))) == 50
-    with pytest.raises(ValueError, match="broadcast"):
-        asyncio.run(fetch(40))
+    with pytest.raises(RuntimeError, match=f"member 1 sent 50 keys where the cuts say {length}"):
+        asyncio.run(exchange())
 
 
 def test_progress_is_reported_from_time_to_time(monkeypatch):
