@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, zip_longest
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,13 +90,22 @@ def test_members_that_offer_together_offer_the_same(maker, nccl):
     assert first == second == maker.offer()
 
 
-def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl, module):
+def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl, module, monkeypatch):
     before, both, known = set(threading.enumerate()), threading.Barrier(2), threading.Event()
+
+    class Late(threading.Thread):
+        """The thread of an abort, which begins when the other one has connected."""
+
+        def run(self):
+            while known.is_set() and self.name != "gpusort-connect" and one._connected is None and not nccl.aborts:
+                time.sleep(0.001)
+            super().run()
 
     def abort(_):
         if not nccl.freed.is_set() and known.wait(LONG):
             one.abort()
 
+    monkeypatch.setattr(module, "threading", SimpleNamespace(**{**vars(threading), "Thread": Late}))
     # NCCL has connected, and the thread that called it has not gone on.
     nccl.during |= {"device": abort, "abort": lambda _: meet(both)}
     one = maker.make(maker.offer(), 2, 0)

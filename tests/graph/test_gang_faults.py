@@ -33,6 +33,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import dask
@@ -683,6 +684,33 @@ def test_an_error_of_the_coordinator_is_logged_and_holds_up_no_other_gang(client
     assert sorted(checked) == ["one", "two"]
     errors = [record for record in caplog.records if "coordinator of gangs failed" in record.message]
     assert [record.levelname for record in errors] == ["ERROR"] * 2
+
+
+def test_a_coordinator_leaves_the_settings_of_the_scheduler_as_they_are(client):
+    def settings(dask_scheduler):
+        streams = {**dask_scheduler.stream_comms, **dask_scheduler.client_comms}
+        intervals = {name: stream.interval for name, stream in streams.items()}
+        return intervals, dask_scheduler.rootish_tg_threshold
+
+    before = look(client, settings)
+    other = client.submit(time.time, pure=False)
+    distributed.wait(other)
+    restrictions = client.cluster.scheduler.tasks[other.key].worker_restrictions
+    check_result(futures_of(gang_sort(persisted()).persist()))
+    assert look(client, settings) == before
+    assert client.cluster.scheduler.tasks[other.key].worker_restrictions == restrictions
+
+
+def test_two_clients_that_register_at_once_have_one_coordinator(client):
+    with distributed.Client(client.cluster, set_as_default=False) as other:
+        both = [one.register_plugin for one in (client, other)]
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(one, scheduler_plugin.GangSchedulerPlugin()) for one in both]:
+                done.result(SECONDS)
+        found = client.cluster.scheduler
+        plugin = found.plugins["gpusort-gang"]
+        assert found.stream_handlers[member.READY].__self__ is plugin
+        check_result(futures_of(gang_sort(persisted()).persist()))
 
 
 # Another version of distributed.
