@@ -76,6 +76,18 @@ def test_an_offer_is_for_one_communicator(maker):
     assert maker.offer() != first
 
 
+def test_without_a_unique_id_there_is_no_offer(maker, nccl):
+    """The workers' own comms then take the place of NCCL."""
+
+    def fail(_):
+        raise KeyError(6)
+
+    nccl.during["get_unique_id"] = fail
+    assert maker.offer() is None
+    del nccl.during["get_unique_id"]
+    assert maker.offer() == maker.offer() is not None
+
+
 def meet(both):
     """Wait until another thread is here too, if one comes."""
     with contextlib.suppress(threading.BrokenBarrierError):

@@ -17,7 +17,7 @@ keeps them, and workers know nothing of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dask.typing import Key
@@ -147,7 +147,7 @@ class Assignment:
         self._put(chosen)
         return list(chosen)
 
-    def _put(self, chosen: dict[Any, str | None]) -> None:
+    def _put(self, chosen: Mapping[Any, str | None]) -> None:
         for state, address in chosen.items():
             self._placement.put(state, address)
         self._placement.resume(chosen)
