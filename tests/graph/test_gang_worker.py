@@ -21,6 +21,8 @@ distributed = pytest.importorskip("distributed")
 comms = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
+safe_sizeof = pytest.importorskip("distributed.sizeof").safe_sizeof
+OFFLOAD_THRESHOLD = pytest.importorskip("distributed.comm.utils").OFFLOAD_THRESHOLD
 tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
 
@@ -346,6 +348,17 @@ def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypa
 
     with pytest.raises(RuntimeError, match=f"member 1 sent 50 keys where the cuts say {length}"):
         asyncio.run(exchange())
+
+
+def test_a_portion_is_not_serialised_on_the_loop_of_its_worker(outboxes):
+    """Distributed lets a thread serialise what it takes for large. The loop would stop, and with it heartbeats."""
+    shard = Run(np.zeros(2 * int(OFFLOAD_THRESHOLD), "u1"))
+
+    async def take():
+        outboxes.fill(KEY, {(0, 1): shard})
+        return await outboxes.take(list(KEY), [0, 1], 0)
+
+    assert safe_sizeof(asyncio.run(take())) >= shard.nbytes > OFFLOAD_THRESHOLD
 
 
 def test_progress_is_reported_from_time_to_time(monkeypatch):
