@@ -56,15 +56,33 @@ class SortSchedulerPlugin(SchedulerPlugin):
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
         """Give the placed tasks of a new graph their workers: where some have a GPU, one of those."""
         placed = [state for state in map(scheduler.tasks.get, tasks) if isinstance(state.run_spec, PlacedTask)]
-        everywhere = scheduler.workers.values()
-        chosen = scheduler.running & (gpu_workers(everywhere) or set(everywhere))
-        workers = sorted(worker.address for worker in chosen)
-        for state in placed if workers else ():
+        workers, on_gpus = self._workers()
+        for state in placed:
             worker = state.run_spec.worker
-            address = worker if isinstance(worker, str) else workers[worker % len(workers)]
-            for own in (state, *_made_for(state)) if address in workers else ():
+            if workers and not isinstance(worker, str):
+                worker = workers[worker % len(workers)]
+            address = worker if worker in workers else None
+            for own in (state, *_made_for(state)) if address or on_gpus else ():
                 if not (own.worker_restrictions or own.host_restrictions or own.resource_restrictions):
                     self.placement.put(own, address)
+        self._move(None)
+
+    def _workers(self) -> tuple[list[str], bool]:
+        """The running workers for placed tasks: where some have a GPU, those; and whether some have one."""
+        everywhere = set(self.scheduler.workers.values())
+        gpus = gpu_workers(everywhere)
+        return sorted(worker.address for worker in self.scheduler.running & (gpus or everywhere)), bool(gpus)
+
+    def _move(self, worker: str | None) -> None:
+        """Tasks of a worker that does not run, or of none, go to one with a GPU; if no worker has one, anywhere."""
+        states, (workers, on_gpus) = self.placement.at(worker), self._workers()
+        other = min(workers, key=lambda address: len(self.placement.at(address)), default=None) if states else None
+        for state in states:
+            if on_gpus:
+                self.placement.put(state, other)
+            else:
+                self.placement.lift(state)
+        self.placement.resume(states)
 
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Forget the tasks that the scheduler forgets."""
@@ -76,29 +94,23 @@ class SortSchedulerPlugin(SchedulerPlugin):
         self.placement = Placement(scheduler, self.name)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
-        """A worker is gone: its tasks may run anywhere."""
-        self._lift(worker)
+        """A worker is gone."""
+        self._move(worker)
 
     def log_event(self, topic: Any, msg: Any) -> None:
-        """A worker may have been paused, or may retire: its tasks may run anywhere."""
+        """A worker may have been paused, or go on, or retire."""
         if changes_status(msg):
             self.scheduler.loop.add_callback(self._look_at, topic)  # when the scheduler has noted it too
 
     def _look_at(self, worker: str) -> None:
-        if worker not in {one.address for one in self.scheduler.running}:
-            self._lift(worker)
-
-    def _lift(self, worker: str) -> None:
-        states = self.placement.at(worker)
-        for state in states:
-            self.placement.lift(state)
-        self.placement.resume(states)
+        self._move(None if worker in {one.address for one in self.scheduler.running} else worker)
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
-        """Configure a new worker."""
+        """Configure a new worker, on which tasks without one may run."""
         stream = scheduler.stream_comms.get(worker)
         if stream is not None:
             stream.interval = INTERVAL
+        self._move(None)
 
     def add_client(self, scheduler: Any, client: str) -> None:
         """Configure a new client, as soon as the scheduler has its stream."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import cupy
@@ -63,11 +63,15 @@ class NcclMaker:
         self._offer: bytes | None = None
         self._lock = threading.Lock()
 
-    def offer(self) -> bytes:
-        """A unique id, for one communicator. It stays the same until this process hears of that communicator."""
+    def offer(self) -> bytes | None:
+        """A unique id, for one communicator. It stays the same until this process hears of that communicator.
+
+        None if NCCL cannot make one, as where it finds no network interface.
+        """
         with self._lock:
             if self._offer is None:
-                self._offer = np.array(nccl.get_unique_id(), ID_DTYPE).tobytes()
+                with suppress(Exception):  # CuPy's errors have no class in common; NCCL's log names the cause
+                    self._offer = np.array(nccl.get_unique_id(), ID_DTYPE).tobytes()
             return self._offer
 
     def make(self, offer: bytes, size: int, rank: int) -> NcclCommunicator:

@@ -8,17 +8,28 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from distributed.client import Client
 from distributed.core import Status, clean_exception
-from distributed.metrics import context_meter
+from distributed.metrics import context_meter, monotonic
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
-from distributed.scheduler import Scheduler, TaskState, WorkerState
+from distributed.scheduler import ClientState, Scheduler, TaskState, WorkerState
 from distributed.utils import offload
 from distributed.worker import Worker, thread_state
 from distributed.worker_state_machine import TaskState as WorkerTask
 from distributed.worker_state_machine import WorkerState as WorkerMachine
 
-__all__ = ["Status", "clean_exception", "context_meter", "dumps", "mismatch", "offload", "thread_state", "to_serialize"]
+__all__ = [
+    "Status",
+    "clean_exception",
+    "context_meter",
+    "dumps",
+    "mismatch",
+    "monotonic",
+    "offload",
+    "thread_state",
+    "to_serialize",
+]
 
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (
@@ -42,12 +53,17 @@ _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
         | {"loose_restrictions", "__weakref__"},
     ),
     (WorkerState, {"address", "status", "extra", "executing"}),
+    (ClientState, {"wants_what"}),
     (WorkerMachine, {"tasks"}),
     (WorkerTask, {"run_id"}),
     (Worker, {"state"}),
 )
-#: Attributes that a scheduler and a worker have when they run.
-_OF_A_SCHEDULER = ("tasks", "workers", "running", "clients", "plugins", "worker_plugins", "stream_handlers", "loop")
+#: Attributes that a scheduler, a client and a worker have when they run.
+_OF_A_SCHEDULER = (
+    *("tasks", "workers", "running", "clients", "plugins", "worker_plugins", "stream_handlers", "loop"),
+    *("unrunnable", "no_workers_timeout", "periodic_callbacks"),
+)
+_OF_A_CLIENT = ("_scheduler_identity",)
 _OF_A_WORKER = ("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop")
 
 
@@ -56,7 +72,7 @@ def mismatch(server: Any = None) -> str | None:
 
     Parameters
     ----------
-    server : distributed.Scheduler or distributed.Worker, optional
+    server : distributed.Scheduler, distributed.Worker or distributed.Client, optional
         One that runs here; by default only the classes are looked at.
     """
     for owner, name, parameters in _METHODS:
@@ -68,9 +84,9 @@ def mismatch(server: Any = None) -> str | None:
     for owner, names in _ATTRIBUTES:
         if lacking := {name for name in names if not _has(owner, name)}:
             return f"{owner.__name__} of distributed has no attribute {sorted(lacking)}"
-    wanted = _OF_A_SCHEDULER if isinstance(server, Scheduler) else _OF_A_WORKER if isinstance(server, Worker) else ()
-    if missing := [name for name in wanted if not hasattr(server, name)]:
-        return f"{type(server).__name__} of distributed has no attribute {missing}"
+    for owner, wanted in ((Scheduler, _OF_A_SCHEDULER), (Worker, _OF_A_WORKER), (Client, _OF_A_CLIENT)):
+        if isinstance(server, owner) and (missing := [name for name in wanted if not hasattr(server, name)]):
+            return f"{owner.__name__} of distributed has no attribute {missing}"
     _, error, _ = clean_exception(dumps(ValueError("sort")))
     if not isinstance(error, ValueError):
         return "distributed does not pass exceptions of tasks as pickled bytes"

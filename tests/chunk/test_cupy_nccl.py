@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, zip_longest
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +76,18 @@ def test_an_offer_is_for_one_communicator(maker):
     assert maker.offer() != first
 
 
+def test_without_a_unique_id_there_is_no_offer(maker, nccl):
+    """The workers' own comms then take the place of NCCL."""
+
+    def fail(_):
+        raise KeyError(6)
+
+    nccl.during["get_unique_id"] = fail
+    assert maker.offer() is None
+    del nccl.during["get_unique_id"]
+    assert maker.offer() == maker.offer() is not None
+
+
 def meet(both):
     """Wait until another thread is here too, if one comes."""
     with contextlib.suppress(threading.BrokenBarrierError):
@@ -89,13 +102,22 @@ def test_members_that_offer_together_offer_the_same(maker, nccl):
     assert first == second == maker.offer()
 
 
-def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl, module):
+def test_a_communicator_that_is_aborted_as_it_connects_is_freed_once(maker, nccl, module, monkeypatch):
     before, both, known = set(threading.enumerate()), threading.Barrier(2), threading.Event()
+
+    class Late(threading.Thread):
+        """The thread of an abort, which begins when the other one has connected."""
+
+        def run(self):
+            while known.is_set() and self.name != "gpusort-connect" and one._connected is None and not nccl.aborts:
+                time.sleep(0.001)
+            super().run()
 
     def abort(_):
         if not nccl.freed.is_set() and known.wait(LONG):
             one.abort()
 
+    monkeypatch.setattr(module, "threading", SimpleNamespace(**{**vars(threading), "Thread": Late}))
     # NCCL has connected, and the thread that called it has not gone on.
     nccl.during |= {"device": abort, "abort": lambda _: meet(both)}
     one = maker.make(maker.offer(), 2, 0)

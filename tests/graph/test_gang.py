@@ -120,9 +120,11 @@ def test_output_chunks_are_no_root_tasks(client):
 
     def look(dask_scheduler, name):
         states = [state for key, state in dask_scheduler.tasks.items() if key[0] == name]
-        return {(dask_scheduler.is_rootish(state), state.loose_restrictions) for state in states}
+        sets = {id(state.worker_restrictions) for state in states}
+        return {(dask_scheduler.is_rootish(state), state.loose_restrictions) for state in states}, len(sets)
 
-    assert client.run_on_scheduler(look, name=found.name) == {(False, True)}
+    # One set of addresses for all: a set for each chunk takes memory of the scheduler.
+    assert client.run_on_scheduler(look, name=found.name) == ({(False, True)}, 1)
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "60s", None])

@@ -20,10 +20,10 @@ too if they still need its shards. An exchange that raises is repeated.
 What is the same by construction, or tested elsewhere:
 
 - A member that is ready or in memory runs nothing that could raise.
-- Stolen: Dask steals only what does not run, so before it is ready (`test_no_member_is_stolen`).
 - Retired: first paused, then killed (`test_gang.py`).
-- Resources: decide where members run before they do, at no other stage (`test_members_and_resources`).
-- Restarted: of a member in memory nothing is left (`test_restart`).
+
+Three more faults end alike at each stage: a member is not stolen (`test_stolen`), takes no unit of a resource
+(`test_killed_with_resources`), and a restart leaves nothing of it (`test_restart`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import dask
@@ -91,13 +92,13 @@ class Stop:
             self.hold("merge", work.rank)
             merge(work, piece, shards)
 
-        async def fetch_held(comms, rank, piece, length):
+        async def fetch_held(comms, rank, piece):
             if self.at == ("fetch", comms.rank) and rank == 0:
                 self.held.set()
                 while not self.open.is_set():
                     await asyncio.sleep(0.005)
                 self.fail()
-            return await fetch(comms, rank, piece, length)
+            return await fetch(comms, rank, piece)
 
         monkeypatch.setattr(tasks, "sort_bundle", sort_held)
         for name, replaced in (("__init__", init_with_rank), ("cut", cut_held), ("merge", merge_held)):
@@ -276,12 +277,45 @@ def test_raises(client, stop, stage):
     )
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_stolen(client, stop, stage):
+    futures, _ = sort_up_to(client, stop, stage)
+    found = client.cluster.scheduler
+    ranks = {key: spec.rank for key, spec in found.plugins["gpusort-gang"].specs.items()}
+    before = {key: found.tasks[key].processing_on for key in ranks if found.tasks[key].state == "processing"}
+
+    async def steal():
+        thieves = dict.fromkeys(found.workers.values(), 0.0)
+        stealing = found.extensions["stealing"]
+        for key, worker in before.items():
+            others = thieves.keys() - {worker}
+            assert stealing._get_thief(found, found.tasks[key], others, occupancies=thieves) is None
+
+    client.sync(steal)
+    stop.open.set()
+    check_result(futures, (0, 2) if stage == "forgotten" else (0, 1, 2))
+    for key, worker in before.items():
+        assert found.tasks[key].who_has == {worker}
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "forgotten"])
+def test_killed_with_resources(client, stop, stage):
+    # Three members on two workers with one unit each: one that waits must not keep it.
+    for address in gangs.addresses(client):
+        set_resources(client, address, GPU=1)
+    with dask.annotate(resources={"GPU": 1}):
+        futures, address = sort_up_to(client, stop, stage)
+    remove(client, address)
+    stop.open.set()
+    check_result(futures)
+
+
 async def add_workers(client, count, **options):
     settings = {"nthreads": 1, "memory_limit": 0, **options}
     return [await distributed.Worker(client.scheduler.address, **settings) for _ in range(count)]
 
 
-@pytest.mark.parametrize("stage", ["before ready", "ready", "started", "exchanging", "merging"])
+@pytest.mark.parametrize("stage", STAGES)
 def test_restart(client, stop, stage):
     futures, _ = sort_up_to(client, stop, stage)
     plugin = client.cluster.scheduler.plugins["gpusort-gang"]
@@ -408,6 +442,76 @@ def test_sorts_of_sorts_do_not_wait_for_each_other(client):
         oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort((ARRAY + number) + 1 - 1))
 
 
+def persisted_on(address):
+    """An array with all chunks on one worker, so that there is one member."""
+    with dask.annotate(workers=[address], allow_other_workers=True):
+        found = da.from_array(ARRAY, chunks=1000).map_blocks(np.copy)
+    found = found.persist(optimize_graph=False)
+    distributed.wait(found)
+    return found
+
+
+def test_a_member_leaves_the_queue_of_a_paused_worker_though_no_other_one_waits(tmp_path):
+    with in_process(timeout=0.5) as client:
+        address = gangs.addresses(client)[1]
+        x, gate = persisted_on(address), gangs.Gate(tmp_path)
+        blocker = block(client, gate, address)
+        futures = futures_of(gang_sort(x).persist())
+        gangs.until(lambda: gangs.members(client).get(0) == ("processing", address), "a member in the queue")
+        set_status(client, address, "paused")
+        check_result(futures)
+        assert address not in look(client, members_ran_on)
+        gate.open()
+        blocker.result()
+
+
+def pause_all(client):
+    for address in gangs.addresses(client):
+        set_status(client, address, "paused")
+
+
+def test_members_that_run_go_on_when_all_workers_are_paused(stop):
+    with in_process(timeout=0.2) as client:
+        futures, _ = sort_up_to(client, stop, "ready")
+        pause_all(client)
+        time.sleep(1)  # their time-out is over a few times
+        stop.open.set()
+        check_result(futures)
+
+
+def test_members_in_the_queue_of_a_paused_worker_stay_until_one_runs(tmp_path):
+    with in_process(timeout=0.2) as client:
+        addresses, gate = gangs.addresses(client), gangs.Gate(tmp_path)
+        x = persisted_on(addresses[1])
+        blocker = block(client, gate, addresses[1])
+        futures = futures_of(gang_sort(x).persist())
+        gangs.until(lambda: gangs.members(client).get(0) == ("processing", addresses[1]), "a member in the queue")
+        pause_all(client)
+        time.sleep(1)
+        assert gangs.members(client)[0] == ("processing", addresses[1])
+        set_status(client, addresses[2], "running")
+        check_result(futures)
+        gate.open()
+        blocker.cancel()
+
+
+def test_a_timeout_for_tasks_without_a_worker_spares_members_of_gangs_that_have_not_begun(tmp_path):
+    settings = {"distributed.scheduler.no-workers-timeout": "1s"}
+    with dask.config.set(settings), in_process(timeout=60) as client:
+        xs, gate = [persisted(ARRAY + number) for number in range(4)], gangs.Gate(tmp_path)
+        blocker = block(client, gate, gangs.addresses(client)[2])
+        futures = [client.compute(gang_sort(x)) for x in xs]
+        nowhere = client.submit(time.time, workers=["nowhere"])
+        with pytest.raises(distributed.scheduler.NoValidWorkerError):
+            nowhere.result(timeout=SECONDS)
+        time.sleep(1)
+        assert not any(future.done() for future in futures)
+        gate.open()
+        for number, future in enumerate(futures):
+            oracle.assert_same_bits(future.result(timeout=SECONDS), oracle.sort(ARRAY + number))
+        blocker.result()
+
+
 def placed_tasks(worker_of_task, count=6):
     return {
         ("placed", number): PlacedTask(("placed", number), time.time, worker=worker_of_task(number))
@@ -447,8 +551,7 @@ def test_tasks_of_gpus_go_to_workers_with_a_gpu(client, monkeypatch):
     monkeypatch.setattr(tasks, "GangSpec", lambda *fields: member.GangSpec(*fields[:4], on_devices=True))
     client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
     gpus = gangs.addresses(client)[1:]
-    for address in gpus:
-        client.cluster.scheduler.workers[address].extra["gpu"] = {"memory-total": 1 << 30}
+    set_gpus(client, gpus)
     assert scheduler.workers_in_use("distributed", client, "cupy").threads == 2
     futures = futures_of(gang_sort(persisted()).persist())
     check_result(futures)
@@ -457,6 +560,47 @@ def test_tasks_of_gpus_go_to_workers_with_a_gpu(client, monkeypatch):
     futures = client.get(graph, list(graph), sync=False)
     client.gather(futures)
     assert {address for (address,) in client.who_has(futures).values()} == set(gpus)
+
+
+def set_gpus(client, addresses):
+    for address in addresses:
+        client.cluster.scheduler.workers[address].extra["gpu"] = {"memory-total": 1 << 30}
+
+
+@pytest.mark.parametrize("event", ["killed", "paused"])
+def test_placed_tasks_of_gpus_leave_a_worker_for_another_gpu(client, tmp_path, event):
+    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
+    _, first, second = gangs.addresses(client)
+    set_gpus(client, [first, second])
+    gate = gangs.Gate(tmp_path)
+    blocker = block(client, gate, first)
+    graph = placed_tasks(lambda number: first)
+    futures = client.get(graph, list(graph), sync=False)
+    if event == "killed":
+        remove(client, first)
+    else:
+        set_status(client, first, "paused")
+        gate.open()
+    client.gather(futures)
+    ran = {address for (address,) in client.who_has(futures).values()}
+    assert ran <= ({second} if event == "killed" else {first, second})
+    gate.open()
+    blocker.cancel()
+
+
+def test_placed_tasks_of_gpus_wait_until_one_runs(client):
+    client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
+    gpus = gangs.addresses(client)[1:]
+    set_gpus(client, gpus)
+    for address in gpus:
+        set_status(client, address, "paused")
+    graph = placed_tasks(lambda number: gpus[0] if number % 2 else number)
+    futures = client.get(graph, list(graph), sync=False)
+    time.sleep(0.3)
+    assert not any(future.done() for future in futures)
+    set_status(client, gpus[1], "running")
+    client.gather(futures)
+    assert {address for (address,) in client.who_has(futures).values()} == {gpus[1]}
 
 
 # Deadlines.
@@ -474,6 +618,33 @@ def test_a_member_that_hangs_is_given_up(stop, monkeypatch, stage, what):
             assert f"member 1 of the gang, on worker {address}, {what}" in str(error)
             assert "exchange='tasks'" in str(error)
         stop.open.set()
+
+
+def test_a_member_that_never_ends_its_merge_is_given_up_when_others_need_it(stop, monkeypatch):
+    # Nobody told it to abort, since its exchange has ended.
+    monkeypatch.setattr(scheduler_plugin, "PATIENCE", 3)
+    with in_process(timeout=0.2) as client:
+        futures, address = sort_up_to(client, stop, "merging")
+        remove(client, worker_of(client, 0))
+        assert f"member 1 of the gang, on worker {address}, merges for" in str(errors_of(futures[:1])[0])
+        stop.open.set()
+
+
+def test_members_that_wait_are_given_up_if_no_worker_runs_another_one(stop, tmp_path, monkeypatch):
+    # They may be why the workers are paused.
+    monkeypatch.setattr(scheduler_plugin, "PATIENCE", 3)
+    with in_process(timeout=0.2) as client:
+        x, gate = persisted(), gangs.Gate(tmp_path)
+        blocker = block(client, gate, gangs.addresses(client)[1])
+        futures = futures_of(gang_sort(x).persist())
+        gangs.wait_for_members(client, "ready", "processing", "ready")
+        time.sleep(1)
+        assert gangs.members(client)[1][0] == "processing", "time in which it waits for a thread does not count"
+        pause_all(client)
+        for error in errors_of(futures):
+            assert "waits for a worker that runs it for" in str(error)
+        gate.open()
+        blocker.cancel()
 
 
 def test_a_member_that_sorts_slowly_is_not_given_up(stop, monkeypatch):
@@ -513,6 +684,33 @@ def test_an_error_of_the_coordinator_is_logged_and_holds_up_no_other_gang(client
     assert sorted(checked) == ["one", "two"]
     errors = [record for record in caplog.records if "coordinator of gangs failed" in record.message]
     assert [record.levelname for record in errors] == ["ERROR"] * 2
+
+
+def test_a_coordinator_leaves_the_settings_of_the_scheduler_as_they_are(client):
+    def settings(dask_scheduler):
+        streams = {**dask_scheduler.stream_comms, **dask_scheduler.client_comms}
+        intervals = {name: stream.interval for name, stream in streams.items()}
+        return intervals, dask_scheduler.rootish_tg_threshold
+
+    before = look(client, settings)
+    other = client.submit(time.time, pure=False)
+    distributed.wait(other)
+    restrictions = client.cluster.scheduler.tasks[other.key].worker_restrictions
+    check_result(futures_of(gang_sort(persisted()).persist()))
+    assert look(client, settings) == before
+    assert client.cluster.scheduler.tasks[other.key].worker_restrictions == restrictions
+
+
+def test_two_clients_that_register_at_once_have_one_coordinator(client):
+    with distributed.Client(client.cluster, set_as_default=False) as other:
+        both = [one.register_plugin for one in (client, other)]
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(one, scheduler_plugin.GangSchedulerPlugin()) for one in both]:
+                done.result(SECONDS)
+        found = client.cluster.scheduler
+        plugin = found.plugins["gpusort-gang"]
+        assert found.stream_handlers[member.READY].__self__ is plugin
+        check_result(futures_of(gang_sort(persisted()).persist()))
 
 
 # Another version of distributed.
@@ -558,13 +756,19 @@ def test_a_worker_of_another_version_refuses_the_coordinator(client, monkeypatch
     assert "gpusort-gang" not in client.cluster.scheduler.worker_plugins
 
 
-@pytest.mark.parametrize("owner", ["Scheduler", "TaskState", "WorkerState", "Worker"])
+@pytest.mark.parametrize("owner", ["Scheduler", "TaskState", "WorkerState", "ClientState", "Worker"])
 def test_a_missing_name_is_told(monkeypatch, owner):
     assert _distributed.mismatch() is None
     monkeypatch.setattr(_distributed, "_ATTRIBUTES", ((getattr(_distributed, owner), {"no_such_attribute"}),))
     assert f"{owner} of distributed has no attribute ['no_such_attribute']" in _distributed.mismatch()
     monkeypatch.setattr(_distributed, "_METHODS", ((_distributed.Scheduler, "transitions", {"no_such_parameter"}),))
     assert "Scheduler.transitions of distributed has no parameter ['no_such_parameter']" in _distributed.mismatch()
+
+
+def test_a_client_of_another_version_is_told(client, monkeypatch):
+    monkeypatch.setattr(_distributed, "_OF_A_CLIENT", ("no_such_attribute",))
+    with pytest.raises(ValueError, match="exchange='gang' does not fit .*Client.*no_such_attribute"):
+        gang_sort(da.from_array(ARRAY, chunks=1000))
 
 
 def test_exceptions_that_do_not_pass_are_told(monkeypatch):

@@ -21,6 +21,8 @@ distributed = pytest.importorskip("distributed")
 comms = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
+safe_sizeof = pytest.importorskip("distributed.sizeof").safe_sizeof
+OFFLOAD_THRESHOLD = pytest.importorskip("distributed.comm.utils").OFFLOAD_THRESHOLD
 tasks = pytest.importorskip("dask_gpusort.graph.gang.tasks")
 worker_plugin = pytest.importorskip("dask_gpusort.graph.gang.worker_plugin")
 
@@ -319,7 +321,7 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=sort_gang_take)
         plugin.outboxes.fill(("g", 1, 1), {(0, 0): sent})
         one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), lambda: told.append(1))
-        return await one._fetch(1, 0, len(sent))
+        return await one._fetch(1, 0)
 
     got = asyncio.run(fetch())
     for one, other in zip(got.arrays, sent.arrays, strict=True):
@@ -331,17 +333,32 @@ def test_a_shard_of_another_worker_comes_in_portions(plugin, monkeypatch, kind):
     assert not plugin.outboxes.shards
 
 
-def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch):
+@pytest.mark.parametrize("length", [40, 60])
+def test_a_shard_of_another_length_than_the_cuts_say_is_noticed(plugin, monkeypatch, length):
     monkeypatch.setattr(comms, "PORTION_BYTES", 100)
 
-    async def fetch(length):
+    async def exchange():
+        loop = asyncio.get_running_loop()
+        plugin.worker.loop = SimpleNamespace(asyncio_loop=loop)
         plugin.worker.rpc = lambda _: SimpleNamespace(sort_gang_take=plugin.outboxes.take)
         plugin.outboxes.fill(("g", 1, 1), {(0, 0): Run(np.arange(50))})
-        return await comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)._fetch(1, 0, length)
+        one = comms.WorkerComms(plugin.outboxes, "g", 1, 0, ("a", "b"), nothing)
+        pieces = [comms.ExchangePiece([SHARD, SHARD], [len(SHARD), length])]
+        await loop.run_in_executor(None, list, one.exchange(pieces))
 
-    assert len(asyncio.run(fetch(60))) == 50
-    with pytest.raises(ValueError, match="broadcast"):
-        asyncio.run(fetch(40))
+    with pytest.raises(RuntimeError, match=f"member 1 sent 50 keys where the cuts say {length}"):
+        asyncio.run(exchange())
+
+
+def test_a_portion_is_not_serialised_on_the_loop_of_its_worker(outboxes):
+    """Distributed lets a thread serialise what it takes for large. The loop would stop, and with it heartbeats."""
+    shard = Run(np.zeros(2 * int(OFFLOAD_THRESHOLD), "u1"))
+
+    async def take():
+        outboxes.fill(KEY, {(0, 1): shard})
+        return await outboxes.take(list(KEY), [0, 1], 0)
+
+    assert safe_sizeof(asyncio.run(take())) >= shard.nbytes > OFFLOAD_THRESHOLD
 
 
 def test_progress_is_reported_from_time_to_time(monkeypatch):

@@ -415,7 +415,7 @@ def test_the_scan_is_cached_for_the_same_summaries():
     assert (task_exchange.bounds_of(others, plan).first == first.first).all()
     del cut_info, others
     gc.collect()
-    assert not [kept for kept in task_exchange._remembered if kept[1] is plan], "summaries of past sorts are kept"
+    assert not [kept for kept in task_exchange._remembered if kept[1].plan is plan], "summaries of past sorts are kept"
 
 
 # Serialization.

@@ -17,11 +17,12 @@ keeps them, and workers know nothing of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dask.typing import Key
 
+from .._distributed import monotonic
 from ..placement import Placement, gpu_workers
 from .worker_plugin import NAME
 
@@ -69,20 +70,40 @@ class Assignment:
             self._waiting[token] = None
 
     def begin(self) -> None:
-        """Let those gangs begin that may."""
+        """Let those gangs begin that may, on each worker in their order."""
+        everywhere = self.scheduler.workers.keys()
+        held_up: dict[bool, set[str]] = {True: set(), False: set()}  # workers that an earlier one waits for, by kind
         for token in list(self._waiting):
             members = self._members(token)
+            complete = _is_complete(members)
+            if everywhere and everywhere <= held_up[complete]:
+                continue
             chosen = self._choose(members)
             addresses = {address for address in chosen.values() if address is not None}
-            if all(self._gathers_on(address, _is_complete(members)) < MOST_GATHERING for address in addresses):
-                del self._waiting[token]
-                self._begun.add(token)
-                self._gathering[token] = addresses
-                self._put(chosen)
+            full = any(self._gathers_on(address, complete) >= MOST_GATHERING for address in addresses)
+            if full or addresses & held_up[complete]:
+                # A gang whose chunks are not there may wait for any of the others, so it holds up no complete one.
+                for kind in {complete, False}:
+                    held_up[kind] |= addresses
+                continue
+            del self._waiting[token]
+            self._begun.add(token)
+            self._gathering[token] = addresses
+            self._put(chosen)
 
     def _gathers_on(self, address: str, complete: bool) -> int:
         found = [token for token, addresses in self._gathering.items() if address in addresses]
         return sum(not complete or _is_complete(self._members(token)) for token in found)
+
+    def renew(self) -> None:
+        """Tell the scheduler that members of gangs that have not begun are not those that no worker can run.
+
+        It fails those after the user's `no-workers-timeout`.
+        """
+        unrunnable = self.scheduler.unrunnable
+        for state in [state for token in self._waiting for state in self._members(token) if state in unrunnable]:
+            del unrunnable[state]
+            unrunnable[state] = monotonic()  # the scheduler keeps them in this order
 
     def end(self, token: str) -> None:
         """All members of a gang have exchanged, or it has failed."""
@@ -109,14 +130,24 @@ class Assignment:
         """Choose workers for some members of gangs that have begun."""
         self._put(self._choose(members))
 
-    def leave(self, worker: str | None) -> None:
-        """Choose workers for those members that a worker does not run and cannot run now, or that have none."""
-        tokens = {state.run_spec.spec.token for state in self._placement.at(worker)}
-        for token in tokens & self._begun:
+    def leave(self, worker: str | None) -> set[str]:
+        """Choose workers for those members that a worker does not run and cannot run now, or that have none.
+
+        Gives the tokens of their gangs, and of those with members that the worker runs.
+        """
+        tokens = {state.run_spec.spec.token for state in self._placement.at(worker)} & self._begun
+        for token in tokens:
             here = [state for state in self._placement.at(worker) if state.run_spec.spec.token == token]
             self.assign([state for state in here if state.state not in ("processing", "memory")])
+        return tokens
 
-    def _put(self, chosen: dict[Any, str | None]) -> None:
+    def move(self, members: Sequence[Any]) -> list[Any]:
+        """Choose other workers for some members of a gang; gives those for which one runs."""
+        chosen = {state: address for state, address in self._choose(members).items() if address is not None}
+        self._put(chosen)
+        return list(chosen)
+
+    def _put(self, chosen: Mapping[Any, str | None]) -> None:
         for state, address in chosen.items():
             self._placement.put(state, address)
         self._placement.resume(chosen)

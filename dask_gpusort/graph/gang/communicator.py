@@ -225,11 +225,7 @@ class WorkerComms:
 
     async def _fetch_piece(self, number: int, piece: ExchangePiece) -> list[Run]:
         ranks, own = range(len(self.addresses)), piece.shards[self.rank]
-        fetching = {
-            rank: asyncio.ensure_future(self._fetch(rank, number, piece.lengths[rank]))
-            for rank in ranks
-            if rank != self.rank
-        }
+        fetching = {rank: asyncio.ensure_future(self._fetch(rank, number)) for rank in ranks if rank != self.rank}
         try:
             found = dict(zip(fetching, await asyncio.gather(*fetching.values()), strict=True))
         finally:
@@ -237,7 +233,7 @@ class WorkerComms:
                 one.cancel()
         return [found.get(rank, own) for rank in ranks]
 
-    async def _fetch(self, rank: int, piece: int, length: int) -> Run:
+    async def _fetch(self, rank: int, piece: int) -> Run:
         key, to = (self.token, self.attempt, rank), (piece, self.rank)
         whole, arrived = None, 0
         while True:
@@ -251,12 +247,13 @@ class WorkerComms:
                 continue
             portion: Run = getattr(reply["shard"], "data", reply["shard"])
             self._progress()
-            if whole is None and not reply["more"]:
+            length = reply["length"]
+            if len(portion) == length:
                 return portion
             whole = await offload(_put, whole, portion, arrived, length)
             arrived += len(portion)
-            if not reply["more"]:
-                return whole[:arrived]
+            if arrived == length:
+                return whole
 
 
 def _put(whole: Run | None, portion: Run, start: int, length: int) -> Run:
@@ -336,9 +333,8 @@ class Outboxes:
         part = shard
         if start is not None:
             part = shard[start : start + max(1, PORTION_BYTES * len(shard) // max(shard.nbytes, 1))]
-        more = start is not None and start + len(part) < len(shard)
-        if not more:
+        if start is None or start + len(part) == len(shard):
             del shards[number, receiver]
         if not shards:
             del self.shards[mine]
-        return {"status": "OK", "shard": to_serialize(part), "more": more}
+        return {"status": "OK", "shard": to_serialize(part), "length": len(shard)}

@@ -145,6 +145,8 @@ class Gang:
         Checksums of the summaries that finished members have used, by rank.
     sorted : dict of int to (int, float)
         Run id and seconds of the last member of each rank that has sorted.
+    waited : dict of int to float
+        Seconds for which others have waited for a member, where nobody else measures that, by rank.
     """
 
     size: int
@@ -154,6 +156,7 @@ class Gang:
     failures: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
     sorted: dict[int, tuple[int, float]] = field(default_factory=dict)
+    waited: dict[int, float] = field(default_factory=dict)
 
 
 class Gangs:

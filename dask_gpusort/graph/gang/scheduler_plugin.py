@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from dask.typing import Key
 from distributed import SchedulerPlugin
 from tlz import groupby
+from tornado.ioloop import PeriodicCallback
 
 from .._distributed import Status, dumps, mismatch, to_serialize
 from ..placement import changes_status, gpu_workers
@@ -38,15 +39,17 @@ _installed: WeakKeyDictionary[Any, tuple[str, str | None]] = WeakKeyDictionary()
 
 def install(client: Any) -> str | None:
     """Register the coordinator on the cluster of a client, once; gives the reason why it cannot run there."""
-    reason = mismatch()
+    if reason := mismatch(client):
+        return reason
     scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
-    if reason is None and _installed.get(client, ("", None))[0] != scheduler:
+    if _installed.get(client, ("", None))[0] != scheduler:
+        reason = None
         try:
             client.register_plugin(GangSchedulerPlugin())
         except (AttributeError, ImportError, RuntimeError, TypeError) as error:
             reason = f"{type(error).__name__}: {error}"
         _installed[client] = scheduler, reason
-    return reason or _installed[client][1]
+    return _installed[client][1]
 
 
 def _logs_errors(method: Callable[..., None]) -> Callable[..., None]:
@@ -100,6 +103,10 @@ class GangSchedulerPlugin(SchedulerPlugin):
             del scheduler.worker_plugins[NAME]
             scheduler.plugins.pop(NAME, None)  # that of another client, which registered meanwhile
             raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
+        if scheduler.no_workers_timeout:
+            renewal = PeriodicCallback(lambda: self.assignment.renew(), 250 * scheduler.no_workers_timeout)
+            scheduler.periodic_callbacks[NAME] = renewal  # the scheduler stops it in the end
+            renewal.start()
 
     # Events from Dask.
 
@@ -153,8 +160,10 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _look_at_worker(self, worker: str) -> None:
         """Members that a worker cannot run now go elsewhere, and those without a worker perhaps here."""
-        running = {one.address for one in self.scheduler.running}
-        self.assignment.leave(None if worker in running else worker)
+        runs = worker in {one.address for one in self.scheduler.running}
+        tokens = self.assignment.leave(None if runs else worker)
+        for token in () if runs else tokens:
+            self._look_later(token)
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten, and all workers start again."""
@@ -285,25 +294,35 @@ class GangSchedulerPlugin(SchedulerPlugin):
         if again:
             self.scheduler.client_desires_keys(keys=list(again), client=CLIENT)
             self.scheduler.transitions(again, stimulus_id=f"gang-again-{token}")
+        self._look_later(token)
+
+    def _look_later(self, token: str) -> None:
         if token not in self._gathering:
-            self._gathering[token] = self.scheduler.loop.call_later(gang.timeout, self._look_at_missing, token)
+            timeout = self.gangs.gangs[token].timeout
+            self._gathering[token] = self.scheduler.loop.call_later(timeout, self._look_at_missing, token)
 
     @_logs_errors
     def _look_at_missing(self, token: str) -> None:
         """Take members away from paused workers, on which they may never begin, and give up those that are stuck."""
         self._gathering.pop(token, None)
         gang = self.gangs.gangs.get(token)
-        if gang is None or not gang.ready:
+        if gang is None or gang.attempt is not None:
             return
         missing = [self.scheduler.tasks[key] for rank, key in self._keys[token].items() if rank not in gang.ready]
-        processing = [state for state in missing if state.state == "processing"]
-        paused = [state for state in processing if state.processing_on.status != Status.running]
-        self.assignment.assign(paused)
-        self.scheduler.transitions({state.key: "released" for state in paused}, stimulus_id=f"gang-moved-{token}")
-        for state in processing:
-            if state not in paused:
-                self._check_pace(state, gang)
-        self._check_soon(token)
+        queued = [state for state in missing if self._waits_for_paused(state, gang)]
+        moved = self.assignment.move(queued)
+        self.scheduler.transitions({state.key: "released" for state in moved}, stimulus_id=f"gang-moved-{token}")
+        if gang.ready:
+            self._check_paces([state for state in missing if state not in moved], gang)
+            self._check_soon(token)
+        elif len(moved) < len(queued):
+            self._look_later(token)
+
+    def _waits_for_paused(self, state: Any, gang: Gang) -> bool:
+        """Whether a member waits for a thread of a worker that begins nothing now."""
+        worker = state.processing_on
+        begun = worker is None or state in worker.executing or _has_sorted(state, gang)
+        return not begun and worker.status != Status.running
 
     def _release(self, token: str) -> None:
         """The gang is complete: members are kept only for those who need them."""
@@ -341,19 +360,34 @@ class GangSchedulerPlugin(SchedulerPlugin):
     #
     # How long a sort or a merge takes is known only by others of the same gang. So a member is given up after
     # `PATIENCE` times what the slowest other one took to sort as many bytes, and not before `PATIENCE` time-outs. What
-    # is measured is its own work: not how long its chunks take, nor how long it waits for a thread.
+    # is measured is its own work: not how long its chunks take, nor how long it waits for a thread. But if no worker
+    # runs, the memory of those that wait for it may be the reason, so that nothing would ever go on.
 
-    def _check_pace(self, state: Any, gang: Gang) -> None:
-        """Give up a member that sorts much longer than the others that wait for it did."""
-        spec, worker = state.run_spec.spec, state.processing_on
-        if gang.sorted.get(spec.rank, (None, 0))[0] == state.run_id:
-            return  # it has sorted: `_check_aborted` waits for it
-        tasks, keys = self.scheduler.tasks, self._keys[spec.token]
-        paces = [gang.sorted[rank][1] / _input_bytes(tasks[keys[rank]]) for rank in gang.ready]
-        limit = PATIENCE * max(gang.timeout, max(paces) * _input_bytes(state))
-        seconds = worker.executing.get(state, 0)  # as of its last heartbeat
-        if seconds > limit:
-            self._give_up(state, f"sorts for {seconds:.0f} s already, much longer than the others")
+    def _check_paces(self, missing: list[Any], gang: Gang) -> None:
+        """Give up members that take much longer than the others took to sort, or that no worker runs for as long."""
+        tasks, waited = self.scheduler.tasks, gang.waited
+        gang.waited = {}
+        for state in missing:
+            spec, keys = state.run_spec.spec, self._keys[state.run_spec.spec.token]
+            paces = [gang.sorted[rank][1] / _input_bytes(tasks[keys[rank]]) for rank in gang.ready]
+            if not paces:
+                return  # the gang has failed
+            limit = PATIENCE * max(gang.timeout, max(paces) * _input_bytes(state))
+            if what := self._without_measure(state, gang):
+                seconds = gang.waited[spec.rank] = waited.get(spec.rank, 0) + gang.timeout
+            else:
+                executing = state.processing_on.executing if state.processing_on else {}  # as of its last heartbeat
+                what, seconds = "sorts", executing.get(state, 0)
+            if seconds > limit:
+                self._give_up(state, f"{what} for {seconds:.0f} s already, much longer than the others")
+
+    def _without_measure(self, state: Any, gang: Gang) -> str | None:
+        """What a member does for which others wait, if nobody measures for how long."""
+        if state.state == "processing" and _has_sorted(state, gang):
+            return "merges"
+        if state.state == "no-worker" or self._waits_for_paused(state, gang) or not self.scheduler.running:
+            return "waits for a worker that runs it"
+        return None
 
     def _watch_aborted(self, token: str, attempt: Attempt) -> None:
         slowest = max(member.seconds for member in attempt.members.values())
@@ -376,14 +410,17 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _give_up(self, state: Any, what: str) -> None:
         """Let a member fail, and with it the gang."""
-        worker = state.processing_on.address
+        spec, on = state.run_spec.spec, state.processing_on
         error = RuntimeError(
-            f"member {state.run_spec.spec.rank} of the gang, on worker {worker}, {what}: look at that worker, set "
-            "gpusort.gang_timeout if it only is slow, or use exchange='tasks'"
+            f"member {spec.rank} of the gang, on {f'worker {on.address}' if on else 'no worker'}, {what}: look at the "
+            "workers, set gpusort.gang_timeout if they only are slow, or use exchange='tasks'"
         )
+        if on is None:
+            self._send(self.gangs.failed(spec.token, error))
+            return
         self.scheduler.handle_task_erred(
             key=state.key,
-            worker=worker,
+            worker=on.address,
             exception=dumps(error),
             exception_text=repr(error),
             traceback=None,
@@ -396,6 +433,11 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _expire(self, token: str, attempt: int) -> None:
         self._send(self.gangs.expired(token, attempt))
+
+
+def _has_sorted(state: Any, gang: Gang) -> bool:
+    """Whether the present run of a member has sorted its chunks."""
+    return gang.sorted.get(state.run_spec.spec.rank, (None, 0))[0] == state.run_id
 
 
 def _input_bytes(state: Any) -> int:
