@@ -51,12 +51,23 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
     meta = array._meta
     if array.ndim == 0 and array.dtype.kind in "OSU" and not hasattr(a, "dtype"):
         _refuse_objects(a, name, scalars)
+    if array.ndim == 0 and array.dtype.kind == "O":
+        array = array.map_blocks(_as_array, dtype=array.dtype, meta=meta)
     refuse_masked(meta, name)
     if library_of(meta) not in ("numpy", "cupy"):
         raise TypeError(
             f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}, which are not sorted: "
             "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
         )
+    return array
+
+
+def _as_array(element: Any) -> np.ndarray:
+    """Task: an element as an array: Dask's indexing and reductions give Python objects bare."""
+    if isinstance(element, np.ndarray):
+        return element
+    array = np.empty((), object)
+    array[()] = element
     return array
 
 
@@ -195,8 +206,10 @@ def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
     Raises
     ------
     TypeError
-        If one of them is no array.
+        If one of them is no array, or there is none.
     """
+    if isinstance(keys, tuple) and not keys:
+        raise TypeError("need sequence of keys with len > 0 in sort_by_key: give at least one array")
     if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
         return [checked_array(key, f"key {number}") for number, key in enumerate(keys)], True
     return [checked_array(keys, "keys")], False

@@ -117,6 +117,8 @@ def quantiles(
     _check_dims(ds, dims)
     keep = keeps_attrs(keep_attrs)
     wanted = np.asarray(q, np.float64)
+    if wanted.ndim > 1:
+        raise ValueError(f"q must be a scalar or 1d, not an array of {wanted.ndim} dimensions")
     found = {}
     for name, array in ds.data_vars.items():
         own = [each for each in array.dims if each in dims]

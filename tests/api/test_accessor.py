@@ -159,6 +159,13 @@ def test_sortby_refuses_what_xarray_refuses(by):
                 lazily.gpusort.sortby(by)
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_quantiles_are_a_scalar_or_a_sequence(chunked):
+    array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"))
+    with pytest.raises(ValueError, match="q must be a scalar or 1d, not an array of 2 dimensions"):
+        (array.chunk(y=1) if chunked else array).gpusort.quantile([[0.5]], "y")
+
+
 def test_sortby_aligns_keys_by_their_labels():
     ds = make_dataset()
     key = xr.DataArray(np.arange(30), dims="time", coords={"time": ds.time.values[::-1]})

@@ -354,6 +354,8 @@ def test_an_axis_of_an_array_without_dimensions_is_an_integer(wrong: Any) -> Non
 
 def test_several_keys_are_one_order() -> None:
     x = da.arange(6, chunks=2)
+    with pytest.raises(TypeError, match="need sequence of keys .* in sort_by_key: give at least one array"):
+        dask_gpusort.sort_by_key((), x)
     for option in ({"key": np.negative}, {"less": np.less}, {"order": "a"}):
         with pytest.raises(ValueError, match=f"{next(iter(option))} cannot be combined with several keys"):
             dask_gpusort.sort_by_key((x, x), x, **option)
