@@ -48,8 +48,10 @@ def checked_options(
                 raise ValueError(f"less cannot be combined with {name}: put it into the comparison")
     _check_choice("method", method, _METHODS)
     _check_choice("exchange", exchange, EXCHANGES)
+    if not (order is None or isinstance(order, (str, list, tuple))):
+        raise ValueError(f"unsupported order value: {order!r}: give the name of a field, or a list of names")
     fields = None if order is None else (order,) if isinstance(order, str) else tuple(order)
-    return Options(asks_stable, bool(descending), fields, method, exchange, key, less)
+    return Options(asks_stable, checked_directions(descending, 1)[0], fields, method, exchange, key, less)
 
 
 def on_device(options: Options, device: Any) -> Options:
@@ -98,7 +100,7 @@ def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
         raise TypeError(f"{name} must be {instead}, not {value!r}") from error
 
 
-def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False) -> int:
+def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False, where: str = "") -> int:
     """The axis counted from the first dimension.
 
     Parameters
@@ -107,6 +109,8 @@ def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool 
     ndim : int
     flattens, several : bool
         Whether the function also takes None, or a tuple of axes, for error messages.
+    where : str
+        Of which argument it is part, for error messages.
 
     Raises
     ------
@@ -116,12 +120,12 @@ def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool 
         If it is no integer.
     """
     instead = "an integer" + ", a tuple of them" * several + " or None, which takes all elements" * flattens
-    number = checked_integer("axis", axis, instead)
+    number = checked_integer(f"axis{where}", axis, instead)
     if ndim == 0:
         remedy = "use axis=None to flatten it" if flattens else "give an array that has one, such as a.reshape(1)"
         raise AxisError(f"axis {number} is out of bounds for array of dimension 0: {remedy}")
     if not -ndim <= number < ndim:
-        raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}")
+        raise AxisError(number, ndim, f"use an axis from {-ndim} to {ndim - 1}{where}")
     return number % ndim
 
 
@@ -291,7 +295,7 @@ def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
     if not isinstance(chunks, dict):
         return chunks
     ndim = 1 if axis is None else ndim
-    given = {checked_axis(dim, ndim): size for dim, size in chunks.items()}
+    given = {checked_axis(dim, ndim, where=" in chunks"): size for dim, size in chunks.items()}
     return tuple(given.get(dim) for dim in range(ndim))
 
 
@@ -303,7 +307,7 @@ def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> 
     ValueError
         If there is another number of directions than of keys.
     """
-    if not isinstance(descending, Iterable):
+    if not isinstance(descending, Iterable) or getattr(descending, "ndim", 1) == 0:
         return [bool(descending)] * count
     directions = list(map(bool, descending))
     if len(directions) != count:

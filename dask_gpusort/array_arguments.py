@@ -41,20 +41,33 @@ def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
     refuse_labels(a, name)
     if library_of(a) == "pandas":
         a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
-    array = da.asanyarray(a)
+    try:
+        array = da.asanyarray(a)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array, not a sequence of others of different shapes: {error}") from error
+    if isinstance(array._meta, np.matrix):
+        # A row of a matrix is a matrix of two dimensions.
+        array = array.map_blocks(np.asarray, dtype=array.dtype, meta=np.asarray(array._meta))
     meta = array._meta
     if array.ndim == 0 and array.dtype.kind in "OSU" and not hasattr(a, "dtype"):
         _refuse_objects(a, name, scalars)
-    if isinstance(meta, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is masked, and masked arrays are not sorted: fill them first, with "
-            "dask.array.ma.filled(a, fill_value)"
-        )
+    if array.ndim == 0 and array.dtype.kind == "O":
+        array = array.map_blocks(_as_array, dtype=array.dtype, meta=meta)
+    refuse_masked(meta, name)
     if library_of(meta) not in ("numpy", "cupy"):
         raise TypeError(
             f"{name} has chunks of {type(meta).__module__}.{type(meta).__name__}, which are not sorted: "
             "turn them into NumPy or CuPy arrays first, with a.map_blocks(...)"
         )
+    return array
+
+
+def _as_array(element: Any) -> np.ndarray:
+    """Task: an element as an array: Dask's indexing and reductions give Python objects bare."""
+    if isinstance(element, np.ndarray):
+        return element
+    array = np.empty((), object)
+    array[()] = element
     return array
 
 
@@ -70,6 +83,21 @@ def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
     if several or not (scalars or isinstance(a, Number)):
         remedy = _REMEDIES.get(kind, "list(a)" if several else "an array or a list")
         raise TypeError(f"{name} must be an array, not {kind}: give {remedy}")
+
+
+def refuse_masked(a: Any, name: str) -> None:
+    """Refuse a masked array.
+
+    Raises
+    ------
+    TypeError
+        If it is one.
+    """
+    if isinstance(a, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is masked, and masked arrays are not sorted: fill them first, with "
+            "dask.array.ma.filled(a, fill_value)"
+        )
 
 
 def refuse_labels(a: Any, name: str) -> None:
@@ -160,11 +188,13 @@ def checked_lexsort_keys(keys: Any) -> list[Any]:
 
 
 def _as_sequence(keys: Any) -> Sequence[Any]:
-    if hasattr(keys, "__getitem__") and hasattr(keys, "__len__") and not hasattr(keys, "dtype"):
-        return [keys[number] for number in range(len(keys))]
+    if isinstance(keys, Sequence) and not isinstance(keys, bytes) and not hasattr(keys, "dtype"):
+        return keys
     array = checked_array(keys, "keys")
     if array.ndim == 0:
         return []
+    if array.ndim == 1 and array.dtype.kind in "OSUT":
+        raise TypeError(f"keys must be several arrays, not one of {array.dtype}: give (a,) to sort by this one alone")
     if math.isnan(array.shape[0]):
         raise ValueError("the first axis of `keys` is the keys, whose number is unknown: call compute_chunk_sizes()")
     return [array[number] for number in range(array.shape[0])]
@@ -176,8 +206,10 @@ def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
     Raises
     ------
     TypeError
-        If one of them is no array.
+        If one of them is no array, or there is none.
     """
+    if isinstance(keys, tuple) and not keys:
+        raise TypeError("need sequence of keys with len > 0 in sort_by_key: give at least one array")
     if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
         return [checked_array(key, f"key {number}") for number, key in enumerate(keys)], True
     return [checked_array(keys, "keys")], False

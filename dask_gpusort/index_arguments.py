@@ -10,7 +10,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from .arguments import axis_or_none
-from .array_arguments import checked_array
+from .array_arguments import checked_array, refuse_masked
 from .chunk import library_of
 from .graph.inputs import flatten
 
@@ -42,7 +42,8 @@ def checked_take_indices(indices: Any, array: Any = None) -> Any:
     TypeError
         If they are no integers or booleans; if their chunks are of another library than those of `array`.
     """
-    known = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    known = indices if library_of(indices) in ("numpy", "cupy", "dask") else np.asarray(indices)
+    refuse_masked(known, "indices")
     if known.size == 0 and not hasattr(indices, "dtype"):
         known = known.astype(np.intp)  # of an empty list
     if not np.can_cast(known.dtype, np.intp, "same_kind"):

@@ -117,6 +117,8 @@ def quantiles(
     _check_dims(ds, dims)
     keep = keeps_attrs(keep_attrs)
     wanted = np.asarray(q, np.float64)
+    if wanted.ndim > 1:
+        raise ValueError(f"q must be a scalar or 1d, not an array of {wanted.ndim} dimensions")
     found = {}
     for name, array in ds.data_vars.items():
         own = [each for each in array.dims if each in dims]
@@ -157,11 +159,11 @@ def sort_dimensions(obj: Any, variables: Any, ascending: bool) -> Any:
     if callable(variables):
         variables = variables(obj)
     given = variables if isinstance(variables, list) else [variables]
-    arrays = [key if isinstance(key, xr.DataArray) else obj[key] for key in given]
-    return with_dataset(obj, lambda ds: _sort_by(ds, arrays, ascending))
+    return with_dataset(obj, lambda ds: _sort_by(ds, given, ascending))
 
 
-def _sort_by(ds: xr.Dataset, arrays: Sequence[xr.DataArray], ascending: bool) -> xr.Dataset:
+def _sort_by(ds: xr.Dataset, given: Sequence[Any], ascending: bool) -> xr.Dataset:
+    arrays = [key if isinstance(key, xr.DataArray) else ds[key] for key in given]
     aligned: Sequence[Any] = xr.align(ds, *arrays, join="left")
     of_dim: dict[Hashable, list[xr.DataArray]] = defaultdict(list)
     for key in aligned[1:]:
@@ -169,6 +171,7 @@ def _sort_by(ds: xr.Dataset, arrays: Sequence[xr.DataArray], ascending: bool) ->
             raise ValueError(f"Input DataArray is not 1-D: {key.name!r} has the dimensions {key.dims}")
         of_dim[key.dims[0]].append(key)
     found: xr.Dataset = aligned[0]
+    _check_dims(found, of_dim)
     for dim, keys in of_dim.items():
         found = _sort_dimension(found, dim, keys, ascending)
     return found

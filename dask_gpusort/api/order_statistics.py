@@ -340,6 +340,8 @@ def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: 
     axes = checked_axes(axis, array.ndim)
     if array.size == 0 and statistic.skip_nan:
         statistic, weights = Statistic.median(skip_nan=True), None  # of nothing, NumPy gives a mean for any `q`
+    if statistic.q is not None and any(array.shape[dim] == 0 for dim in axes):
+        raise IndexError("index -1 is out of bounds for axis 0 with size 0: a has no elements along the reduced axes")
     if weights is None:
         return build_statistic(array, statistic, axes, bool(keepdims), checked_strategy(strategy))
     check_weighted_method(statistic.method)

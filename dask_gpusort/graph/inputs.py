@@ -219,7 +219,10 @@ def output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
     if isinstance(chunks, (list, tuple)) and len(chunks) == keys.ndim:
         chunks = tuple(old if new is None else new for new, old in zip(chunks, keys.chunks, strict=True))
     try:
-        return normalize_chunks(_as_tuple(chunks), keys.shape, dtype=keys.dtype, previous_chunks=keys.chunks)
+        found = normalize_chunks(_as_tuple(chunks), keys.shape, dtype=keys.dtype, previous_chunks=keys.chunks)
+        if min(map(min, found)) < 0:
+            raise ValueError("chunk sizes must not be negative")
+        return found
     except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
         kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
         raise kind(

@@ -180,11 +180,24 @@ class Statistic:
                 ) from error
 
     def by_numpy(self, keys: np.ndarray, axes: tuple[int, ...], weights: np.ndarray | None = None) -> Any:
-        """The statistic by NumPy's function, which computes with Python objects as they are."""
-        if self.q is None:
-            return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
-        function: Any = np.nanquantile if self.skip_nan else np.quantile
-        return function(keys, self.q.item() if self.weak else self.q, axis=axes, method=self.method, weights=weights)
+        """The statistic by NumPy's function, which computes with Python objects as they are.
+
+        Raises
+        ------
+        TypeError
+            If they cannot be sorted, or have no arithmetic.
+        """
+        try:
+            if self.q is None:
+                return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
+            function: Any = np.nanquantile if self.skip_nan else np.quantile
+            q = self.q.item() if self.weak else self.q
+            return function(keys, q, axis=axes, method=self.method, weights=weights)
+        except TypeError as error:
+            if self.picks:
+                raise
+            np.sort(keys, axis=None)  # raises the error again if it is that keys cannot be compared
+            raise TypeError(self._refusal(keys.dtype)) from error
 
     def _refusal(self, dtype: np.dtype[Any]) -> str:
         """The message for keys on which the statistic's arithmetic is not defined."""
@@ -194,6 +207,8 @@ class Statistic:
         remedy = 'method="lower", or another that picks a key'
         if dtype.kind == "b":
             remedy += ', or a.astype("i1")'
+        if dtype.kind == "O":
+            remedy += ", or q of a type that multiplies them"
         return f"method={self.method!r} computes between keys, and those of {dtype} are no numbers: give {remedy}"
 
     def ranks(self, counts: Array) -> Array:

@@ -148,6 +148,24 @@ def test_sortby_a_variable_and_an_array_of_another_object():
         ds.gpusort.sortby("t")
 
 
+@pytest.mark.parametrize("by", [0, ("name", "k"), "missing", np.arange(3), xr.DataArray(np.arange(3), dims="other")])
+def test_sortby_refuses_what_xarray_refuses(by):
+    array = xr.DataArray(np.arange(6).reshape(2, 3), dims=("y", "x"))
+    for obj in (array, array.to_dataset(name="k")):
+        with pytest.raises((KeyError, ValueError)) as expected:
+            obj.sortby(by)
+        for lazily in (obj, obj.chunk(x=2)):
+            with pytest.raises(expected.type):
+                lazily.gpusort.sortby(by)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_quantiles_are_a_scalar_or_a_sequence(chunked):
+    array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"))
+    with pytest.raises(ValueError, match="q must be a scalar or 1d, not an array of 2 dimensions"):
+        (array.chunk(y=1) if chunked else array).gpusort.quantile([[0.5]], "y")
+
+
 def test_sortby_aligns_keys_by_their_labels():
     ds = make_dataset()
     key = xr.DataArray(np.arange(30), dims="time", coords={"time": ds.time.values[::-1]})

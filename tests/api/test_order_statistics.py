@@ -299,3 +299,18 @@ def test_errors(number):
     call, error, text = ERRORS[number]
     with pytest.raises(error, match=text):
         call(da.from_array(np.arange(10.0), chunks=3))
+
+
+def test_objects_without_arithmetic_name_the_remedy() -> None:
+    names = da.from_array(np.array(["b", "a", "c"], object), chunks=2)
+    with pytest.raises(TypeError, match="keys of object have none: use quantile.*lower"):
+        dask_gpusort.median(names).compute()
+    with pytest.raises(TypeError, match="those of object are no numbers: give method=.lower"):
+        dask_gpusort.quantile(names, 0.5).compute()
+    assert dask_gpusort.quantile(names, 0.5, method="lower").compute() == "b"
+    with pytest.raises(TypeError, match="or q of a type that multiplies them"):
+        dask_gpusort.quantile(np.array([Decimal(1), Decimal(2)]), 0.5).compute()
+    mixed = da.from_array(np.array([1, "a"], object), chunks=2)
+    for method in ("linear", "lower"):
+        with pytest.raises(TypeError, match="^'<' not supported between instances of 'str' and 'int'$"):
+            dask_gpusort.quantile(mixed, 0.5, method=method).compute()

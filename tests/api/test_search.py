@@ -312,3 +312,21 @@ def test_test_elements_that_are_no_dask_array(test):
     words = np.array([["fig", "apple"], ["a", "b"]])
     found = computed(dask_gpusort.isin(da.from_array(words, chunks=1), test))
     np.testing.assert_array_equal(found, np.isin(words, test), strict=True)
+
+
+@pytest.mark.parametrize("element", [lambda x: x[1], lambda x: x.max(), lambda x: da.from_array(np.array("c", object))])
+def test_one_element_of_objects(element):
+    names = np.array(["b", "c", "a", "c"], object)
+    x = da.from_array(names, chunks=2)
+    one = element(x)  # Dask gives some as objects, which are no arrays
+    found = dask.compute(
+        dask_gpusort.isin(x, one),
+        dask_gpusort.isin(one, x),
+        dask_gpusort.searchsorted(dask_gpusort.sort(x), one),
+        dask_gpusort.setdiff1d(x, one),
+        dask_gpusort.unique(one),
+        dask_gpusort.put_along_axis(x, [0], one, 0),
+    )
+    expected = names == "c", True, 2, ["a", "b"], ["c"], ["c", "c", "a", "c"]
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -599,3 +599,11 @@ def test_only_some_chunk_sizes_are_unknown(known, exchange):
                 oracle.assert_same_bits(computed(dask_gpusort.argsort(x, exchange=exchange)), wanted)
                 moved = computed(dask_gpusort.sort_by_key(x, x * 2, exchange=exchange)[1])
                 oracle.assert_same_bits(moved, np.sort(whole) * 2)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("name", ["rank", "sort", "unique_inverse", "nunique", "median"])
+def test_matrices_are_arrays_of_two_dimensions(name):
+    rows, function = np.array([[3, 1], [2, 2]]), getattr(dask_gpusort, name)
+    for matrix in (np.matrix(rows), da.from_array(rows, chunks=1).map_blocks(np.matrix)):
+        np.testing.assert_equal(*dask.compute(function(matrix), function(rows)))

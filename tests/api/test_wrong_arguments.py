@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -95,6 +96,7 @@ WRONG = {
         Wrong(float("nan"), ValueError, "in the range.*q=nan"),
         Wrong("half", TypeError, "q must be real numbers, not 'half'"),
         Wrong(None, TypeError, "q must be real numbers, not None"),
+        Wrong(Fraction(1, 2), TypeError, "no quantiles of float64 .*: give q as floats"),
         Wrong(np.zeros((1, 1, 1)), ValueError, "q must be a scalar or 1d, not an array of 3 dimensions"),
     ],
     "k": [Wrong(wrong, TypeError, "k must be an integer, not") for wrong in (2.5, "3", None)],
@@ -116,11 +118,22 @@ WRONG = {
         Wrong("bubble", ValueError, "kind.*bubble"),
         Wrong(1, TypeError, "kind must be str", lambda name: "order" in PARAMETERS[name]),
     ],
-    "order": [Wrong("weight", ValueError, "order")],
-    "descending": [Wrong([True] * 5, ValueError, "5 directions in `descending` for 2 keys", takes_several)],
+    "order": [
+        Wrong("weight", ValueError, "order"),
+        *(Wrong(wrong, ValueError, "unsupported order value: .*: give the name of a field") for wrong in (1, {"a"})),
+    ],
+    "descending": [
+        Wrong([True] * 5, ValueError, "5 directions in `descending` for 2 keys", takes_several),
+        Wrong([True] * 5, ValueError, "5 directions in `descending` for 1 keys", no(takes_several)),
+    ],
     "key": [Wrong("a", TypeError, "key must be a function"), Wrong(lambda block: 1, ValueError, "key must return")],
     "less": [Wrong("a < b", TypeError, "less of NumPy chunks must be a function")],
-    "chunks": [Wrong("many", ValueError, "chunks must be"), Wrong(object(), TypeError, "chunks must be")],
+    "chunks": [
+        *(Wrong(wrong, ValueError, "chunks must be") for wrong in ("many", {0: (-1, 5)}, {0: (-1, 13)})),
+        Wrong(object(), TypeError, "chunks must be"),
+        Wrong({"x": 3}, TypeError, "axis in chunks must be an integer, not 'x'"),
+        Wrong({5: 3}, AxisError, "use an axis from -.* in chunks: axis 5"),
+    ],
     "exchange": [Wrong("disk", ValueError, "exchange must be one of")],
     "device": [Wrong("gpu", ValueError, "device must be None or 'cuda'")],
     "strategy": [Wrong("fast", ValueError, "strategy must be one of")],
@@ -131,6 +144,8 @@ WRONG = {
     "overwrite_input": [Wrong(True, TypeError, "leave overwrite_input=False")],
     "indices": [
         Wrong([0.5], TypeError, "give indices as integers", lambda name: name.endswith("take")),
+        Wrong(pd.array([1, None]), TypeError, "give indices as integers", lambda name: name.endswith("take")),
+        Wrong(np.ma.masked_equal([1, 2], 2), TypeError, "indices is masked.*fill them first"),
         Wrong(da.ones((1, 1)), IndexError, "`indices` must be an integer array, not float64", lambda n: "along" in n),
         Wrong([0], ValueError, r"`indices` and `arr`.*\(1,\) and \(4, 3\)", lambda name: "along" in name),
     ],
@@ -220,8 +235,7 @@ def test_every_parameter_has_rows() -> None:
         for parameter in own
         if parameter in WRONG and (name, parameter) not in tested
     }
-    # One key has one direction, which is true or false.
-    assert {parameter for _, parameter in left} <= {"descending"}
+    assert not left
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -304,6 +318,30 @@ def test_column_names_are_no_keys() -> None:
     for keys in (("a", "b"), "ab"):
         with pytest.raises(TypeError, match="key 0 must be an array, not str: give the array"):
             dask_gpusort.lexsort(keys)
+    for array in (pd.Index(["a", "b"]), np.array(["a", "b"]), da.from_array(np.array(["a", "b"], object), chunks=1)):
+        with pytest.raises(TypeError, match=r"keys must be several arrays, not one of .*: give \(a,\)"):
+            dask_gpusort.lexsort(array)
+    for keys, kind in (({"a": X}, "dict"), (b"ab", "bytes")):
+        with pytest.raises(TypeError, match=f"keys must be an array, not {kind}: give"):
+            dask_gpusort.lexsort(keys)
+
+
+@pytest.mark.parametrize("ragged", [[[1, 2], [3]], [X, None], [X, [1]]])
+def test_sequences_of_different_shapes_are_no_arrays(ragged: Any) -> None:
+    with pytest.raises(ValueError, match="^a must be an array, not a sequence of others of different shapes"):
+        dask_gpusort.sort(ragged)
+    with pytest.raises(ValueError, match="^values 0 must be an array, not a sequence"):
+        dask_gpusort.sort_by_key(X, ragged)
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+@pytest.mark.parametrize("method", ["linear", "lower", "inverted_cdf"])
+def test_quantiles_of_nothing(method: str, axis: Any) -> None:
+    empty = da.zeros((0, 3), chunks=2)
+    for function in (dask_gpusort.quantile, dask_gpusort.percentile):
+        with pytest.raises(IndexError, match="size 0: a has no elements along the reduced axes"):
+            function(empty, [0.5], axis=axis, method=method)
+    assert dask_gpusort.quantile(empty, 0.5, axis=1).shape == (0,)
 
 
 @pytest.mark.parametrize("wrong", [0.5, np.zeros(1), [0]])
@@ -316,6 +354,8 @@ def test_an_axis_of_an_array_without_dimensions_is_an_integer(wrong: Any) -> Non
 
 def test_several_keys_are_one_order() -> None:
     x = da.arange(6, chunks=2)
+    with pytest.raises(TypeError, match="need sequence of keys .* in sort_by_key: give at least one array"):
+        dask_gpusort.sort_by_key((), x)
     for option in ({"key": np.negative}, {"less": np.less}, {"order": "a"}):
         with pytest.raises(ValueError, match=f"{next(iter(option))} cannot be combined with several keys"):
             dask_gpusort.sort_by_key((x, x), x, **option)

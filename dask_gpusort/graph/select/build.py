@@ -145,5 +145,6 @@ def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
 
 def explain_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> str:
     """The plan of an order statistic as text."""
+    statistic.check_objects(array.dtype)
     statistic.dtype_of(array.dtype)
     return describe_selection(plan_statistic(array, statistic, axes, strategy))
