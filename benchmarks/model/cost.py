@@ -20,6 +20,7 @@ from typing import Any
 import dask.threaded
 import numpy as np
 from dask._task_spec import Task
+from dask_gpusort.graph.p2p_records import read_group
 
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
@@ -27,7 +28,6 @@ from dask_gpusort.cost import Rates, predict
 from dask_gpusort.graph import p2p_engine
 from dask_gpusort.graph.cut_runs import CutRun
 from dask_gpusort.graph.cuts import first_scan
-from dask_gpusort.graph.p2p_records import read_group
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN

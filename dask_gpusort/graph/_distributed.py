@@ -1,24 +1,47 @@
 """What the gang and the plugins take of distributed that distributed does not promise to keep, in one place.
 
-Import this module only where distributed is in use. (What the P2P exchange takes stands in `p2p_engine`.)
+Import this module only where distributed is in use.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import time
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from distributed import SchedulerPlugin, get_worker
 from distributed.core import Status, clean_exception
 from distributed.metrics import context_meter
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import Scheduler, TaskState, WorkerState
+from distributed.system import MEMORY_LIMIT
 from distributed.utils import offload
 from distributed.worker import Worker, thread_state
 from distributed.worker_state_machine import TaskState as WorkerTask
 from distributed.worker_state_machine import WorkerState as WorkerMachine
 
-__all__ = ["Status", "clean_exception", "context_meter", "dumps", "mismatch", "offload", "thread_state", "to_serialize"]
+__all__ = [
+    "MEMORY_LIMIT",
+    "Status",
+    "clean_exception",
+    "context_meter",
+    "dumps",
+    "logs_errors",
+    "mismatch",
+    "offload",
+    "plugin_of_worker",
+    "register_once",
+    "thread_state",
+    "to_serialize",
+]
+
+#: Seconds for which a task waits for a plugin of its worker.
+INSTALL_SECONDS = 2.0
 
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (
@@ -80,3 +103,61 @@ def mismatch(server: Any = None) -> str | None:
 def _has(owner: type, name: str) -> bool:
     """Whether a class has an attribute, or declares one of its instances."""
     return hasattr(owner, name) or any(name in inspect.get_annotations(base) for base in owner.__mro__)
+
+
+#: The scheduler on which each client has registered a plugin, by the plugin's name, and why that failed.
+_registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
+
+
+def register_once(client: Any, plugin: Callable[[], SchedulerPlugin], name: str) -> str | None:
+    """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
+    reason = mismatch()
+    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
+    known = _registered.setdefault(client, {})
+    if reason is None and known.get(name, ("", None))[0] != scheduler:
+        try:
+            registered = client.register_plugin(plugin())
+            if client.asynchronous:
+                client.loop.add_callback(lambda: registered)
+        except (AttributeError, ImportError, RuntimeError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        known[name] = scheduler, reason
+    return reason or known[name][1]
+
+
+_logger = logging.getLogger(__name__)
+
+
+def logs_errors(method: Callable[..., None]) -> Callable[..., None]:
+    """Log the errors of a method. Those of a plugin are hidden by Dask, those of a handler close a connection."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception:
+            _logger.exception(
+                "A plugin of gpusort failed in %s: sorts on this cluster may not end", method.__qualname__
+            )
+
+    return call
+
+
+def plugin_of_worker(name: str) -> Any:
+    """The plugin of the worker that runs this task.
+
+    Raises
+    ------
+    RuntimeError
+        If the worker has none.
+    """
+    # A client that finds a plugin on the scheduler does not wait until all workers have theirs.
+    plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
+    while (plugin := plugins.get(name)) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if plugin is None:
+        raise RuntimeError(
+            f"this cluster lacks the plugin {name!r}: build the sort with a Client of the cluster that computes it, or "
+            "use exchange='tasks'"
+        )
+    return plugin
