@@ -24,7 +24,7 @@ DEFAULTS: dict[str, Any] = {
 dask.config.update_defaults({"gpusort": DEFAULTS})
 
 
-EXCHANGES = ("auto", "join", "gather", "p2p", "tasks", "device", "gang")
+EXCHANGES = ("auto", "join", "gather", "runs", "tasks", "device", "gang")
 DEVICES = (None, "cuda")
 
 

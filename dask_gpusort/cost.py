@@ -5,7 +5,7 @@ With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
     count      at most R P (s + 3 G) e          R + 1 trees of tasks over the runs' summaries
-    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (p2p), bundles x G (tasks, device, gang)
+    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (runs), bundles x G (tasks, device, gang)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
@@ -27,7 +27,7 @@ from .plan.lines import format_chunks
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
-CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "p2p": 4, "tasks": 2, "device": 2, "gang": 2}
+CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2, "device": 2, "gang": 2}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
     runs, groups = len(plan.runs), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = runs if plan.exchange == "p2p" else len(plan.sources)
+    senders = runs if plan.exchange == "runs" else len(plan.sources)
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
@@ -109,7 +109,7 @@ def cost_of(plan: Plan) -> Cost:
 
 
 def _counted_bytes(plan: Plan) -> float:
-    if plan.by_bundles:
+    if plan.one_round:
         return plan.table_bytes
     entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
     summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)

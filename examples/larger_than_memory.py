@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import shutil
 import sys
@@ -284,7 +283,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Run the example in a new directory and return the exit code."""
     options = parse()
-    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each exchange as a warning
     if options.directory:
         options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="larger-than-memory-", dir=options.directory))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from distributed import Client, LocalCluster, wait
@@ -30,13 +29,12 @@ class Threads(_Sorting):
 class Cluster:
     """Two processes of one thread each, for NumPy chunks; `benchmarks.gpu.multi` measures clusters of GPUs."""
 
-    params = ([64, 256], ["p2p", "tasks"])
+    params = ([64, 256], ["runs", "tasks"])
     param_names = ("chunks", "exchange")
     small = 8
     timeout = 300
 
     def setup(self, chunks: int, exchange: str) -> None:
-        logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it reports each exchange as a warning
         self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
         self.client = Client(self.cluster)
         self.x = dask_keys("uniform", chunks * CHUNK_KEYS, chunks).persist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ PROCESSES = True
 @contextmanager
 def two_workers(processes: bool = True, memory: str | int = "auto") -> Iterator[Client]:
     """A cluster of two workers with one thread each, of processes with a limit of their memory."""
-    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)  # it logs each exchange as a warning
     options: dict[str, Any] = {"processes": processes and PROCESSES, "dashboard_address": ":0"}
     # Workers in this process would count the memory of all of it.
     options["memory_limit"] = memory if options["processes"] else 0

@@ -137,8 +137,8 @@ def larger_rows(effort: Effort) -> Iterator[Row]:
 
 
 def graph_rows(effort: Effort) -> Iterator[Row]:
-    with cluster.two_workers(processes=False):  # nothing runs on them, but "p2p" is planned only for a cluster
-        for exchange in ("gather", "tasks", "p2p"):
+    with cluster.two_workers(processes=False):  # nothing runs on them, but "runs" is planned only for a cluster
+        for exchange in ("gather", "tasks", "runs"):
             for chunks in (4, 32) if effort.quick else GRAPH_CHUNKS:
                 built = [cluster.build(chunks, exchange) for _ in range(effort.repeat)]
                 seconds, tasks = statistics.median(seconds for seconds, _ in built), built[0][1]

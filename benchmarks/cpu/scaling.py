@@ -65,7 +65,7 @@ def chunks_points(effort: Effort) -> Iterator[Point]:
     counts = (4, 16) if effort.quick else (4, 16, 64, 256, 1_024, 4_096, 10_000)
     for chunks in counts:
         with two_workers(processes=False):
-            for where, exchange in (("threads", "gather"), ("two workers", "p2p")):
+            for where, exchange in (("threads", "gather"), ("two workers", "runs")):
                 built, others = quiet_rounds(effort, partial(build, chunks, exchange))
                 yield Point("chunks tasks", where, chunks, [built[0][1]], "tasks")
                 yield Point("chunks build", where, chunks, [took for took, _ in built], "s", others)

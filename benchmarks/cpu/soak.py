@@ -44,7 +44,7 @@ MOST_DIMENSIONS = 3
 #: Seconds for one computation. One that takes longer hangs.
 TIMEOUT = 120.0
 DTYPES = ("i4", "u8", "i8", "f4", "f8", "M8[ns]")
-EXCHANGES = ("auto", "p2p", "tasks", "gather", "gang")
+EXCHANGES = ("auto", "runs", "tasks", "gather", "gang")
 #: Memory and objects are figures of points.
 MEMORY, OBJECTS = "soak memory", "soak objects"
 

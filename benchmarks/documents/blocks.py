@@ -310,8 +310,8 @@ def multi_gpu_headline(results: Path, _: Path) -> str:
 def projection(results: Path, _: Path) -> str:
     """100 TB on 800 GPUs: counts of plans, in bold if the graph was built, and predicted seconds."""
     stored, cells = json.loads((results / "projection.json").read_text()), []
-    for exchange, who in (("p2p", "cores"), ("device", "GPUs")):
-        name = f"`{exchange}`, {stored['settings']['rates'][exchange]['threads']:,} {who}"
+    for exchange, rates in stored["settings"]["rates"].items():
+        name = f"`{exchange}`, {rates['threads']:,} {'GPUs' if exchange == 'device' else 'cores'}"
         for row in stored["rows"]:
             if row["exchange"] == exchange and row["chunks"] > 1_000:
                 cost, seconds = row["cost"], row["seconds"]
@@ -325,7 +325,8 @@ def projection(results: Path, _: Path) -> str:
 def needs(results: Path, _: Path) -> str:
     """The network and storage that a sort of 100 TB needs."""
     settings = json.loads((results / "projection.json").read_text())["settings"]
-    needed, assumed = settings["network_bytes_a_host"], settings["rates"]["p2p"]["exchange_bytes"]
+    needed = settings["network_bytes_a_host"]
+    assumed = max(rates["exchange_bytes"] for rates in settings["rates"].values())  # that of the cores' exchange
     rows = [
         ["network of a host, needed to exchange as fast as its GPUs sort", f"{needed / 1e9:,.0f} GB/s"],
         ["network of a host, assumed", f"{assumed / 1e9:,.0f} GB/s"],

@@ -19,15 +19,15 @@ from typing import Any
 
 import dask.threaded
 import numpy as np
-from dask._task_spec import Task
+from dask._task_spec import List, Task
 
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.cost import Rates, predict
-from dask_gpusort.graph import p2p_engine
-from dask_gpusort.graph.cut_runs import CutRun
 from dask_gpusort.graph.cuts import first_scan
-from dask_gpusort.graph.p2p_records import read_group
+from dask_gpusort.graph.runs.plugins import RunTask, install, keep
+from dask_gpusort.graph.runs.slices import take_slices
+from dask_gpusort.graph.runs.store import Handle
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN
@@ -45,7 +45,7 @@ THREADS = 2
 REPEATS = 5
 ON_THREADS = Workers(THREADS)
 #: The scheduler and exchange of each measured sort.
-SETUPS: dict[str, Exchange] = {"threads": "gather", "two workers": "p2p"}
+SETUPS: dict[str, Exchange] = {"threads": "gather", "two workers": "runs"}
 
 
 def quickest(work: Callable[[], Any]) -> float:
@@ -112,39 +112,28 @@ def task_seconds(get: Callable[[dict[Any, Task], Any], Any], tasks: int) -> floa
     return (time.perf_counter() - start) / len(graph)
 
 
-def send_pieces(shuffle_id: str, chunk: int, bounds: np.ndarray) -> int:
-    run = Run(np.full(bounds[-1], chunk, np.uint64))
-    return p2p_engine.send_run(shuffle_id, chunk, CutRun(run, 0, bounds, bounds))
+def keep_pieces(chunk: int, n: int) -> Handle:
+    """Task: keep a run of n keys on its worker."""
+    (handle,) = keep([Run(np.full(n, chunk, np.uint64))])
+    return handle
 
 
-def count_received(shuffle_id: str, group: int, run_id: int, expected: int) -> int:
-    """Task: number of keys that the exchange engine holds for a group."""
-    with p2p_engine.receive_group(shuffle_id, group, run_id) as file:
-        return sum(len(run) for _, run in read_group(file, group, expected))
+def count_taken(handles: list[Handle], group: int, piece: int) -> int:
+    """Task: take the pieces of a group, and count their keys."""
+    bounds = (group * piece, (group + 1) * piece)
+    return sum(map(len, take_slices(handles, [bounds] * len(handles))))
 
 
 def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float:
-    """Seconds that the exchange engine takes for pieces of `piece` keys, one from each chunk to each group."""
+    """Seconds that an exchange takes for pieces of `piece` keys, one from each chunk to each group."""
     name = f"cost-{time.perf_counter_ns()}"
-    shuffle_id = p2p_engine.ShuffleId(name)
-    bounds = np.arange(groups + 1) * piece
-    sends = [Task((f"send-{name}", chunk), send_pieces, shuffle_id, chunk, bounds) for chunk in range(chunks)]
-    barrier = p2p_engine.P2PBarrierTask(
-        p2p_engine.barrier_key(shuffle_id),
-        p2p_engine.p2p_barrier,
-        shuffle_id,
-        *(task.ref() for task in sends),
-        spec=p2p_engine.SortSpec(id=shuffle_id, disk=True, num_groups=groups),
-    )
-    expected = piece * chunks
-    takes = [
-        Task((f"take-{name}", group), count_received, shuffle_id, group, barrier.ref(), expected)
-        for group in range(groups)
-    ]
+    kept = [RunTask((f"keep-{name}", chunk), keep_pieces, chunk, groups * piece) for chunk in range(chunks)]
+    listed = RunTask((f"list-{name}", 0), list, List(*(task.ref() for task in kept)), lists=True)
+    takes = [Task((f"take-{name}", group), count_taken, listed.ref(), group, piece) for group in range(groups)]
     start = time.perf_counter()
-    found = client.get({task.key: task for task in (*sends, barrier, *takes)}, [task.key for task in takes])
+    found = client.get({task.key: task for task in (*kept, listed, *takes)}, [task.key for task in takes])
     took = time.perf_counter() - start
-    if found != [expected] * groups:
+    if found != [piece * chunks] * groups:
         raise AssertionError("the exchange lost keys")
     return took
 
@@ -169,7 +158,8 @@ def measure_rates(quick: bool) -> dict[str, Rates]:
     many, few, piece = (8, 4, 1 << 10) if quick else (64, 16, 1 << 16)
     with two_workers() as client:
         task = least(task_seconds, client.get, tasks)
-        exchange_seconds(client, few, few, 8)  # starts the exchange engine
+        install(client)
+        exchange_seconds(client, few, few, 8)  # opens connections
         small = least(exchange_seconds, client, many, many, 8)
         large = least(exchange_seconds, client, few, few, piece)
     message = max(0.0, small - (2 * many + 1) * task) * THREADS / many**2

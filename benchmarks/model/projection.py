@@ -38,14 +38,14 @@ GPU_MEMORY, HOST_MEMORY = 141 * 10**9, 2 * 10**12
 WIRE_BYTES, STORAGE_BYTES = 50e9, 25e9
 CHUNKS = (1_000, 10_000, 100_000)
 #: NumPy chunks on the cores of the hosts, and CuPy chunks.
-EXCHANGES: tuple[Exchange, ...] = ("p2p", "device")
+EXCHANGES: tuple[Exchange, ...] = ("runs", "device")
 #: Tasks of the largest graph that is built. Larger ones fit neither the memory of this machine nor a scheduler.
 MOST_TASKS = 4_000_000
 
 
 def workers_of(exchange: Exchange) -> Workers:
     """The GPUs, or the cores for the exchange of NumPy chunks."""
-    if exchange == "p2p":
+    if exchange == "runs":
         return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST)
     return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
 
@@ -62,7 +62,7 @@ def rates_of(results: Path, exchange: Exchange) -> Rates:
     """Rates of the cluster: the measured rate of one GPU or one CPU thread times their number."""
     here = Rates(**json.loads((results / RATES_FILE).read_text())["settings"]["rates"]["two workers"])
     host_wire = WIRE_BYTES * GPUS_A_HOST
-    if exchange == "p2p":
+    if exchange == "runs":
         return replace(here, workers=HOSTS, threads=HOSTS * CORES_A_HOST, exchange_bytes=host_wire)
     row = read(results / GPU_FILE).row(GPU_ROW)
     assert row.ours

@@ -66,9 +66,9 @@ def sort(
         for ``axis=None`` chunks of at most as many elements.
     method : {"auto", "radix", "merge"}
         Find the cuts between chunks by digit histograms with ranks of samples, or by those ranks alone. "auto" uses
-        digits in the exchanges "gather" and "p2p" if keys map to unsigned integers of at most 64 bits. A join cuts
+        digits in the exchange "gather" if keys map to unsigned integers of at most 64 bits. A join cuts
         nothing, so it has no effect there. The result is the same.
-    exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
+    exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
         How keys move between chunks. "auto" uses the setting ``gpusort.exchange``, or else chooses for the scheduler
         in use.
     device : {"cuda", None}

@@ -120,7 +120,7 @@ class Run:
             All with the same number of values.
         copy : bool or None, default True
             As in NumPy: True always gives new memory, so that the result may be sorted in place; None gives views if
-            the runs are already contiguous in memory (as after the P2P exchange), which saves a copy of the group;
+            the runs are already contiguous in memory (as slices of kept runs are), which saves a copy of the group;
             False raises if they are not.
 
         Raises

@@ -1,35 +1,50 @@
 """What the gang and the plugins take of distributed that distributed does not promise to keep, in one place.
 
-Import this module only where distributed is in use. (What the P2P exchange takes stands in `p2p_engine`.)
+Import this module only where distributed is in use.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import time
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from distributed import SchedulerPlugin, get_worker
 from distributed.client import Client
 from distributed.core import Status, clean_exception
 from distributed.metrics import context_meter, monotonic
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import ClientState, Scheduler, TaskState, WorkerState
+from distributed.system import MEMORY_LIMIT
 from distributed.utils import offload
 from distributed.worker import Worker, thread_state
 from distributed.worker_state_machine import TaskState as WorkerTask
 from distributed.worker_state_machine import WorkerState as WorkerMachine
 
 __all__ = [
+    "MEMORY_LIMIT",
     "Status",
     "clean_exception",
     "context_meter",
     "dumps",
+    "logs_errors",
     "mismatch",
     "monotonic",
     "offload",
+    "plugin_of_worker",
+    "register_on_workers",
+    "register_once",
     "thread_state",
     "to_serialize",
 ]
+
+#: Seconds for which a task waits for a plugin of its worker.
+INSTALL_SECONDS = 2.0
 
 #: Methods that are called or overridden, with the parameters used.
 _METHODS: tuple[tuple[type, str, set[str]], ...] = (
@@ -64,7 +79,10 @@ _OF_A_SCHEDULER = (
     *("unrunnable", "no_workers_timeout", "periodic_callbacks"),
 )
 _OF_A_CLIENT = ("_scheduler_identity",)
-_OF_A_WORKER = ("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop")
+_OF_A_WORKER = (
+    *("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop"),
+    *("local_directory", "memory_manager", "monitor"),
+)
 
 
 def mismatch(server: Any = None) -> str | None:
@@ -96,3 +114,81 @@ def mismatch(server: Any = None) -> str | None:
 def _has(owner: type, name: str) -> bool:
     """Whether a class has an attribute, or declares one of its instances."""
     return hasattr(owner, name) or any(name in inspect.get_annotations(base) for base in owner.__mro__)
+
+
+#: The scheduler on which each client has registered a plugin, by the plugin's name, and why that failed.
+_registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
+
+
+def register_once(client: Any, plugin: Callable[[], SchedulerPlugin], name: str) -> str | None:
+    """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
+    if reason := mismatch(client):
+        return reason
+    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
+    known = _registered.setdefault(client, {})
+    if known.get(name, ("", None))[0] != scheduler:
+        reason = None
+        try:
+            registered = client.register_plugin(plugin())
+            if client.asynchronous:
+                client.loop.add_callback(lambda: registered)
+        except (AttributeError, ImportError, RuntimeError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        known[name] = scheduler, reason
+    return known[name][1]
+
+
+async def register_on_workers(scheduler: Any, plugin: Any) -> None:
+    """Register a plugin of the workers, as that of the scheduler with the same name starts.
+
+    Raises
+    ------
+    RuntimeError
+        If the version of distributed does not fit.
+    """
+    if reason := mismatch(scheduler):
+        raise RuntimeError(reason)
+    replies = await scheduler.register_worker_plugin(None, dumps(plugin), name=plugin.name, idempotent=True)
+    failed = [reply for reply in replies.values() if reply["status"] == "error"]
+    if failed:
+        del scheduler.worker_plugins[plugin.name]
+        scheduler.plugins.pop(plugin.name, None)  # that of another client, which registered meanwhile
+        raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
+
+
+_logger = logging.getLogger(__name__)
+
+
+def logs_errors(method: Callable[..., None]) -> Callable[..., None]:
+    """Log the errors of a method. Those of a plugin are hidden by Dask, those of a handler close a connection."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception:
+            _logger.exception(
+                "A plugin of gpusort failed in %s: sorts on this cluster may not end", method.__qualname__
+            )
+
+    return call
+
+
+def plugin_of_worker(name: str) -> Any:
+    """The plugin of the worker that runs this task.
+
+    Raises
+    ------
+    RuntimeError
+        If the worker has none.
+    """
+    # A client that finds a plugin on the scheduler does not wait until all workers have theirs.
+    plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
+    while (plugin := plugins.get(name)) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if plugin is None:
+        raise RuntimeError(
+            f"this cluster lacks the plugin {name!r}: build the sort with a Client of the cluster that computes it, or "
+            "use exchange='tasks'"
+        )
+    return plugin

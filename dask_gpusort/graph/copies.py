@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeGuard
 
 import dask.array as da
 from dask.blockwise import Blockwise
@@ -35,9 +35,6 @@ from dask.tokenize import tokenize
 from dask.typing import Key
 
 from ._dask import Alias, GraphNode, Task, TaskRef, clone_key, convert_legacy_task, extra_arguments
-
-#: Fields by which tasks of an exchange name it in their `spec`: those of P2P exchanges, and of gangs.
-_NAMES_OF_EXCHANGES = ("id", "token")
 
 
 def read_again(array: Any, first: Any) -> Any:
@@ -196,11 +193,7 @@ class Copier:
         return found if names or self.gate is None else _changed(found, wait, *self._awaited, found.func, *found.args)
 
     def name(self, key: Key) -> Any:
-        """The name of the copy of a key; the scheduler finds a P2P exchange by that of its barrier."""
-        if isinstance(key, str):
-            for name, own in self.exchanges.items():
-                if key.endswith(f"-{name}"):
-                    return f"{key.removesuffix(name)}{own}"
+        """The name of the copy of a key."""
         return renamed(key, self.seed)
 
     @property
@@ -220,21 +213,18 @@ class Copier:
             return self.exchanges.get(value, value)
         if isinstance(value, dict):
             return {key: self._in_own_exchange(one) if type(one) is Task else one for key, one in value.items()}
-        field = _naming_field(value)
-        return replace(value, **{field: self._renamed_argument(getattr(value, field))}) if field else value
+        return replace(value, token=self._renamed_argument(value.token)) if _names_exchange(value) else value
 
 
-def _naming_field(value: Any) -> str | None:
-    if isinstance(value, type) or not is_dataclass(value):
-        return None
-    return next((name for name in _NAMES_OF_EXCHANGES if isinstance(getattr(value, name, None), str)), None)
+def _names_exchange(value: Any) -> TypeGuard[Any]:
+    """Whether a value is the `spec` of a gang's tasks."""
+    return is_dataclass(value) and not isinstance(value, type) and isinstance(getattr(value, "token", None), str)
 
 
 def _name_of_exchange(node: Any) -> str | None:
     """The name of the exchange that a task describes to the scheduler, if it does."""
     spec = getattr(node, "spec", None)
-    field = _naming_field(spec)
-    return getattr(spec, field) if field else None
+    return str(spec.token) if _names_exchange(spec) else None
 
 
 def _changed(task: Task, function: Callable[..., Any], *arguments: Any, **extra: Any) -> Task:

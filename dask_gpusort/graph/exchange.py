@@ -1,11 +1,7 @@
 """Stage 3: move every group's keys to where the group is finished. Tasks ``sort-scatter``, then ``sort-merge``.
 
-Runs with exact cuts are exchanged in one of two ways::
-
-    gather   all runs in one list; each group takes its views from it    one process: nothing is copied or moved
-    p2p      the shuffle engine of distributed (see `p2p`)               clusters, NumPy chunks that exceed the memory
-
-The exchange by tasks has its own stages, from the input chunks on: see `task_exchange`.
+In one process all runs are in one list, and each group takes its views from it: nothing is copied or moved. On a
+cluster exchanges have their own stages, from the input chunks on: see `runs`, `task_exchange` and `gang`.
 """
 
 from __future__ import annotations
@@ -45,12 +41,14 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
     dict of key to Task
         The finished groups are ``("sort-merge-" + token, group)``.
     """
-    if plan.exchange == "p2p":
-        # Imported here, because it imports distributed.
-        from .p2p import p2p_exchange
-
-        return p2p_exchange(token, plan, runs, cuts, finish)
-    return _gather(token, plan, runs, cuts, finish)
+    boundaries = TaskRef(cuts.boundaries)
+    all_runs, all_cuts = List(*map(TaskRef, runs)), List(*map(TaskRef, cuts.cuts))
+    listed = Task(f"sort-scatter-{token}", list_runs, all_runs, plan.runs, all_cuts, boundaries, plan.order)
+    merges = (
+        Task((f"sort-merge-{token}", group), merge_from_list, listed.ref(), boundaries, group, finish)
+        for group in range(len(plan.groups))
+    )
+    return {task.key: task for task in (listed, *merges)}
 
 
 class RunList:
@@ -81,14 +79,3 @@ def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Bound
 def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: finish a group from views of all runs."""
     return finish(own_pieces([run.piece(group) for run in listed.runs]), boundaries.kept(group))
-
-
-def _gather(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
-    boundaries = TaskRef(cuts.boundaries)
-    all_runs, all_cuts = List(*map(TaskRef, runs)), List(*map(TaskRef, cuts.cuts))
-    listed = Task(f"sort-scatter-{token}", list_runs, all_runs, plan.runs, all_cuts, boundaries, plan.order)
-    merges = (
-        Task((f"sort-merge-{token}", group), merge_from_list, listed.ref(), boundaries, group, finish)
-        for group in range(len(plan.groups))
-    )
-    return {task.key: task for task in (listed, *merges)}

@@ -35,9 +35,8 @@ from .scheduler import (
     ONE_PROCESS,
     Kind,
     choose_exchange,
-    gang_or_else,
+    install_or_else,
     own_device_memory,
-    p2p_unavailable,
     scheduler_in_use,
     workers_in_use,
     workers_of_chunks,
@@ -72,7 +71,7 @@ class Request:
     want : {"keys", "positions", "both", "values"}
         The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
     method : {"auto", "radix", "merge"}
-    exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
+    exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
     staged : bool
         Whether chunks of the host are sorted on a GPU, some at a time.
     most_keys : float
@@ -122,13 +121,12 @@ def plan_for(
         given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     gangs = fits_gang(request.order, given, workers)
     exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, gangs=gangs, processes=workers.processes)
-    if exchange == "gang":
-        exchange = gang_or_else(asked, client)
+    exchange, instead_of = install_or_else(exchange, asked, client)
     if exchange in BY_BUNDLES:
         holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
         given = replace(given, workers=holders, held=held)
-    plan = make_plan(
+    return make_plan(
         request.order,
         given,
         chunks,
@@ -136,9 +134,8 @@ def plan_for(
         exchange=exchange,
         workers=workers,
         groups=setting("groups"),
+        instead_of=instead_of,
     )
-    missed = asked == "auto" and kind == "distributed" and exchange == "tasks" and not fits
-    return replace(plan, instead_of=f"p2p, which {p2p_unavailable(kind, library)}") if missed else plan
 
 
 def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:

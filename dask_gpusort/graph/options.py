@@ -26,7 +26,7 @@ class Options:
     order : tuple of str, or None
         Fields of a structured dtype to compare first.
     method : {"auto", "radix", "merge"}
-    exchange : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
+    exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
     key, less : callable, str or None
         As for `dask_gpusort.sort`.
     device : {"cuda", None}

@@ -152,12 +152,18 @@ class Recipe(ArrayRecipe):
         # Imported here, because it imports distributed.
         return import_module("dask_gpusort.graph.gang.tasks")
 
+    @property
+    def _runs(self) -> Any:
+        return import_module("dask_gpusort.graph.runs.tasks")  # as above
+
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
         plan, token = self.plan, self.token
         if self.is_gang:
             own = self.finish, self.gang_timeout, self.on_devices
             return self._gang.gang_exchange(token, plan, self._sources, *own)
+        if plan.exchange == "runs":
+            return self._runs.exchange_runs(token, plan, self._sources, self.finish, self.direct)
         if plan.by_tasks:
             return exchange_by_tasks(token, plan, self._sources, self.finish, self.direct)
         sources, local, keys = self._sources
@@ -180,6 +186,8 @@ class Recipe(ArrayRecipe):
         cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))
         tasks = output_chunks(name, self.plan, self.plan.groups, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
+        if self.plan.exchange == "runs":
+            return {**tasks, **self._runs.direct_outputs(keys, self.token, self.finish)}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 
 

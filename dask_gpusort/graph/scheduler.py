@@ -156,7 +156,7 @@ def choose_exchange(
 
     Parameters
     ----------
-    asked : {"auto", "join", "gather", "p2p", "tasks", "device", "gang"}
+    asked : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
     kind : {"threads", "processes", "distributed"}
     library : {"numpy", "cupy"}
     joins : bool
@@ -171,24 +171,21 @@ def choose_exchange(
     Raises
     ------
     ValueError
-        If "p2p" is asked for and the engine cannot run, or "gang" without a cluster.
+        If "runs" or "gang" is asked for without a cluster, or "runs" for other than NumPy chunks.
     """
     if asked == "gang" and kind != "distributed":
         raise ValueError(
             "exchange='gang' needs a distributed Client, made before the sort is built: use exchange='auto'"
         )
+    if asked == "runs" and (kind != "distributed" or library != "numpy"):
+        reason = "keeps NumPy chunks alone" if kind == "distributed" else "needs a distributed Client, made before"
+        raise ValueError(
+            f"exchange='runs' {reason}{'' if kind == 'distributed' else ' the sort is built'}: use exchange='auto'"
+        )
     if asked == "auto" and joins:
         return "join"
-    if asked == "auto" and kind == "distributed" and library == "numpy" and fits:
-        return "gather" if processes == 1 else "tasks"
-    if asked == "p2p" or (asked == "auto" and kind == "distributed" and library == "numpy"):
-        reason = p2p_unavailable(kind, library)
-        if reason is None:
-            return "p2p"
-        if asked == "p2p":
-            raise ValueError(f"exchange='p2p' {reason}: use exchange='auto'")
-        _warn_of_tasks(reason)
-        return "tasks"
+    if asked == "auto" and kind == "distributed" and library == "numpy":
+        return "gather" if processes == 1 and fits else "runs"
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if library == "cupy":
@@ -207,29 +204,50 @@ def install_coordinator(client: Any) -> str | None:
     return install(client)
 
 
-def gang_or_else(asked: str, client: Any) -> Exchange:
-    """The exchange in place of a gang, if that cannot run on the cluster of a client.
+#: What takes the place of an exchange whose plugins do not fit the cluster's version of distributed.
+INSTEAD: dict[Exchange, Exchange] = {"gang": "device", "runs": "tasks"}
+
+
+def install_or_else(exchange: Exchange, asked: str, client: Any) -> tuple[Exchange, str]:
+    """An exchange, or the one in its place if its plugins cannot run on the cluster of a client; and the reason.
 
     Raises
     ------
     ValueError
-        If it cannot, and nothing else is wanted.
+        If they cannot, and nothing else is wanted.
     """
-    if client.asynchronous:
+    if exchange not in INSTEAD:
+        return exchange, ""
+    if exchange == "gang" and client.asynchronous:
         raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
-    reason = install_coordinator(client)
+    reason = install_coordinator(client) if exchange == "gang" else install_runs(client)
     if reason is None:
-        return "gang"
-    if asked == "gang":
-        raise ValueError(f"exchange='gang' does not fit this version of distributed ({reason}): use exchange='auto'")
-    _warn_once(reason)
-    return "device"
+        return exchange, ""
+    if asked == exchange:
+        raise ValueError(
+            f"exchange={exchange!r} does not fit this version of distributed ({reason}): use exchange='auto'"
+        )
+    _warn_once(exchange, reason)
+    return INSTEAD[exchange], f"{exchange}, which does not fit distributed {version('distributed')} ({reason})"
+
+
+def install_runs(client: Any) -> str | None:
+    """Let the workers of a client keep runs; or say why they cannot."""
+    try:
+        # Imported here, because it imports distributed.
+        from .runs.plugins import install
+    except (AttributeError, ImportError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return install(client)
 
 
 @functools.cache
-def _warn_once(reason: str) -> None:
+def _warn_once(exchange: Exchange, reason: str) -> None:
     warnings.warn(
-        f"CuPy chunks are sorted with exchange='device': gangs do not fit this version of distributed ({reason})",
+        f"exchange={INSTEAD[exchange]!r} takes the place of {exchange!r}, which does not fit this version of "
+        f"distributed ({reason}); it needs more memory: "
+        "install another version of distributed, or a newer dask_gpusort",
+        RuntimeWarning,
         stacklevel=2,
     )
 
@@ -242,29 +260,3 @@ def send_at_once(client: Any) -> None:
     """
     with suppress(AttributeError):
         client.scheduler_comm.interval = 0
-
-
-@functools.cache
-def _warn_of_tasks(reason: str) -> None:
-    """Warn once in a process."""
-    warnings.warn(
-        f"exchange='p2p' {reason}, so exchange='tasks' takes its place, which keeps all keys in the memory of the "
-        "workers: install another version of distributed, or a newer dask_gpusort",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-
-
-def p2p_unavailable(kind: Kind, library: str) -> str | None:
-    """Why the P2P exchange cannot be used, as the end of a sentence about it; None if it can."""
-    if kind != "distributed":
-        return "needs a distributed Client, made before the sort is built"
-    if library != "numpy":
-        return "moves NumPy chunks alone"
-    if importlib.util.find_spec("distributed") is None:
-        return "needs the distributed package"
-    # Imported here, because it imports distributed.
-    from .p2p import unavailable
-
-    reason = unavailable()
-    return None if reason is None else f"does not fit distributed {version('distributed')} ({reason})"

@@ -1,6 +1,6 @@
 """The exchange by tasks: few tasks, a short critical path, one contiguous shard for each (bundle, group).
 
-It is the exchange of CuPy chunks, and of NumPy chunks that fit the memory of a cluster. On a host with fast links
+It is the exchange of CuPy chunks, and of NumPy chunks where workers cannot keep runs. On a host with fast links
 between its GPUs the network is not the bottleneck. Tasks are: each one on the critical path costs milliseconds, however
 little it does. The same is true of a sort of many small chunks, where a task costs about as much as the sort of a
 chunk. So there is one round of counting (see `bounds`), and one task sorts the chunks of one worker. Where allowed, a
@@ -20,8 +20,7 @@ task's chunks are sorted as one run, which then plays the role of a chunk (see `
 
 With B bundles, G groups and C output chunks there are B (2 + G) + G + C tasks, one more with a scan, and B and up to G
 more for large data. If a group is one chunk of the only output, that chunk's task finishes the group: one task and one
-step less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16. On
-two workers, 1,024 chunks of 50,000 int64 take 1,072 tasks; the P2P exchange with a run for each chunk takes 5,236.
+step less. On four GPUs with less than a GiB of keys each: 28 tasks and four steps for 4 chunks, 44 and five for 16.
 
 Shards are copies. A sorted bundle is freed once its shards are cut, and a shard once its group is finished. By default
 Dask finishes group after group and cuts one shard off every bundle for each, so at the end all bundles coexist with

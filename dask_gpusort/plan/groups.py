@@ -19,8 +19,12 @@ DEVICE_GROUP_BYTES = 1 << 30
 SMALLEST_GROUP_BYTES = 4 << 20
 #: More groups only add slices; only memory is a reason for more.
 MOST_GROUPS = 128
+#: Least bytes of a group that is one output chunk. The task of that chunk finishes the group, which is not cut again.
+CHUNK_GROUP_BYTES = 8 << 20
+#: Most slices of runs, a read of some 30 us each, that groups of one chunk may take.
+MOST_SLICES = 1 << 17
 #: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
-#: chunks, 16, 32 and 64 groups take the same time, 128 groups 1.4 times as long (P2P, a run for each chunk).
+#: chunks, 16, 32 and 64 groups take the same time, 128 groups 1.4 times as long.
 GROUPS_PER_THREAD = 4
 #: The same on threads, where groups of equal size take equal time.
 GROUPS_PER_LOCAL_THREAD = 2
@@ -30,7 +34,7 @@ GROUP_MEMORY_FRACTION = 1 / 10
 #: Share of a worker's memory that its part of the keys and values may take in an exchange by tasks. Input, sorted
 #: chunks, groups and output take up to four times as much, and workers spill from 60 % on.
 EXCHANGE_MEMORY_FRACTION = 1 / 8
-#: Most threads that exchange by tasks. B bundles send B x G shards, a task each; the P2P exchange has none.
+#: Most threads that exchange by tasks. B bundles send B x G shards, a task each; the exchange of runs has none.
 MOST_TASK_THREADS = 32
 #: Fewest bundles and groups in an exchange by tasks. Dask's scheduler disregards where inputs are if those of a stage
 #: are fewer than five in all: 1,024 output chunks of 2 or 4 groups on two workers took 1.7 times as long as of 8. The
@@ -42,16 +46,18 @@ LEAST_GROUPS = 8
 DEVICE_SHARE_BYTES = 1 << 30
 
 
-def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers: Workers) -> int:
+def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chunks: int, workers: Workers) -> int:
     """Number of groups for an amount of keys.
 
     Parameters
     ----------
-    exchange : {"gather", "p2p", "tasks", "device"}
+    exchange : {"gather", "runs", "tasks", "device"}
     total_bytes : float
         Bytes of all keys and companions.
     num_runs : int
         Sorted runs.
+    num_chunks : int
+        Output chunks.
     workers : Workers
     """
     if exchange in BY_TASKS and workers.devices:
@@ -70,7 +76,8 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, workers:
     if workers.memory is not None:
         by_memory = total_bytes / (workers.memory * GROUP_MEMORY_FRACTION)
     by_threads = min(groups_of_threads(exchange, workers), total_bytes / SMALLEST_GROUP_BYTES)
-    return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS))))
+    by_chunks = min(num_chunks, total_bytes / CHUNK_GROUP_BYTES, MOST_SLICES / num_runs) if exchange == "runs" else 0
+    return max(1, math.ceil(max(by_memory, min(by_threads, MOST_GROUPS), by_chunks)))
 
 
 def groups_of_threads(exchange: Exchange, workers: Workers) -> int:

@@ -14,7 +14,7 @@ from .join import join_bytes
 from .plan import Plan, sizes_of_runs
 from .runs import bundle_chunks, join_chunks, join_small_chunks
 from .staging import count_staged_groups
-from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
+from .terms import BY_BUNDLES, BY_TASKS, ONE_ROUND, Exchange, InputChunks, Path, Runs, Size, Workers, chunks_of_workers
 from .turns import Turns, make_turns
 
 
@@ -38,6 +38,7 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
+    instead_of: str = "",
 ) -> Plan:
     """Decide how an array is sorted.
 
@@ -48,10 +49,12 @@ def make_plan(
     chunks : sequence of int
         Keys in each output chunk, nan where unknown.
     method : {"auto", "radix", "merge"}
-    exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
+    exchange : {"join", "gather", "runs", "tasks", "device", "gang"}
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
+    instead_of : str
+        As in `Plan`.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def make_plan(
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
-    by_tasks, by_bundles, joins = exchange in BY_TASKS, exchange in BY_BUNDLES, exchange == "join"
+    by_tasks, one_round, joins = exchange in BY_TASKS, exchange in ONE_ROUND, exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if exchange == "gang":
@@ -77,7 +80,7 @@ def make_plan(
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         laid_out = lay_out_groups(chunks, groups)
-    if by_bundles:
+    if one_round:
         # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
         counts = _choose_one_round(order, path if method == "radix" else "merge", len(runs), len(laid_out))
     elif joins:
@@ -104,6 +107,7 @@ def make_plan(
         turns=turns,
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
+        instead_of=instead_of,
     )
 
 
@@ -142,8 +146,8 @@ def _choose_groups(
         return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
-    groups = count_groups(exchange, total_bytes, num_runs, workers)
-    if exchange == "p2p" or (exchange == "tasks" and not workers.devices):
+    groups = count_groups(exchange, total_bytes, num_runs, len(chunks), workers)
+    if exchange == "runs" or (exchange == "tasks" and not workers.devices):
         return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))

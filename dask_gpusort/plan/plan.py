@@ -11,7 +11,7 @@ from ..chunk.device_memory import step_bytes
 from ..order import Order
 from ..plan import counting
 from .gang import member_chunks
-from .terms import BY_BUNDLES, BY_TASKS, Exchange, Path, Runs, Size
+from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size
 from .turns import FETCHED_GROUPS, Turns
 
 #: Most runs for which each task of an exchange by tasks finds the cuts itself: one task less on the critical path.
@@ -35,7 +35,7 @@ class Plan:
     order : Order
     path : {"radix", "merge"}
         Whether digit histograms help to find the cuts, or ranks of samples alone do.
-    exchange : {"join", "gather", "p2p", "tasks", "device", "gang"}
+    exchange : {"join", "gather", "runs", "tasks", "device", "gang"}
     sizes : tuple of int
         Keys in each input chunk, nan where unknown.
     chunks : tuple of int
@@ -104,9 +104,9 @@ class Plan:
         return self.exchange in BY_TASKS
 
     @property
-    def by_bundles(self) -> bool:
-        """Whether one task sorts a bundle, and one round of counting bounds the cuts."""
-        return self.exchange in BY_BUNDLES
+    def one_round(self) -> bool:
+        """Whether one round of counting bounds the cuts."""
+        return self.exchange in ONE_ROUND
 
     @property
     def member_groups(self) -> tuple[range, ...]:
@@ -152,7 +152,7 @@ class Plan:
         """Largest share of the keys that is sent to two groups."""
         if len(self.groups) == 1:
             return 0.0
-        if self.by_bundles:
+        if self.one_round:
             return counting.unresolved_share(len(self.groups), self.samples, 1, 0)
         dropped = len(self.tree) - 1
         return counting.unresolved_share(len(self.groups), self.samples, self.kept_samples, dropped) ** self.rounds
@@ -164,7 +164,7 @@ class Plan:
         entry = self.order.transit_dtype.itemsize + counting.ENTRY_BYTES
         if self.exchange == "join":
             return 0
-        if self.by_bundles:
+        if self.one_round:
             return runs * self.samples * entry
         summaries = min(runs, self.fan_in)
         samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
@@ -180,8 +180,8 @@ class Plan:
 
     @property
     def whole_chunks(self) -> dict[int, int]:
-        """In an exchange by tasks, each group that is exactly one output chunk, and the number of that chunk."""
-        if not self.by_tasks:
+        """Each group that is exactly one output chunk, and the number of that chunk, where its task finishes it."""
+        if not (self.by_tasks or self.exchange == "runs"):
             return {}
         groups = enumerate(self.groups)
         return {group: first for group, (first, last, _, parts) in groups if last - first == parts == 1}
@@ -217,12 +217,10 @@ class Plan:
             merges = groups - len(self.whole_chunks)
             bundles = len(self.sources) * (2 + groups + self.cut_first)
             return bundles + self.scans + merges + len(self.awaited) + len(self.chunks)
-        exchange = {
-            "gather": 1 + groups,
-            "p2p": runs + 1 + groups,
-        }[self.exchange]
+        if self.exchange == "runs":
+            return runs + 1 + groups - len(self.whole_chunks) + len(self.chunks)
         nodes = sum(map(len, self.tree))
-        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + exchange + len(self.chunks)
+        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + 1 + groups + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:

@@ -163,7 +163,7 @@ def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, want
     """
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
     total = sum(weights) * item_bytes
-    wanted = wanted or count_groups("p2p", total, len(sizes), replace(workers, staging_memory=None))
+    wanted = wanted or count_groups("runs", total, len(sizes), 0, replace(workers, staging_memory=None))
     most = max(sum(weights) / wanted, 1.0) * 1.001
     ends, held = [0], 0.0
     for number, weight in enumerate(weights):
@@ -188,15 +188,15 @@ class PositionsExchange:
     ----------
     groups, bundles : Bundles
         Of the chunks that are read or written, and of the chunks of indices.
-    p2p : bool
-        Whether the P2P engine of distributed moves them.
+    kept : bool
+        Whether workers keep what moves, in memory or in files.
     group_bytes, bundle_bytes : float
         Bytes of the largest group and of what the largest bundle requests, nan if unknown.
     """
 
     groups: Bundles
     bundles: Bundles
-    p2p: bool
+    kept: bool
     group_bytes: float
     bundle_bytes: float
 
@@ -258,7 +258,7 @@ def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
         "few": "indices are few, and most chunks need not be joined",
     }
     if exchange is not None:
-        by = "P2P engine, through the disk" if exchange.p2p else "tasks"
+        by = "runs that workers keep" if exchange.kept else "tasks"
         moved = f"indices to {len(exchange.groups):,} groups of chunks, from {len(exchange.bundles):,} bundles, by {by}"
         moves = f"{moved}; elements back"
     else:

@@ -16,9 +16,9 @@ from .turns import Turns
 #: in each group: 800 chunks of 50,000 int64 take 1.0 s of CPU time as 800 runs, 0.73 in runs of 1 MiB, 0.50 in runs of
 #: 8 MiB and more (`argsort` 1.9, 1.9 and 1.0 s); 100 chunks of 4 MB take the same time alone or joined.
 THREADS_RUN_BYTES = 32 << 20
-#: The same in the P2P exchange, where the chunks of a run may be on several workers: to move a MiB takes about as long
+#: The same on a cluster, where the chunks of a run may be on several workers: to move a MiB takes about as long
 #: as a task, a millisecond. 1,024 chunks of 50,000 int64 take 0.4 times as long in runs of 8 MiB as alone.
-P2P_RUN_BYTES = 8 << 20
+KEPT_RUN_BYTES = 8 << 20
 #: Least runs for each thread if chunks are joined, so that no thread waits long for the last run.
 RUNS_PER_THREAD = 8
 #: Chunks of unknown size that one task of the host sorts.
@@ -40,7 +40,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
     given : InputChunks
     row_bytes : int
         Bytes of one key and its companions.
-    exchange : {"gather", "p2p"}
+    exchange : {"gather", "runs"}
     workers : Workers
 
     Returns
@@ -52,7 +52,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
     most: float = ALONE
     on_host = not workers.devices and workers.staging_memory is None
     if on_host and not math.isnan(total):
-        limit = P2P_RUN_BYTES if exchange == "p2p" else THREADS_RUN_BYTES
+        limit = KEPT_RUN_BYTES if exchange == "runs" else THREADS_RUN_BYTES
         most = min(limit, _bundle_bytes(workers), total / (RUNS_PER_THREAD * workers.threads))
     return tuple(chunk_ranges(range(len(given.sizes)), given.sizes, most / max(row_bytes, 1)))
 

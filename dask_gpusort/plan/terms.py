@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Path = Literal["radix", "merge"]
-Exchange = Literal["join", "gather", "p2p", "tasks", "device", "gang"]
+Exchange = Literal["join", "gather", "runs", "tasks", "device", "gang"]
 #: The exchanges by tasks have the same graph: "tasks" for NumPy chunks, "device" for CuPy chunks.
 BY_TASKS: tuple[Exchange, ...] = ("tasks", "device")
 #: Exchanges in which one task sorts a bundle, and one round of counting bounds the cuts.
 BY_BUNDLES: tuple[Exchange, ...] = (*BY_TASKS, "gang")
+#: Exchanges in which one round of counting bounds the cuts.
+ONE_ROUND: tuple[Exchange, ...] = (*BY_BUNDLES, "runs")
 Size = float  # a chunk size is an int, or nan if unknown
 Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 

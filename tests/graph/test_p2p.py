@@ -23,11 +23,11 @@ import dask
 import numpy as np
 import pytest
 from dask._task_spec import Task
+from dask_gpusort.graph.p2p_records import RunPacker, read_group, split_batch
 
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.cut_runs import CutRun
 from dask_gpusort.graph.cuts import CutKeys, find_cuts
-from dask_gpusort.graph.p2p_records import RunPacker, read_group, split_batch
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 

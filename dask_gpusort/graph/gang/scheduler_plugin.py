@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from dask.typing import Key
 from distributed import SchedulerPlugin
 from tlz import groupby
 from tornado.ioloop import PeriodicCallback
 
-from .._distributed import Status, dumps, mismatch, to_serialize
+from .._distributed import Status, dumps, logs_errors, mismatch, register_on_workers, register_once, to_serialize
 from ..placement import changes_status, gpu_workers
 from .assignment import Assignment
 from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
@@ -32,37 +29,10 @@ _FORGOTTEN = (
     "be computed: sort again and keep the whole array, or use exchange='device' or exchange='tasks'"
 )
 
-_logger = logging.getLogger(__name__)
-
-_installed: WeakKeyDictionary[Any, tuple[str, str | None]] = WeakKeyDictionary()
-
 
 def install(client: Any) -> str | None:
     """Register the coordinator on the cluster of a client, once; gives the reason why it cannot run there."""
-    if reason := mismatch(client):
-        return reason
-    scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
-    if _installed.get(client, ("", None))[0] != scheduler:
-        reason = None
-        try:
-            client.register_plugin(GangSchedulerPlugin())
-        except (AttributeError, ImportError, RuntimeError, TypeError) as error:
-            reason = f"{type(error).__name__}: {error}"
-        _installed[client] = scheduler, reason
-    return _installed[client][1]
-
-
-def _logs_errors(method: Callable[..., None]) -> Callable[..., None]:
-    """Log the errors of a method. Those of a plugin are hidden by Dask, those of a handler close a connection."""
-
-    @wraps(method)
-    def call(*args: Any, **kwargs: Any) -> None:
-        try:
-            method(*args, **kwargs)
-        except Exception:
-            _logger.exception("The coordinator of gangs failed in %s: sorts by a gang may not end", method.__name__)
-
-    return call
+    return register_once(client, GangSchedulerPlugin, NAME)
 
 
 class GangSchedulerPlugin(SchedulerPlugin):
@@ -97,12 +67,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
         scheduler.stream_handlers[PROGRESS] = self.handle_progress
         scheduler.stream_handlers.update({READY: self.handle_ready, EXCHANGED: self.handle_exchanged})
-        replies = await scheduler.register_worker_plugin(None, dumps(GangWorkerPlugin()), name=NAME, idempotent=True)
-        failed = [reply for reply in replies.values() if reply["status"] == "error"]
-        if failed:
-            del scheduler.worker_plugins[NAME]
-            scheduler.plugins.pop(NAME, None)  # that of another client, which registered meanwhile
-            raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
+        await register_on_workers(scheduler, GangWorkerPlugin())
         if scheduler.no_workers_timeout:
             renewal = PeriodicCallback(lambda: self.assignment.renew(), 250 * scheduler.no_workers_timeout)
             scheduler.periodic_callbacks[NAME] = renewal  # the scheduler stops it in the end
@@ -128,7 +93,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
             self._check_soon(token)
         self.assignment.begin()
 
-    @_logs_errors
+    @logs_errors
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """A task changes its state: tell the coordinator if it is a member that will not deliver."""
         spec = self.specs.get(key)
@@ -184,7 +149,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     # Events from members.
 
-    @_logs_errors
+    @logs_errors
     def handle_ready(self, worker: str, token: str, rank: int, run_id: int, **fields: Any) -> None:
         """A member is ready."""
         broken = fields.pop("broken")
@@ -198,7 +163,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         self._send(self.gangs.ready(token, rank, member, broken))
         self._check_soon(token)
 
-    @_logs_errors
+    @logs_errors
     def handle_exchanged(self, worker: str, token: str, rank: int, run_id: int, attempt: int) -> None:
         """A member has all its shards."""
         self._send(self.gangs.exchanged(token, rank, run_id, attempt))
@@ -266,7 +231,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
             self._check(token)
         self.assignment.begin()
 
-    @_logs_errors
+    @logs_errors
     def _check(self, token: str) -> None:
         """Run members again that others wait for, and release them when the gang is complete."""
         gang = self.gangs.gangs.get(token)
@@ -301,7 +266,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
             timeout = self.gangs.gangs[token].timeout
             self._gathering[token] = self.scheduler.loop.call_later(timeout, self._look_at_missing, token)
 
-    @_logs_errors
+    @logs_errors
     def _look_at_missing(self, token: str) -> None:
         """Take members away from paused workers, on which they may never begin, and give up those that are stuck."""
         self._gathering.pop(token, None)
@@ -394,7 +359,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         limit = PATIENCE * max(self.gangs.gangs[token].timeout, slowest)
         self.scheduler.loop.call_later(limit, self._check_aborted, token, attempt, limit)
 
-    @_logs_errors
+    @logs_errors
     def _check_aborted(self, token: str, attempt: Attempt, seconds: float) -> None:
         """Give up members that were told to abort, and neither are ready again nor have finished."""
         gang = self.gangs.gangs.get(token)

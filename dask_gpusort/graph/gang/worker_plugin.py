@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from distributed import WorkerPlugin, get_worker
+from distributed import WorkerPlugin
 
 from ...chunk import communicator_maker
-from .._distributed import mismatch
+from .._distributed import mismatch, plugin_of_worker
 from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Progress, Reordered, WorkerComms
 from .coordinator import ABORT, CANCEL, CLOSE, ERROR, PROGRESS, START, rank_order
 
 NAME = "gpusort-gang"
-
-#: Seconds for which a member waits for the plugin of its worker.
-INSTALL_SECONDS = 2.0
 
 
 class GangWorkerPlugin(WorkerPlugin):
@@ -132,13 +128,5 @@ def worker_plugin() -> GangWorkerPlugin:
     RuntimeError
         If the cluster has no coordinator.
     """
-    # A client that finds the coordinator on the scheduler does not wait until all workers have it.
-    plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
-    while (plugin := plugins.get(NAME)) is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if not isinstance(plugin, GangWorkerPlugin):
-        raise RuntimeError(
-            "this cluster lacks the coordinator of gangs: build the sort with a Client of the cluster that "
-            "computes it, or use exchange='tasks'"
-        )
+    plugin: GangWorkerPlugin = plugin_of_worker(NAME)
     return plugin

@@ -7,7 +7,7 @@
 `requests`       indices divided by the groups of chunks that they name
 `take`           requests go to the groups, elements come back
 `put`            values go to the groups; also the scatter of a permutation
-`p2p_positions`  both through the P2P engine of distributed
+`kept_positions` both through runs that workers keep
 `known_indices`  indices in memory
 ===============  ============================================================
 """

@@ -133,7 +133,7 @@ def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange:
         index_dtype=indices.dtype,
         index_chunks=indices.chunks,
         rows=Rows(source.dtype, source.shape[1:]),
-        p2p=exchange.p2p,
+        kept=exchange.kept,
     )
     meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
     output = Output(meta, (*indices.chunks, *source.chunks[1:]))
@@ -149,6 +149,6 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
         bundles=exchange.bundles,
         dtypes=(indices.dtype, values.dtype),
         sizes=indices.chunks[0],
-        p2p=exchange.p2p,
+        kept=exchange.kept,
     )
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]

@@ -25,7 +25,14 @@ from ...plan.positions import (
 )
 from ..collection import chunk_library
 from ..rechunk import chunk_limit
-from ..scheduler import ONE_PROCESS, choose_exchange, host_memory, scheduler_in_use, workers_in_use
+from ..scheduler import (
+    ONE_PROCESS,
+    choose_exchange,
+    host_memory,
+    install_or_else,
+    scheduler_in_use,
+    workers_in_use,
+)
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
 Moved = tuple[Sequence[float], int]
@@ -93,7 +100,7 @@ def plan_exchange(array: Any, elements: Moved, indices: Moved) -> PositionsExcha
     return PositionsExchange(
         groups=groups,
         bundles=bundles,
-        p2p=moves_by_p2p(array, sum(sum(sizes) * item for sizes, item in (elements, indices))),
+        kept=keeps_runs(array, sum(sum(sizes) * item for sizes, item in (elements, indices))),
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *indices),
     )
@@ -115,17 +122,12 @@ def _workers(array: Any) -> Workers:
     return workers if memory is None else replace(workers, memory=memory // workers.threads)
 
 
-def moves_by_p2p(array: Any, total_bytes: float) -> bool:
-    """Whether the P2P engine of distributed moves so many bytes."""
-    kind, _ = scheduler_in_use(array)
+def keeps_runs(array: Any, total_bytes: float) -> bool:
+    """Whether workers keep what moves, of so many bytes."""
+    kind, client = scheduler_in_use(array)
     asked, workers = setting("exchange"), _workers(array)
     known = workers.memory is not None and not math.isnan(total_bytes)
     fits = known and not exceeds_exchange(total_bytes, workers)
-    chosen = choose_exchange(
-        "p2p" if asked == "p2p" else "tasks" if asked != "auto" else "auto",
-        kind,
-        chunk_library(array),
-        fits=fits,
-        processes=workers.processes,
-    )
-    return chosen == "p2p"
+    wanted = asked if asked in ("auto", "runs") else "tasks"
+    chosen = choose_exchange(wanted, kind, chunk_library(array), fits=fits, processes=workers.processes)
+    return install_or_else(chosen, wanted, client)[0] == "runs"

@@ -86,8 +86,8 @@ class Put(ArrayRecipe):
         Of the indices and of the values.
     sizes : tuple of int
         Indices, and values, in each chunk.
-    p2p : bool
-        Whether the P2P engine of distributed moves the values.
+    kept : bool
+        Whether workers keep what moves, in memory or in files.
     """
 
     names: tuple[str, ...]
@@ -96,7 +96,7 @@ class Put(ArrayRecipe):
     bundles: Bundles
     dtypes: tuple[np.dtype[Any], ...]
     sizes: tuple[Size, ...]
-    p2p: bool = False
+    kept: bool = False
 
     def writer(self, group: int) -> GroupWriter:
         """The function that makes a group."""
@@ -108,24 +108,27 @@ class Put(ArrayRecipe):
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the written groups."""
-        tasks = list(self._requests())
-        if self.p2p:
+        if self.kept:
             # Imported here, because it imports distributed.
-            from .p2p_positions import put_by_p2p
+            from .kept_positions import put_kept
 
-            tasks += put_by_p2p(self)
-        else:
-            tasks += self._merges()
-        return {task.key: task for task in tasks}
+            return {task.key: task for task in put_kept(self)}
+        return {task.key: task for task in (*self._requests(), *self._merges())}
 
-    def _requests(self) -> Iterator[Task]:
+    @property
+    def requested(self) -> Iterator[tuple[Any, ...]]:
+        """The arguments of `make_requests` for each bundle."""
         arrays = zip(("the indices", "the values"), self.dtypes, strict=True)
         declared = [declared_chunks(what, dtype, (self.sizes,)) for what, dtype in arrays]
         for bundle in range(len(self.bundles)):
             chunks = self.bundles.chunks(bundle)
             own, moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in self.names[:2])
             said = [[array[chunk] for chunk in chunks] for array in declared]
-            yield Task((f"put-requests-{self.token}", bundle), make_requests, own, List(moved), self.axis, said)
+            yield own, List(moved), self.axis, said
+
+    def _requests(self) -> Iterator[Task]:
+        for bundle, own in enumerate(self.requested):
+            yield Task((f"put-requests-{self.token}", bundle), make_requests, *own)
 
     def _merges(self) -> Iterator[Task]:
         for group in range(len(self.groups)):

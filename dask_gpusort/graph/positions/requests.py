@@ -27,7 +27,6 @@ from ...chunk.run import Run
 from ...order import Order
 from ...plan.positions import Bundles
 from .. import serialization
-from ..cut_runs import CutRun
 from ..finish import cut_part
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk, wrong_size
 
@@ -96,12 +95,6 @@ class Requests:
         """Where the requests for a group are."""
         return slice(self.ends[group], self.ends[group + 1])
 
-    def cut(self, bundle: int) -> CutRun:
-        """All that travels and its cuts, for the P2P exchange; the start is the number of the bundle."""
-        ends = np.array(self.ends, np.int64)
-        kept = (self.order,) if len(self.order) else ()
-        return CutRun(Run(self.run.keys, (*self.run.values, *kept)), bundle, ends, ends)
-
 
 def _split(requests: Requests) -> tuple[Any, list[Any]]:
     return (requests.ends, requests.shapes), [requests.order, *requests.run.arrays]
@@ -161,11 +154,6 @@ def make_requests(
 def order_of(requests: Requests) -> Requests:
     """Task: requests without the offsets, which are freed when they are sent."""
     return Requests(requests.run[:0], requests.order, requests.ends, requests.shapes)
-
-
-def shapes_of(requests: Requests) -> Shapes:
-    """Task: the shapes of a bundle's chunks."""
-    return requests.shapes
 
 
 def cut_offsets(requests: Requests, group: int) -> Any:

@@ -14,8 +14,8 @@ Data flow, for O bundles of indices and S groups of the source::
         |
     output chunks
 
-Each reply is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. By the
-P2P exchange it is a portion of a task, and all that is drawn here goes through the disk (see `p2p_positions`).
+Each reply is a task of its own, so no task holds more than a group and a bundle, wherever the indices point. Where
+workers keep what moves, it is a portion of a task (see `kept_positions`).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Take(ArrayRecipe):
         Chunk sizes of the indices in each dimension, nan where unknown.
     rows : Rows
         Of the source, whose dimensions after the first are one chunk each.
-    p2p : bool
-        Whether the P2P engine of distributed moves requests and replies.
+    kept : bool
+        Whether workers keep what moves, in memory or in files.
     """
 
     names: tuple[str, ...]
@@ -70,19 +70,16 @@ class Take(ArrayRecipe):
     index_dtype: np.dtype[Any]
     index_chunks: Chunks
     rows: Rows
-    p2p: bool = False
+    kept: bool = False
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the filled bundles."""
-        tasks = list(self._requests())
-        if self.p2p:
+        if self.kept:
             # Imported here, because it imports distributed.
-            from .p2p_positions import take_by_p2p
+            from .kept_positions import take_kept
 
-            tasks += take_by_p2p(self)
-        else:
-            tasks += [*self._sources(), *self._replies()]
-        return {task.key: task for task in tasks}
+            return {task.key: task for task in take_kept(self)}
+        return {task.key: task for task in (*self._requests(), *self._sources(), *self._replies())}
 
     @property
     def source_keys(self) -> list[Key]:
@@ -95,12 +92,17 @@ class Take(ArrayRecipe):
             own = List(*(TaskRef(chunks[chunk]) for chunk in self.groups.chunks(group)))
             yield Task((f"take-source-{self.token}", group), join_group, own, self.axis.size_of(group))
 
-    def _requests(self) -> Iterator[Task]:
+    @property
+    def requested(self) -> Iterator[tuple[Any, ...]]:
+        """The arguments of `make_requests` for each bundle."""
         declared = declared_chunks("the indices", self.index_dtype, self.index_chunks)
         for bundle in range(len(self.bundles)):
             said = [declared[chunk] for chunk in self.bundles.chunks(bundle)]
-            own = List(*(TaskRef((self.names[1], *one.index)) for one in said))
-            yield Task((f"take-requests-{self.token}", bundle), make_requests, own, List(), self.axis, [said])
+            yield List(*(TaskRef((self.names[1], *one.index)) for one in said)), List(), self.axis, [said]
+
+    def _requests(self) -> Iterator[Task]:
+        for bundle, own in enumerate(self.requested):
+            yield Task((f"take-requests-{self.token}", bundle), make_requests, *own)
 
     def _replies(self) -> Iterator[Task]:
         for bundle in range(len(self.bundles)):

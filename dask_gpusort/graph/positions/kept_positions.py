@@ -1,0 +1,211 @@
+r"""Reads and writes through runs that workers keep: no task's result is held while others are made.
+
+A read moves runs twice: the source and the requests to the groups, and the replies back::
+
+    source chunk c          bundle o
+        |                       |
+    take-rows c             take-requests o      kept: offsets in a group, positions in the bundle
+          \                   /
+               take-asked                        where all of them are
+                   |
+              take-reply s                       kept: positions in the bundle, elements; portion by portion
+                   |
+              take-replied
+                   |
+              take-fill o                        written to their positions
+
+A write moves runs once: ``put-requests``, ``put-asked``, ``put-merge``. See `graph.runs` for how they are kept.
+
+Import this module only where a client of distributed is in use: it imports distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from dask.typing import Key
+
+from ...chunk.run import Run
+from .._dask import List, Task, TaskRef
+from ..input_checks import DeclaredChunk, changed_source, checked_chunk
+from ..runs.plugins import RunTask, keep
+from ..runs.slices import take_slices
+from ..runs.store import Handle
+from .put import GroupWriter, Put
+from .requests import GroupedAxis, Rows, Shapes, fill_bundle, make_requests
+from .take import Take
+
+#: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
+PORTION_REQUESTS = 1 << 19
+#: The dtype of a run's keys where only its rows matter.
+NO_KEY = np.dtype("u1")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Runs that a task keeps for several receivers.
+
+    Attributes
+    ----------
+    handles : list of Handle
+    ends : list of int64 arrays, shape (receivers + 1,)
+        Of each run: where the part for each receiver begins, and the end.
+    shapes : tuple of tuples of int
+        Shape of each chunk of indices, if the runs are requests.
+    """
+
+    handles: list[Handle]
+    ends: list[np.ndarray[Any, np.dtype[np.int64]]]
+    shapes: Shapes = ()
+
+
+class Part(NamedTuple):
+    """Rows of a run for one receiver."""
+
+    sender: int
+    handle: Handle
+    start: int
+    stop: int
+
+
+#: The rows of each chunk of a source, and the requests of each bundle.
+Asked: TypeAlias = tuple[list[Handle], list[Kept]]
+
+
+def take_kept(take: Take) -> Iterator[Task]:
+    """Tasks from the chunks of the source and the requests to the filled bundles."""
+    token, groups = take.token, range(len(take.groups))
+    chunks = enumerate(map(TaskRef, take.source_keys))
+    rows = [RunTask((f"take-rows-{token}", number), keep_rows, chunk) for number, chunk in chunks]
+    requests = [_requests((f"take-requests-{token}", bundle), *own) for bundle, own in enumerate(take.requested)]
+    asked = _listed(f"take-asked-{token}", rows, requests)
+    sources = [(take.groups.chunks(group), take.axis.size_of(group)) for group in groups]
+    replies = [
+        RunTask((f"take-reply-{token}", group), keep_replies, asked.ref(), group, *own)
+        for group, own in enumerate(sources)
+    ]
+    replied = _listed(f"take-replied-{token}", [], replies)
+    yield from (*rows, *requests, asked, *replies, replied)
+    for bundle, request in enumerate(requests):
+        shapes = Task((f"take-shapes-{token}", bundle), shapes_of, request.ref())
+        yield shapes
+        yield Task((f"take-fill-{token}", bundle), fill_kept, shapes.ref(), take.rows, replied.ref(), bundle)
+
+
+def put_kept(put: Put) -> Iterator[Task]:
+    """Tasks from the requests to the written groups."""
+    token = put.token
+    requests = [_requests((f"put-requests-{token}", bundle), *own) for bundle, own in enumerate(put.requested)]
+    asked = _listed(f"put-asked-{token}", [], requests)
+    yield from (*requests, asked)
+    for group in range(len(put.groups)):
+        key = (f"put-merge-{token}", group)
+        yield Task(key, write_kept, put.before(group), asked.ref(), group, put.writer(group))
+
+
+def _requests(key: Key, *arguments: Any) -> Task:
+    return RunTask(key, keep_requests, *arguments)
+
+
+def _listed(name: str, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
+    refs = (List(*(task.ref() for task in tasks)) for tasks in (rows, kept))
+    return RunTask((name, 0), list_kept, *refs, lists=True)
+
+
+def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
+    """Task: where all runs are."""
+    return rows, kept
+
+
+def shapes_of(requests: Kept) -> Shapes:
+    """Task: the shapes of a bundle's chunks."""
+    return requests.shapes
+
+
+def keep_rows(block: Any) -> Handle:
+    """Task: keep a chunk of the source."""
+    checked_chunk(block, None)
+    (handle,) = keep([Run(np.empty(len(block), NO_KEY), (block,))])
+    return handle
+
+
+def keep_requests(
+    indices: list[Any],
+    values: list[list[Any]],
+    axis: GroupedAxis,
+    declared: Sequence[Sequence[DeclaredChunk]],
+) -> Kept:
+    """Task: keep a bundle's requests, in the order of their groups; the arguments are those of `make_requests`."""
+    found = make_requests(indices, values, axis, declared)
+    order = () if values else (found.order,)
+    handles = keep([Run(found.run.keys, (*found.run.values, *order))])
+    return Kept(handles, [np.array(found.ends, np.int64)], found.shapes)
+
+
+def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
+    """Task: reply to the requests for a group, whose source is some chunks of so many elements in all.
+
+    Raises
+    ------
+    RuntimeError
+        If the source is not complete.
+    """
+    handles, kept = asked
+    own = [handles[chunk] for chunk in chunks]
+    pieces = take_slices(own, [(0, handle.length) for handle in own])
+    rows = Run.concat(pieces, copy=None).values[0]
+    if len(rows) != size:
+        raise changed_source(f"group {group} received {len(rows)} of {size} elements")
+    ends: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+
+    def replies() -> Iterator[Run]:
+        for portion in _portions(kept, group):
+            counts = [0] * len(kept)
+            for part in portion:
+                counts[part.sender] += part.stop - part.start
+            ends.append(np.array(list(accumulate(counts, initial=0)), np.int64))
+            requests = Run.concat(_taken(portion), copy=None)
+            yield Run(requests.values[0], (rows.take(requests.keys, 0),))
+
+    return Kept(keep(replies()), ends)
+
+
+def fill_kept(shapes: Shapes, rows: Rows, replied: Asked, bundle: int) -> list[Any]:
+    """Task: the elements that the chunks of a bundle requested."""
+    runs = (run for portion in _portions(replied[1], bundle) for run in _taken(portion))
+    return fill_bundle(shapes, ((run.keys, run.values[0]) for run in runs), rows)
+
+
+def write_kept(chunks: list[Any], asked: Asked, group: int, writer: GroupWriter) -> tuple[Any, ...]:
+    """Task: a group with the values for it, read and written in portions."""
+    return writer(chunks, (run for portion in _portions(asked[1], group) for run in _taken(portion)))
+
+
+def _taken(portion: Sequence[Part]) -> list[Run]:
+    return take_slices([part.handle for part in portion], [(part.start, part.stop) for part in portion])
+
+
+def _portions(kept: Sequence[Kept], receiver: int) -> Iterator[list[Part]]:
+    """The rows for a receiver, in the order of their senders; about as many at once as a portion has."""
+    portion: list[Part] = []
+    held = 0
+    for part in _parts(kept, receiver):
+        portion.append(part)
+        held += part.stop - part.start
+        if held >= PORTION_REQUESTS:
+            yield portion
+            portion, held = [], 0
+    if portion:
+        yield portion
+
+
+def _parts(kept: Sequence[Kept], receiver: int) -> Iterator[Part]:
+    for sender, one in enumerate(kept):
+        for handle, ends in zip(one.handles, one.ends, strict=True):
+            first, last = (int(end) for end in ends[receiver : receiver + 2])
+            for start in range(first, last, PORTION_REQUESTS):
+                yield Part(sender, handle, start, min(start + PORTION_REQUESTS, last))

@@ -1,0 +1,166 @@
+"""How long runs are kept, and which are made again: a plugin of the scheduler and one of each worker.
+
+Dask frees the result of a task when all tasks that need it have run. Who takes slices needs the runs, but depends on
+the task that lists them alone, so that the graph does not grow with runs times groups. So the plugin of the scheduler
+wants the runs, as a client does, until the list is released. When a worker is lost, it releases the runs of that
+worker, whose handles others may have, and the lists that name them: Dask makes them again, and the tasks that still
+have to take slices wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dask.typing import Key
+from distributed import SchedulerPlugin, WorkerPlugin, get_worker
+
+from ...chunk.run import Run
+from .._dask import Task
+from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once
+from .store import Handle, Store, room_of
+
+NAME = "gpusort-runs"
+DROP = "sort-run-drop"
+
+
+class RunTask(Task):
+    """A task that keeps runs, or one that lists those of others, for the tasks that take slices of them.
+
+    The scheduler knows them by their class, so Dask must not fuse them with others.
+
+    Attributes
+    ----------
+    lists : bool
+    """
+
+    lists: bool
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self, key: Any, func: Callable[..., Any], /, *args: Any, lists: bool = False, **kwargs: Any):
+        self.lists = lists
+        super().__init__(key, func, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"RunTask({self.key!r})"
+
+    @property
+    def block_fusion(self) -> bool:
+        return True
+
+
+def install(client: Any) -> str | None:
+    """Register the plugins on the cluster of a client, once; gives the reason why they cannot run there."""
+    return register_once(client, RunSchedulerPlugin, NAME)
+
+
+class RunSchedulerPlugin(SchedulerPlugin):
+    """Keeps runs while groups need them, and lets lost ones be made again."""
+
+    name = NAME
+    idempotent = True
+
+    async def start(self, scheduler: Any) -> None:
+        """Register the plugin of the workers, and look at the tasks that are known already.
+
+        Raises
+        ------
+        RuntimeError
+            If the version of distributed does not fit.
+        """
+        if reason := mismatch(scheduler):
+            raise RuntimeError(reason)
+        self.scheduler = scheduler
+        self.restart(scheduler)
+        self.update_graph(scheduler, tasks=list(scheduler.tasks))
+        await register_on_workers(scheduler, RunWorkerPlugin())
+
+    def restart(self, scheduler: Any) -> None:
+        """All tasks are forgotten."""
+        self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, the tasks that keep them
+        self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
+        scheduler.clients.pop(NAME, None)
+
+    def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
+        """Recognise the tasks that list runs."""
+        for key in tasks:
+            state = scheduler.tasks[key]
+            if isinstance(state.run_spec, RunTask) and state.run_spec.lists:
+                self._listed[key] = {run.key for run in state.dependencies}
+                self._want(key)
+
+    @logs_errors
+    def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Note where runs are kept; want them as long as a list of them is needed; drop those that are released."""
+        if key in self._listed:
+            state = self.scheduler.tasks[key]
+            if finish == "waiting":
+                self._want(key)
+            elif finish == "forgotten" or (finish == "released" and not state.waiters):
+                self.scheduler.loop.add_callback(self._release, key, self._listed[key])
+            if finish == "forgotten":
+                del self._listed[key]
+        elif finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
+            self._keepers[key] = kwargs["worker"]
+        elif key in self._keepers and finish in ("released", "forgotten"):
+            worker = self._keepers.pop(key)
+            if worker in self.scheduler.workers:
+                self.scheduler.send_all({}, {worker: [{"op": DROP, "key": key}]})
+
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
+        """Let the runs that were kept there be made again, and the lists, which have their handles."""
+        lost = {key for key, keeper in self._keepers.items() if keeper == worker}
+        lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
+        again = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
+        scheduler.transitions(again, stimulus_id=f"{NAME}-lost")
+
+    def _want(self, key: Key) -> None:
+        self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
+
+    def _release(self, key: Key, runs: set[Key]) -> None:
+        """Let the runs go, after the transitions in progress, unless the list is needed again."""
+        state = self.scheduler.tasks.get(key)
+        if state is None or state.state == "released":
+            self.scheduler.client_releases_keys(keys=list(runs), client=NAME, stimulus_id=f"{NAME}-done")
+
+
+class RunWorkerPlugin(WorkerPlugin):
+    """Has the runs of a worker.
+
+    Attributes
+    ----------
+    store : Store
+    """
+
+    name = NAME
+
+    def setup(self, worker: Any) -> None:
+        """Register the handlers of the worker."""
+        if reason := mismatch(worker):
+            raise RuntimeError(reason)
+        self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(room_of, worker))
+        worker.handlers["sort_run_take"] = self.store.answer
+        worker.stream_handlers[DROP] = self.store.drop
+
+    def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
+        """A task that was cancelled while it ran leaves no runs."""
+        if finish == "released" and start != "memory":
+            self.store.drop(key)
+
+    def teardown(self, worker: Any) -> None:
+        """Leave no files: the worker closes."""
+        self.store.close()
+
+
+def own_store() -> Store:
+    """The store of the worker that runs this task."""
+    store: Store = plugin_of_worker(NAME).store
+    return store
+
+
+def keep(runs: Iterable[Run]) -> list[Handle]:
+    """Keep the runs that this task makes, on its worker."""
+    return own_store().put(get_worker().get_current_task(), runs)

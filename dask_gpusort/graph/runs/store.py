@@ -1,0 +1,249 @@
+"""The runs that a worker keeps, in memory while its share of that lasts and in files behind it, and slices of them."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...chunk.run import Run, byte_view, is_fixed_width
+from .._distributed import MEMORY_LIMIT, offload, to_serialize
+
+#: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
+#: which on it spills results and pauses the worker, are 0.6 and 0.8.
+MEMORY_SHARE = 0.4
+#: Rows of a run of variable width that are pickled at once: a slice reads at most as many that it does not need.
+PICKLED_ROWS = 1 << 13
+#: Files are for the user of the worker alone.
+OWNER_ONLY = 0o700
+
+
+class RunIsGone(Exception):
+    """A run cannot be read where its handle says."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Where a run is kept. It is the result of the task that sorts the run.
+
+    Attributes
+    ----------
+    name : str
+        Of this attempt to make the run alone.
+    worker : str
+        Address of the worker that keeps it.
+    path : str
+        Of its file; empty if it is in memory.
+    length : int
+        Keys.
+    like : Run
+        Has the dtypes of the run, and no keys.
+    ends : tuple of int
+        Where each pickled part ends in the file; empty if the rows have a fixed width, so that the file is the bytes
+        of one array after another.
+    """
+
+    name: str
+    worker: str
+    path: str
+    length: int
+    like: Run
+    ends: tuple[int, ...] = ()
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the bytes of a row have a fixed width."""
+        return has_fixed_width(self.like)
+
+
+def has_fixed_width(run: Run) -> bool:
+    """Whether all arrays of a run have rows of a fixed width."""
+    return all(is_fixed_width(array.dtype) for array in run.arrays)
+
+
+def _row_bytes(array: np.ndarray) -> int:
+    return int(array.dtype.itemsize * np.prod(array.shape[1:], dtype=np.int64))
+
+
+class Store:
+    """The runs of one worker.
+
+    Parameters
+    ----------
+    address : str
+        Of the worker.
+    folder : Path
+        Where files go; made for the first one.
+    room : callable()
+        Bytes of runs that the process may still take into its memory.
+    """
+
+    def __init__(self, address: str, folder: Path, room: Callable[[], float]):
+        self.address, self.folder, self.room = address, folder, room
+        self._names: dict[Any, list[str]] = {}  # of the runs of each task
+        self._kept: dict[str, tuple[Handle, Run | None]] = {}
+
+    def put(self, key: Any, runs: Iterable[Run]) -> list[Handle]:
+        """Keep runs, the result of the task `key`; each is there before the next one is asked for.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; nothing is left of the runs.
+        """
+        self.drop(key)
+        self._names[key] = []
+        try:
+            return [self._put(key, run) for run in runs]
+        except BaseException:
+            self.drop(key)
+            raise
+
+    def _put(self, key: Any, run: Run) -> Handle:
+        name, like = uuid.uuid4().hex, run[:0].own()
+        # The run is there already, but so will others be that are being sorted now.
+        fits = run.__sizeof__() <= self.room()
+        handle = Handle(name, self.address, "", len(run), like) if fits else self._write(name, run, like)
+        self._kept[name] = handle, run.own() if fits else None
+        self._names[key].append(name)
+        return handle
+
+    def drop(self, key: Any) -> None:
+        """Forget the runs of a task."""
+        for name in self._names.pop(key, ()):
+            handle, _ = self._kept.pop(name)
+            if handle.path:
+                Path(handle.path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Forget all runs."""
+        self._names.clear()
+        self._kept.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def take(self, name: str, start: int, stop: int) -> Run:
+        """A slice of a run of this worker; a view of one in memory.
+
+        Raises
+        ------
+        RunIsGone
+            If the worker does not keep it.
+        """
+        if name not in self._kept:
+            raise RunIsGone(f"worker {self.address} does not keep it")
+        handle, run = self._kept[name]
+        return read(handle, start, stop) if run is None else run[start:stop]
+
+    async def answer(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Handler: slices of runs, for a peer that cannot read them itself."""
+        try:
+            found = await offload(lambda: [self.take(name, *ends) for name, ends in zip(names, bounds, strict=True)])
+        except RunIsGone as error:
+            return {"status": "gone", "reason": str(error)}
+        return {"status": "OK", "runs": [to_serialize(one) for one in found]}
+
+    def _write(self, name: str, run: Run, like: Run) -> Handle:
+        self.folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        path = self.folder / name
+        ends: list[int] = []
+        try:
+            with open(path, "xb", buffering=0) as file:
+                for data in _parts(run):
+                    ends.append((ends[-1] if ends else 0) + _write_all(file, data))
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise OSError(
+                error.errno,
+                f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
+                "free space there, or set temporary-directory in dask.config to a larger disk",
+                str(path),
+            ) from error
+        return Handle(name, self.address, str(path), len(run), like, () if has_fixed_width(run) else tuple(ends))
+
+
+def _parts(run: Run) -> Iterator[Any]:
+    """What is written of a run, one after another."""
+    if has_fixed_width(run):
+        yield from map(byte_view, run.arrays)
+        return
+    for start in range(0, len(run), PICKLED_ROWS):
+        yield pickle.dumps(run[start : start + PICKLED_ROWS])
+
+
+def _write_all(file: Any, data: Any) -> int:
+    view, done = memoryview(data), 0
+    while done < view.nbytes:
+        done += file.write(view[done:])
+    return done
+
+
+def read(handle: Handle, start: int, stop: int) -> Run:
+    """A slice of a run, from its file.
+
+    Raises
+    ------
+    RunIsGone
+        If the file is not there.
+    """
+    if not handle.fixed:
+        return _unpickle(handle, start, stop)
+    run = empty_run(handle.like, stop - start)
+    read_into(handle, start, run)
+    return run
+
+
+def empty_run(like: Run, length: int) -> Run:
+    """Uninitialised arrays for a run of some length."""
+    keys, *values = (np.empty((length, *array.shape[1:]), array.dtype) for array in like.arrays)
+    return Run(keys, tuple(values))
+
+
+def read_into(handle: Handle, start: int, run: Run) -> None:
+    """Read as many rows as a run has, from some row on, from the file of another one into its arrays."""
+    with _open(handle) as file:
+        offset = 0
+        for array in run.arrays:
+            row = _row_bytes(array)
+            file.seek(offset + start * row)
+            view, done = byte_view(array).data, 0
+            while done < view.nbytes:
+                count = file.readinto(view[done:])
+                if not count:
+                    raise RunIsGone(f"{handle.path} is shorter than it was written")
+                done += count
+            offset += handle.length * row
+
+
+def _unpickle(handle: Handle, start: int, stop: int) -> Run:
+    if start == stop:
+        return handle.like
+    first, last = start // PICKLED_ROWS, -(-stop // PICKLED_ROWS)
+    spans = list(pairwise((0, *handle.ends)))[first:last]
+    with _open(handle) as file:
+        file.seek(spans[0][0])
+        parts = [pickle.loads(file.read(end - begin)) for begin, end in spans]
+    whole = parts[0] if len(parts) == 1 else Run.concat(parts)
+    return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
+
+
+def _open(handle: Handle) -> Any:
+    try:
+        return open(handle.path, "rb", buffering=0 if handle.fixed else -1)
+    except (FileNotFoundError, PermissionError) as error:
+        raise RunIsGone(str(error)) from error
+
+
+def room_of(worker: Any) -> float:
+    """Bytes of runs that a worker may still take into its memory."""
+    limit = worker.memory_manager.memory_limit or MEMORY_LIMIT
+    return float(limit * MEMORY_SHARE - worker.monitor.get_process_memory())
