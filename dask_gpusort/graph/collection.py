@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -15,7 +15,7 @@ from tlz import merge
 
 from ..chunk import library_of
 from ._dask import Task, TaskRef, flatten, new_collection
-from .copies import LayerCopy
+from .copies import ClonedLayer
 from .recipe import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
@@ -30,7 +30,7 @@ class Output:
     chunks: Chunks
 
 
-class StageLayer(Layer):
+class StageLayer(ClonedLayer):
     """A layer that makes its tasks on first use."""
 
     def __init__(self, build: Callable[[], dict[Key, Task]]):
@@ -55,10 +55,6 @@ class StageLayer(Layer):
 
     def __len__(self) -> int:
         return len(self._tasks)
-
-    def clone(self, keys: set[Key], seed: Hashable, bind_to: Key | None = None) -> tuple[Layer, bool]:
-        # Dask's own renames no reference inside a `Task`.
-        return LayerCopy(self, partial(frozenset, keys), seed, bind_to), bind_to is not None  # type: ignore[arg-type]
 
 
 def no_result(*chunks: Any) -> None:

@@ -100,7 +100,14 @@ def _output_keys(layers: Sequence[Layer]) -> set[Key]:
     return {key for layer in layers for key in layer.get_output_keys()}
 
 
-class LayerCopy(Layer):
+class ClonedLayer(Layer):
+    """A layer whose clones are right; Dask's own clone renames no reference inside a `Task`."""
+
+    def clone(self, keys: set[Key], seed: Hashable, bind_to: Key | None = None) -> tuple[Layer, bool]:
+        return LayerCopy(self, partial(frozenset, keys), seed, bind_to), bind_to is not None  # type: ignore[arg-type]
+
+
+class LayerCopy(ClonedLayer):
     """A copy of a layer, which is made on first use.
 
     Attributes

@@ -13,7 +13,9 @@ For each group of lanes that are in the same chunks. Chunks are not sorted, and 
 move. If the keys inside are too many for one task they are drawn from, bracketed and extracted again, without another
 pass over the source. Where the source does not stay in memory, its tasks are repeated for the second pass. The chunks
 of both passes have different keys, so no chunk waits in memory for the other pass; and all tasks of the second source
-depend on the first brackets, so that none runs early.
+depend on the first brackets, so that none runs early. What the chunks give is then gathered a few at a time, by
+``select-gather``. If one task needed all of it, and chunks shared what they are made of (overlaps, a rechunk), Dask
+would order the tasks so that much of the source is in memory at once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.tokenize import tokenize
 from dask.typing import Key
-from tlz import concat
+from tlz import concat, partition_all
 
 from ...chunk import ops_for
 from ...plan.select import SelectPlan
@@ -38,6 +40,9 @@ from .._dask import List, Task, TaskRef
 from ..input_checks import changed_source, checked_chunk, wrong_size
 from ..local_sort import NOTHING
 from ..recipe import ArrayRecipe, Chunks
+
+#: Lists that one task gathers. With 16 or 32 Dask keeps more chunks in memory.
+GATHERED = 8
 
 
 class Extracted(NamedTuple):
@@ -111,6 +116,11 @@ def draw_chunk(
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
     return draw(check_chunk(chunk, number, dtype, shape), number, axes, keys_per_stratum)
+
+
+def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """Task: one list of what several lists of chunks give."""
+    return list(concat(lists))
 
 
 def scan(
@@ -290,7 +300,7 @@ class Selection(ArrayRecipe):
                 )
                 for number, (index, shape) in enumerate(self._members(group))
             ]
-            tasks += [*drawn, self._scan(0, group, drawn, scan, self.statistic, self.dtype)]
+            tasks += [*drawn, *self._scan(0, group, drawn, scan, self.statistic, self.dtype)]
         return {task.key: task for task in tasks}
 
     def first_scans(self) -> tuple[str, Chunks]:
@@ -301,11 +311,12 @@ class Selection(ArrayRecipe):
         """Tasks from the keys inside the last brackets to the chunks of the result."""
         tasks = []
         for group in self._groups:
-            searches, extracted = self._last(group)
+            searches, parts = self._last(group)
+            gathering, extracted = self._gather("extracted", group, parts)
             index, shape = self._output_index(group)
             known = tuple(int(size) for size in shape)
             key = (name, *(0,) * len(self.statistic.shape), *index)
-            tasks.append(Task(key, finish, List(*extracted), searches, self.statistic, known))
+            tasks += [*gathering, Task(key, finish, extracted, searches, self.statistic, known)]
         return {task.key: task for task in tasks}
 
     def _output_index(self, group: Sequence[int]) -> tuple[list[int], list[float]]:
@@ -327,9 +338,28 @@ class Selection(ArrayRecipe):
     def _about(self) -> tuple[tuple[int, ...], float]:
         return self.axes, self.plan.keys_per_stratum[0]
 
-    def _scan(self, level: int, group: tuple[int, ...], drawn: Sequence[Task], function: Any, *arguments: Any) -> Task:
-        samples = List(*(task.ref() for task in drawn))
-        return Task(self._key("scan", level, group), function, samples, self.plan.keys_per_stratum[level], *arguments)
+    def _scan(
+        self, level: int, group: tuple[int, ...], drawn: Sequence[Task], function: Any, *arguments: Any
+    ) -> list[Task]:
+        """Tasks from samples to brackets, which the last one makes."""
+        gathering, samples = self._gather(f"drawn-{level}", group, [task.ref() for task in drawn])
+        key, keys_per_stratum = self._key("scan", level, group), self.plan.keys_per_stratum[level]
+        return [*gathering, Task(key, function, samples, keys_per_stratum, *arguments)]
+
+    def _gather(self, what: str, group: tuple[int, ...], parts: Sequence[TaskRef]) -> tuple[list[Task], Any]:
+        """Tasks that gather what the chunks of a group of lanes give, and the list of it."""
+        tasks: list[Task] = []
+        lists: Sequence[Any] = [List(part) for part in parts]
+        if self.plan.held or len(lists) <= GATHERED:
+            return tasks, List(*parts)
+        while len(lists) > GATHERED:
+            first = len(tasks)
+            tasks += [
+                Task(self._key("gather", what, group, first + number), gather, List(*some))
+                for number, some in enumerate(partition_all(GATHERED, lists))
+            ]
+            lists = [task.ref() for task in tasks[first:]]
+        return tasks, Task(None, gather, List(*lists))
 
     def _second_pass(self, group: tuple[int, ...], held: Mapping[Key, Any]) -> list[Task]:
         """Tasks from the first brackets of a group of lanes to the keys inside the last ones."""
@@ -352,12 +382,12 @@ class Selection(ArrayRecipe):
                 for number, part in enumerate(parts)
             ]
             scanned = self._scan(level, group, drawn, scan_again, searches)
-            searches = scanned.ref()
+            searches = scanned[-1].ref()
             parts = [
                 Task(self._key("extract", level, group, number), extract, part.ref(), searches, self.axes)
                 for number, part in enumerate(parts)
             ]
-            tasks = [*tasks, *drawn, scanned, *parts]
+            tasks = [*tasks, *drawn, *scanned, *parts]
         return tasks
 
     def _last(self, group: tuple[int, ...]) -> tuple[TaskRef, list[TaskRef]]:
@@ -365,7 +395,7 @@ class Selection(ArrayRecipe):
         extracted = [TaskRef(self._key("extract", last, group, number)) for number in range(len(self._members(group)))]
         return TaskRef(self._key("scan", last, group)), extracted
 
-    def _key(self, stage: str, level: int, group: Sequence[int], *number: int) -> tuple[Any, ...]:
+    def _key(self, stage: str, level: int | str, group: Sequence[int], *number: int) -> tuple[Any, ...]:
         return (f"select-{stage}-{level}-{self.token}", *group, *number)
 
 
