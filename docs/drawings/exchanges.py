@@ -47,6 +47,30 @@ def workers(c: Canvas, y: float, height: float, names: Sequence[str]) -> None:
         c.text(x + 12, y + 1.6, name, weight="bold")
 
 
+@drawing(44)
+def runs(c: Canvas) -> None:
+    """Workers keep sorted runs in memory or in files; a scan bounds the cuts, and each group takes its slices."""
+    workers(c, 0.6, 42.8, ("worker A", "worker B"))
+    for side, x in enumerate((2.6, 27.4)):
+        for run in range(2):
+            at = x + 10.4 * run
+            c.box(at, 4, 9.6, 2.8, f"run {2 * side + run}, sorted", GREY)
+            c.arrow((at + 4.8, 6.8), (at + 4.8, 10.2))
+            for part, fill in enumerate(GROUPS):
+                c.box(at + 2.4 * part, 10.2, 2.4, 3, fill=fill)
+                target = (2.6, 27.4)[part // 2] + 10 * (part % 2) + 5
+                c.arrow((at + 2.4 * part + 1.2, 13.2), (target, 30), PALE)
+            c.note(at + 4.8, 14.8, ("memory", "file")[run])
+        for place in range(2):
+            group = 2 * side + place
+            c.box(x + 0.5 + 10 * place, 30, 9, 3.4, f"group {group}", GROUPS[group])
+            c.arrow((x + 5 + 10 * place, 33.4), (x + 5 + 10 * place, 38))
+            c.box(x + 0.5 + 10 * place, 38, 9, 2.8, "output")
+    c.box(12, 18, 26, 3.4, "sort-scan: cut bounds, handles", WHITE)
+    c.note(25, 26.4, "slices: own memory, files, messages")
+    c.note(4, 28.4, "sort-merge", "left")
+
+
 @drawing(48)
 def tasks(c: Canvas) -> None:
     """Each worker sorts bundles of chunks, cuts one contiguous shard for each group, and merges its groups."""
@@ -73,31 +97,6 @@ def tasks(c: Canvas) -> None:
     c.arrow((32, 13), (30, 16), PALE)
     c.note(13.8, 20.9, "sort-scatter")
     c.note(4, 33.4, "sort-merge", "left")
-
-
-@drawing(50)
-def p2p(c: Canvas) -> None:
-    """Runs are cut and sent in batches to the worker of each group, appended to files, and read group by group."""
-    workers(c, 0.6, 48.6, ("worker A", "worker B"))
-    for side, x in enumerate((2.6, 27.4)):
-        for run in range(2):
-            at = x + 10.4 * run
-            for part, fill in enumerate(GROUPS):
-                c.box(at + 2.4 * part, 4.4, 2.4, 3, fill=fill)
-            c.note(at + 4.8, 9, f"run {2 * side + run}")
-            for target in (7.6, 32.4):
-                c.arrow((at + 4.8, 10.2), (target + 5, 17), PALE)
-        c.box(x, 17, 20, 3.4, "batches in memory", GREY)
-        for place in range(2):
-            group = 2 * side + place
-            c.arrow((x + 5 + 10 * place, 20.4), (x + 5 + 10 * place, 25))
-            c.box(x + 0.5 + 10 * place, 25, 9, 3.4, f"file {group}", GROUPS[group])
-            c.arrow((x + 5 + 10 * place, 28.4), (x + 5 + 10 * place, 38))
-            c.box(x + 0.5 + 10 * place, 38, 9, 3.4, f"group {group}", GROUPS[group])
-            c.arrow((x + 5 + 10 * place, 41.4), (x + 5 + 10 * place, 44.6))
-            c.box(x + 0.5 + 10 * place, 44.6, 9, 2.8, "output")
-    c.box(6, 31.4, 38, 3.2, "barrier: all records have arrived", WHITE)
-    c.note(25, 14, "sort-scatter, through the engine of distributed")
 
 
 @drawing(35)

@@ -323,8 +323,8 @@ def test_values_with_different_unknown_chunks():
     raises_as_numpy(ValueError, "compute_chunk_sizes", dask_gpusort.sort_by_key, x, y)
 
 
-def test_p2p_without_a_client(function):
-    raises_as_numpy(ValueError, "p2p.*Client.*exchange='auto'", function, da.zeros(10, chunks=3), exchange="p2p")
+def test_runs_without_a_client(function):
+    raises_as_numpy(ValueError, "runs.*Client.*exchange='auto'", function, da.zeros(10, chunks=3), exchange="runs")
 
 
 def test_key_that_is_not_a_function(function):

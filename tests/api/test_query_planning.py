@@ -142,7 +142,7 @@ def test_plans_say_how_an_array_is_flattened(explain, chunks):
 
 
 @planned
-@pytest.mark.parametrize("exchange", ["p2p", "tasks"])
+@pytest.mark.parametrize("exchange", ["runs", "tasks"])
 def test_on_a_cluster(on_cluster, exchange):
     array = ours.make("f8", 2000, "special")
     with groups(4):

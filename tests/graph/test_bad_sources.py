@@ -82,7 +82,7 @@ def test_the_error_of_the_user_arrives_from_threads(name):
         FUNCTIONS[name](source(fail)).compute(scheduler="threads")
 
 
-@pytest.mark.parametrize("exchange", ["p2p", "tasks", "gather", "gang", "join"])
+@pytest.mark.parametrize("exchange", ["runs", "tasks", "gather", "gang", "join"])
 def test_the_error_of_the_user_arrives_from_a_cluster_that_then_sorts(on_cluster, exchange):
     with groups(4), dask.config.set({"gpusort.exchange": exchange}):
         for function in (dask_gpusort.sort, dask_gpusort.unique):
@@ -123,7 +123,7 @@ def test_an_error_names_the_chunk_of_another_array(name, exchange, fault, monkey
 @pytest.mark.parametrize("name", SECONDS)
 def test_an_error_names_the_chunk_of_another_array_on_a_cluster(on_cluster, name):
     (array, function), (change, error, message) = SECONDS[name], SHORTER
-    with groups(4), dask.config.set({"gpusort.exchange": "p2p"}):
+    with groups(4), dask.config.set({"gpusort.exchange": "runs"}):
         with pytest.raises(error, match=f"chunk {BAD} of {array} .*{message}"):
             function(source(change)).compute()
         assert function(GOOD).compute().shape == (SIZE,)

@@ -19,7 +19,7 @@ import dask_gpusort
 distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
 
-EXCHANGES = ("p2p", "tasks", "gather", "gang")
+EXCHANGES = ("runs", "tasks", "gather", "gang")
 SIZE, CHUNK = 20_000, 1000
 ARRAY = ours.make("f8", SIZE, "zipf")
 SORTED = oracle.sort(ARRAY)
@@ -69,7 +69,7 @@ def test_a_worker_that_joins(tmp_path, exchange):
 
 
 class RetireAt(distributed.SchedulerPlugin):
-    """Retire the worker that finishes the second task with a prefix."""
+    """Retire the worker that finishes the second task with a prefix, or the only one."""
 
     name = "retire-at"
 
@@ -80,7 +80,7 @@ class RetireAt(distributed.SchedulerPlugin):
     def transition(self, key, start, finish, *args, **kwargs):
         name = key if isinstance(key, str) else key[0]
         self.seen += finish == "memory" and name.startswith(self.prefix)
-        if self.seen == 2 and self.retired is None:
+        if self.seen == 1 + (self.prefix != "sort-scan") and self.retired is None:
             self.retired = next(iter(self.scheduler.tasks[key].who_has)).address
             self.scheduler.loop.add_callback(self.scheduler.retire_workers, workers=[self.retired])
 
@@ -88,9 +88,9 @@ class RetireAt(distributed.SchedulerPlugin):
 @pytest.mark.parametrize(
     ("exchange", "stage"),
     [
-        ("p2p", "sort-local"),
-        ("p2p", "sort-scatter"),
-        ("p2p", "sort-merge"),
+        ("runs", "sort-local"),
+        ("runs", "sort-scan"),
+        ("runs", "sort-merge"),
         ("tasks", "sort-local"),
         ("tasks", "sort-merge"),
         ("gather", "sort-merge"),
@@ -173,7 +173,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("exchange", ["p2p", "gang"])
+@pytest.mark.parametrize("exchange", ["runs", "gang"])
 def test_a_scheduler_that_dies_is_an_error(tmp_path, exchange):
     output = end_script(start_script(tmp_path, SCHEDULER, exchange))
     assert re.search("error: .*Cancelled.*lost the connection to the scheduler", output, re.DOTALL), output

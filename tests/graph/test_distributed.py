@@ -20,13 +20,14 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import summarize
-from dask_gpusort.graph import global_sort, p2p, scheduler
+from dask_gpusort.graph import global_sort, scheduler
 from dask_gpusort.table import digits
 
 distributed = pytest.importorskip("distributed")
+_distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 
 #: "device" has the graph of "tasks".
-EXCHANGES = ("p2p", "tasks", "gather", "gang")
+EXCHANGES = ("runs", "tasks", "gather", "gang")
 ON_CLUSTER = ("auto", *EXCHANGES, "join")
 
 #: The pickles of NumPy lose the byte order of dates, and the input is sent in such pickles.
@@ -43,18 +44,17 @@ def client(on_cluster):
     return on_cluster
 
 
-def test_auto_chooses_p2p_if_the_memory_of_workers_is_unknown(client):
-    assert p2p.unavailable() is None
+def test_auto_chooses_runs_if_the_memory_of_workers_is_unknown(client):
     x = da.zeros(100, chunks=10)
-    used_for = {"auto": "p2p", **{name: name for name in ("tasks", "p2p", "gather", "device", "join")}}
+    used_for = {"auto": "runs", **{name: name for name in ("tasks", "runs", "gather", "device", "join")}}
     for asked, used in used_for.items():
         assert used in dask_gpusort.explain(x, exchange=asked).split("exchange")[1].splitlines()[0]
 
 
 @pytest.mark.parametrize(
-    ("workers", "memory", "used"), [(1, "64 MiB", "gather"), (2, "32 MiB", "tasks"), (2, "1 MiB", "p2p")]
+    ("workers", "memory", "used"), [(1, "64 MiB", "gather"), (2, "32 MiB", "runs"), (2, "1 MiB", "runs")]
 )
-def test_auto_exchanges_in_memory_what_fits_it(workers, memory, used):
+def test_auto_exchanges_for_workers_of_any_memory(workers, memory, used):
     array = ours.make("f4", 100_000, "special")
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     in_memory = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
@@ -72,11 +72,11 @@ def test_auto_exchanges_in_memory_what_fits_it(workers, memory, used):
         oracle.assert_same_bits(positions.compute(), oracle.argsort(array))
 
 
-def test_auto_uses_p2p_for_keys_of_unknown_bytes(client):
+def test_auto_keeps_keys_of_unknown_bytes(client):
     # The memory limit holds any number of references.
-    workers = scheduler.Workers(2, 1 << 40, processes=2)
+    workers = scheduler.Workers(2, 1 << 40, processes=1)
     with mock.patch.object(global_sort, "workers_in_use", return_value=workers):
-        for array, used in ((np.arange(20), "tasks"), (np.arange(20).astype(object), "p2p")):
+        for array, used in ((np.arange(20), "gather"), (np.arange(20).astype(object), "runs")):
             x = da.from_array(array, chunks=2)
             assert used in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
 
@@ -91,7 +91,7 @@ def test_an_asynchronous_client_computes_the_graph():
             distributed.LocalCluster(asynchronous=True, **settings_of_cluster) as cluster,
             distributed.Client(cluster, asynchronous=True) as client,
         ):
-            assert "p2p" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
+            assert "runs" in dask_gpusort.explain(x).split("exchange")[1].splitlines()[0]
             return await client.compute([dask_gpusort.sort(x), dask_gpusort.argsort(x, exchange="tasks")], sync=True)
 
     found, positions = asyncio.run(compute_sorted())
@@ -104,18 +104,18 @@ def test_message_without_a_client():
         dask_gpusort.sort(da.zeros(100, chunks=10))
 
 
-def test_without_p2p_the_exchange_by_tasks_is_used(client):
+def test_without_plugins_the_exchange_by_tasks_is_used(client):
     x = da.from_array(ours.make("i8", 200), chunks=20)
-    scheduler._warn_of_tasks.cache_clear()
-    with mock.patch.object(p2p, "_failure", return_value="another version"):
+    scheduler._warn_once.cache_clear()
+    with mock.patch.object(_distributed, "mismatch", return_value="another version"):
         with pytest.warns(RuntimeWarning, match=r"distributed .*another version.*install") as warned:
             rows = [dask_gpusort.explain(x).split("exchange")[1].splitlines()[0] for _ in range(2)]
         assert len(warned) == 1
         for row in rows:
             assert row.split()[0] == "tasks,"
-            assert re.search(r"; instead of p2p, which .* distributed .*another version", row)
+            assert re.search(r"; instead of runs, which .* distributed .*another version", row)
         with pytest.raises(ValueError, match=r"another version.*exchange='auto'"):
-            dask_gpusort.sort(x, exchange="p2p")
+            dask_gpusort.sort(x, exchange="runs")
         oracle.assert_same_bits(dask_gpusort.sort(x).compute(), np.sort(x.compute()))
 
 
@@ -192,7 +192,7 @@ def test_explain_says_how_the_cuts_are_found(client, monkeypatch, exchange, meth
         path = dask_gpusort.explain(x, **options).split("path")[1].splitlines()[0]
         oracle.assert_same_bits(dask_gpusort.sort(x, **options).compute(), oracle.sort(array))
     cut = count > 1 and exchange != "join"
-    by_digits = cut and (method == "radix" or (method == "auto" and exchange in ("p2p", "gather")))
+    by_digits = cut and (method == "radix" or (method == "auto" and exchange == "gather"))
     assert ("radix: " in path, "merge: " in path) == (by_digits, cut and not by_digits)
     assert ("the method has no effect" in path) == (not cut)
     assert {"count_digits", "scan_table"} & ran == ({"count_digits", "scan_table"} if by_digits else set())
@@ -328,31 +328,23 @@ def processes():
 
 
 STAGES = {
-    "p2p": [
-        "sort-local",
-        "sort-count",
-        "sort-sum",
-        "sort-scan",
-        "sort-cut",
-        "sort-scatter",
-        "shuffle-barrier",
-        "sort-merge",
-        "output",
-    ],
+    "runs": ["sort-local", "sort-scan", "sort-merge", "output"],
     "tasks": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
-    "gather": ["sort-local", "sort-count", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
+    "gather": ["sort-local", "sort-count", "sort-sum", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
     "join": ["sort-local", "output"],
     "gang": ["sort-gang", "sort-joined", "output"],
 }
 
 
 KILLED = [(exchange, stage, "radix") for exchange in STAGES for stage in STAGES[exchange]]
-KILLED += [(exchange, stage, "merge") for exchange in EXCHANGES[:3] for stage in ("sort-scatter", "sort-merge")]
+KILLED += [(exchange, stage, "merge") for exchange in ("tasks", "gather") for stage in ("sort-scatter", "sort-merge")]
+KILLED += [("runs", "sort-merge", "merge")]
 #: Cases of the default run: for each exchange, while chunks are exchanged and around its particular stages.
 KILLED_FIRST = [
-    ("p2p", "sort-scatter", "radix"),
-    ("p2p", "shuffle-barrier", "radix"),
-    ("p2p", "output", "radix"),
+    ("runs", "sort-local", "radix"),
+    ("runs", "sort-scan", "radix"),
+    ("runs", "sort-merge", "merge"),
+    ("runs", "output", "radix"),
     ("tasks", "sort-scatter", "radix"),
     ("tasks", "output", "radix"),
     ("tasks", "sort-freed", "radix"),
@@ -386,7 +378,7 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
             found = found[: len(array) // 2]
         prefix = found.name if stage == "output" else stage
         # These stages have one task.
-        single = stage in ("sort-scan", "shuffle-barrier")
+        single = stage == "sort-scan"
         single |= stage in ("sort-gang", "sort-joined")  # one for each worker
         single |= (exchange, stage) in [("join", "sort-local"), ("gather", "sort-scatter"), ("gather", "sort-cut")]
         client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))
@@ -417,9 +409,8 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
         with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
             x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
             found = dask_gpusort.sort(x, exchange=exchange)
-            client.register_plugin(
-                KillAt("sort-gang" if exchange == "gang" else "sort-scatter", tmp_path / "killed", after=1)
-            )
+            stage = {"gang": "sort-gang", "runs": "sort-merge"}.get(exchange, "sort-scatter")
+            client.register_plugin(KillAt(stage, tmp_path / "killed", after=1))
             try:
                 got = client.compute(found, retries=1).result(timeout=120)
             except (RuntimeError, ValueError) as error:

@@ -47,7 +47,7 @@ def left_in(folder):
 
 def sort(array):
     with groups(6):
-        return dask_gpusort.sort(da.from_array(array, chunks=2000), exchange="p2p", stable=True).compute()
+        return dask_gpusort.sort(da.from_array(array, chunks=2000), exchange="runs", stable=True).compute()
 
 
 @pytest.fixture

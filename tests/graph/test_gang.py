@@ -542,7 +542,7 @@ def test_a_restarted_cluster_sorts_again(client, gate):
     gate.open()
     del future
     oracle.assert_same_bits(gang_sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
-    for exchange in ("p2p", "tasks", "gather"):
+    for exchange in ("runs", "tasks", "gather"):
         found = dask_gpusort.sort(da.from_array(ARRAY, chunks=1000), exchange=exchange, stable=True)
         oracle.assert_same_bits(gangs.result_of(client.compute(found)), SORTED)
 

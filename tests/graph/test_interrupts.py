@@ -59,7 +59,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("kind", "exchanges"),
-    [("threads", ["gather", "join"]), ("notebook", ["p2p", "tasks", "gang"]), ("terminal", ["p2p"])],
+    [("threads", ["gather", "join"]), ("notebook", ["runs", "tasks", "gang"]), ("terminal", ["runs"])],
 )
 def test_the_interpreter_sorts_again_after_an_interrupt(tmp_path, kind, exchanges):
     process = start_script(tmp_path, SCRIPT, kind, *exchanges)

@@ -53,7 +53,7 @@ def client(tmp_path):
         yield client
 
 
-@pytest.mark.parametrize("exchange", ["p2p"])
+@pytest.mark.parametrize("exchange", ["runs"])
 def test_sorted_to_zarr(client, tmp_path, exchange):
     x = da.map_blocks(chunk_of_keys, chunks=((CHUNK_KEYS,) * NUM_CHUNKS,), dtype="i8", meta=np.empty(0, "i8"))
     assert x.nbytes > WORKERS * WORKER_MEMORY

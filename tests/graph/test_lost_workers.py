@@ -72,33 +72,50 @@ def sortby():
 
 
 STAGES = {
-    (rank, "p2p"): ["unique-local", "sort-scatter", "shuffle-barrier", "unique-scan", "unique-number", "output"],
+    (rank, "runs"): ["unique-local", "sort-local", "sort-scan", "unique-scan", "unique-number", "output"],
     (rank, "tasks"): ["unique-local", "sort-scatter", "unique-scan", "unique-number", "output"],
-    (unique, "p2p"): ["unique-local", "sort-scatter", "sort-merge", "unique-edges", "unique-number", "output"],
+    (unique, "runs"): ["unique-local", "sort-scan", "sort-merge", "unique-edges", "unique-number", "output"],
     (unique, "tasks"): ["unique-local", "sort-merge", "unique-number", "output"],
-    (nunique, "p2p"): ["unique-edges"],
-    (setdiff, "p2p"): ["sort-merge", "output"],
+    (nunique, "runs"): ["unique-edges"],
+    (setdiff, "runs"): ["sort-merge", "output"],
     (searchsorted, "auto"): ["search-join", "search-sort", "search-piece", "search-rank", "search-scatter", "output"],
     (isin, "auto"): ["sort-merge", "search-join", "search-scan", "search-rank", "output"],
     (take_along_axis, "tasks"): ["take-requests", "take-source", "take-reply", "take-fill", "output"],
-    (take_along_axis, "p2p"): ["take-rows", "take-send", "shuffle-barrier", "take-reply", "take-fill", "output"],
+    (take_along_axis, "runs"): [
+        "take-rows",
+        "take-requests",
+        "take-asked",
+        "take-reply",
+        "take-replied",
+        "take-fill",
+        "output",
+    ],
     (put_along_axis, "tasks"): ["put-requests", "put-shard", "put-merge", "output"],
-    (put_along_axis, "p2p"): ["put-requests", "put-send", "shuffle-barrier", "put-merge", "output"],
-    (sortby, "p2p"): ["sort-local", "sort-scatter", "shuffle-barrier", "sort-merge", "output"],
+    (put_along_axis, "runs"): ["put-requests", "put-asked", "put-merge", "output"],
+    (sortby, "runs"): ["sort-local", "sort-scan", "sort-merge", "output"],
     (sortby, "tasks"): ["sort-scatter", "sort-merge", "output"],
 }
 #: Stages of one task. Other workers are killed after their second task.
-SINGLE = ("shuffle-barrier", "unique-scan", "search-scan", "search-sort", "search-scatter")
+SINGLE = (
+    "sort-scan",
+    "take-asked",
+    "take-replied",
+    "put-asked",
+    "unique-scan",
+    "search-scan",
+    "search-sort",
+    "search-scatter",
+)
 #: Cases of the default run.
 FIRST = [
-    (rank, "p2p", "unique-number"),
-    (unique, "p2p", "sort-merge"),
+    (rank, "runs", "unique-number"),
+    (unique, "runs", "sort-merge"),
     (searchsorted, "auto", "search-rank"),
     (isin, "auto", "search-join"),
-    (take_along_axis, "p2p", "take-reply"),
+    (take_along_axis, "runs", "take-reply"),
     (take_along_axis, "tasks", "take-reply"),
-    (put_along_axis, "p2p", "put-merge"),
-    (sortby, "p2p", "sort-scatter"),
+    (put_along_axis, "runs", "put-merge"),
+    (sortby, "runs", "sort-local"),
 ]
 CASES = [(function, exchange, stage) for (function, exchange), stages in STAGES.items() for stage in stages]
 
@@ -141,7 +158,7 @@ def test_a_source_that_changes_when_a_worker_is_lost(client, tmp_path, function)
         return np.arange(1000) // (1 + times)
 
     x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
-    with dask.config.set({"optimization.fuse.active": False, "gpusort.exchange": "p2p"}), groups(4):
+    with dask.config.set({"optimization.fuse.active": False, "gpusort.exchange": "runs"}), groups(4):
         found = function(x)
     client.register_plugin(KillAt("unique-number", tmp_path / "killed", after=1))
     with pytest.raises((RuntimeError, ValueError), match="(?i)persist"):

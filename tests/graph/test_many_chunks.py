@@ -35,10 +35,10 @@ def runs_of_many_chunks(runs=2):
 
 
 @given(st.lists(st.integers(0, 1 << 21), min_size=1, max_size=200), st.integers(1, 9), st.integers(20, 40))
-def test_runs_of_the_p2p_exchange_take_little_of_a_worker_s_memory(sizes, threads, bits):
-    made = make(tuple(sizes), "p2p", workers=Workers(threads, 1 << bits, processes=2))
+def test_kept_runs_take_little_of_a_worker_s_memory(sizes, threads, bits):
+    made = make(tuple(sizes), "runs", workers=Workers(threads, 1 << bits, processes=2))
     assert [chunk for run in made.runs for chunk in run] == list(range(len(sizes)))
-    most = min(plan_runs.P2P_RUN_BYTES, plan_runs.GROUP_MEMORY_FRACTION * (1 << bits))
+    most = min(plan_runs.KEPT_RUN_BYTES, plan_runs.GROUP_MEMORY_FRACTION * (1 << bits))
     assert all(len(run) == 1 or size * 8 <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
 
 

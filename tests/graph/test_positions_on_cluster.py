@@ -1,8 +1,6 @@
-"""Reads and writes at positions on a cluster: by tasks, and through the disk; larger than the memory of the workers."""
+"""Reads and writes at positions on a cluster: by tasks, and by kept runs; larger than the memory of the workers."""
 
 from __future__ import annotations
-
-from contextlib import nullcontext
 
 import dask
 import dask.array as da
@@ -13,27 +11,26 @@ from support import positions as ours_at
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph.positions import p2p_positions
 
 distributed = pytest.importorskip("distributed")
+kept_positions = pytest.importorskip("dask_gpusort.graph.positions.kept_positions")
 
 MIB = 1 << 20
 WORKER_MEMORY = 472 * MIB
 CHUNK_KEYS, NUM_CHUNKS = MIB, 64
 
 
-@pytest.mark.parametrize("exchange", ["auto", "tasks", "p2p"])
+@pytest.mark.parametrize("exchange", ["auto", "tasks", "runs"])
 @pytest.mark.parametrize("spread", ["random", "equal"])
 def test_reads(on_cluster, exchange, spread, monkeypatch):
-    monkeypatch.setattr(p2p_positions, "PORTION_REQUESTS", 100)
+    monkeypatch.setattr(kept_positions, "PORTION_REQUESTS", 100)
     array = ours.make("f8", 1000, "special")
     indices = ours_at.indices_below(1000, (700,), "i8", 0, spread)
     x, at = da.from_array(array, chunks=90), da.from_array(indices, chunks=110)
     found = ours_at.built(dask_gpusort.take_along_axis, exchange, 5, x, at, 0)
     oracle.assert_same_bits(found.compute(), array[indices])
     text = ours_at.built(dask_gpusort.explain_take_along_axis, exchange, 5, x, at, 0)
-    assert ("through the disk" in text) == (exchange == "p2p")
+    assert ("by runs that workers keep" in text) == (exchange == "runs")
     rows = da.from_array(array.reshape(100, 10), chunks=(30, 4))
     found = ours_at.built(dask_gpusort.take, exchange, 3, rows, at.reshape(70, 10) % 100, 0)
     oracle.assert_same_bits(found.compute(), array.reshape(100, 10)[indices.reshape(70, 10) % 100])
@@ -42,35 +39,23 @@ def test_reads(on_cluster, exchange, spread, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [object, "U4", ours.PLAIN_RECORD])
-def test_elements_of_any_dtype_go_through_the_disk(on_cluster, dtype):
+def test_elements_of_any_dtype(on_cluster, dtype):
     array = ours.make(np.dtype(dtype), 90, "bits")
     indices = np.random.default_rng(0).permutation(90)
     x, at = ours.dask_array(array, 20), da.from_array(indices, chunks=16)
-    found = ours_at.built(dask_gpusort.take, "p2p", 3, x, at)
+    found = ours_at.built(dask_gpusort.take, "runs", 3, x, at)
     oracle.assert_same_bits(found.compute(), array[indices])
 
 
-@pytest.mark.parametrize("exchange", ["auto", "tasks", "p2p"])
+@pytest.mark.parametrize("exchange", ["auto", "tasks", "runs"])
 def test_writes(on_cluster, exchange, monkeypatch):
-    monkeypatch.setattr(p2p_positions, "PORTION_REQUESTS", 100)
+    monkeypatch.setattr(kept_positions, "PORTION_REQUESTS", 100)
     rng = np.random.default_rng(0)
     array, indices, values = rng.random(1000), rng.integers(-1000, 1000, 3000), rng.random(3000)
     x, at, some = (da.from_array(one, chunks=90) for one in (array, indices, values))
     found = ours_at.built(dask_gpusort.put_along_axis, exchange, 5, x, at, some, 0)
     array[indices] = values
     oracle.assert_same_bits(found.compute(), array)
-
-
-def test_portions_of_different_attempts_do_not_pass_as_one(monkeypatch):
-    attempts, rows = iter([4, 5, 5]), Run(np.empty(3, p2p_positions.NO_KEY), (np.arange(3),))
-    asked = Run(np.array([0, 2]), (np.array([0, 1], np.uint32),))
-    portions = [[(0, rows)], [(0, asked)], [(1, asked)]]
-    monkeypatch.setattr(p2p_positions, "_received", lambda *_: nullcontext())
-    monkeypatch.setattr(p2p_positions, "read_portions", lambda *_: iter(portions))
-    monkeypatch.setattr(p2p_positions.engine, "send_run", lambda *_: next(attempts))
-    own = p2p_positions.Senders(group=0, groups=1, chunks=1, size=3, bundles=2)
-    # The barrier compares this with the number of the last attempt.
-    assert p2p_positions.reply_portions("asked", 1, own, "replied") == 4
 
 
 def chunk_of(number, function):

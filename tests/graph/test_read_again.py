@@ -259,9 +259,9 @@ def by_p2p(x):
 ON_CLUSTERS = {
     "rechunk by P2P": by_p2p,
     "rechunk by P2P, optimized": lambda x: dask.optimize(by_p2p(x + 1) + 1)[0],
-    "sort by P2P": lambda x: dask_gpusort.sort(x, exchange="p2p"),
-    "sort by P2P, sliced": lambda x: dask_gpusort.sort(x, exchange="p2p")[5:-5],
-    "two outputs by P2P": lambda x: dask_gpusort.sort_by_key(x, x + 1, exchange="p2p")[1],
+    "sort by kept runs": lambda x: dask_gpusort.sort(x, exchange="runs"),
+    "sort by kept runs, sliced": lambda x: dask_gpusort.sort(x, exchange="runs")[5:-5],
+    "two outputs by kept runs": lambda x: dask_gpusort.sort_by_key(x, x + 1, exchange="runs")[1],
     "sort by tasks": lambda x: dask_gpusort.sort(x, exchange="tasks"),
     "sort by a gang": lambda x: dask_gpusort.sort(x, exchange="gang"),
     "two outputs by a gang": lambda x: dask_gpusort.sort_by_key(x, x + 1, exchange="gang")[1],

@@ -30,7 +30,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("exchange", ["auto", "p2p", "tasks", "gather", "gang", "join", "device"])
+@pytest.mark.parametrize("exchange", ["auto", "runs", "tasks", "gather", "gang", "join", "device"])
 def test_every_exchange_over_tls(client, exchange):
     with client.as_current(), dask.config.set(scheduler="distributed"), groups(4):
         x = da.from_array(ARRAY, chunks=1000)
@@ -42,6 +42,6 @@ def test_every_exchange_over_tls(client, exchange):
 
 def test_reads_at_positions_over_tls(client):
     at = np.random.default_rng(0).permutation(len(ARRAY))
-    with client.as_current(), dask.config.set({"scheduler": "distributed", "gpusort.exchange": "p2p"}), groups(4):
+    with client.as_current(), dask.config.set({"scheduler": "distributed", "gpusort.exchange": "runs"}), groups(4):
         found = dask_gpusort.take(da.from_array(ARRAY, chunks=1000), da.from_array(at, chunks=1000), axis=0)
         oracle.assert_same_bits(found.compute(), ARRAY[at])

@@ -80,7 +80,7 @@ def test_groups_of_unknown_sizes():
 
 @pytest.mark.parametrize("chunks", [1, 10, 1024, 10_000, 100_000])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "S20"])
-@pytest.mark.parametrize("exchange", ["gather", "tasks", "p2p"])
+@pytest.mark.parametrize("exchange", ["gather", "tasks", "runs"])
 @pytest.mark.parametrize("size", [100, 50_000, 1_000_000])
 def test_input_of_one_task_is_bounded(chunks, dtype, exchange, size):
     made = plan((size,) * chunks, dtype=dtype, exchange=exchange, workers=Workers(200, 4 << 30))
@@ -117,7 +117,7 @@ def test_unresolved_share_falls_with_samples_and_rises_with_levels():
     assert counting.choose_rounds(0.6) == 3
 
 
-@given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "p2p", "tasks")), st.integers(1, 64))
+@given(st.integers(1, 4000), st.integers(1, 10**7), st.sampled_from(("gather", "runs", "tasks")), st.integers(1, 64))
 def test_groups_fit_into_memory(chunks, size, exchange, threads):
     memory = 256 * MIB
     made = plan((size,) * chunks, exchange=exchange, workers=Workers(threads, memory))
@@ -148,7 +148,7 @@ def test_there_are_at_most_as_many_digits_as_samples():
 
 
 def test_unknown_sizes():
-    made = plan((math.nan,) * 10, exchange="p2p", workers=Workers(2, 1 << 30))
+    made = plan((math.nan,) * 10, exchange="runs", workers=Workers(2, 1 << 30))
     assert not made.known
     assert math.isnan(made.group_bytes)
     assert "unknown" in describe(made)
@@ -249,15 +249,15 @@ def test_what_fits_the_workers(total, workers, fits):
 
 def test_exchange_of_what_fits_the_workers():
     pytest.importorskip("distributed")
-    for fits, processes, used in ((True, 2, "tasks"), (True, 1, "gather"), (False, 2, "p2p"), (False, 1, "p2p")):
+    for fits, processes, used in ((True, 2, "runs"), (True, 1, "gather"), (False, 2, "runs"), (False, 1, "runs")):
         assert choose_exchange("auto", "distributed", "numpy", fits=fits, processes=processes) == used
-    assert choose_exchange("p2p", "distributed", "numpy", fits=True) == "p2p"
+    assert choose_exchange("runs", "distributed", "numpy", fits=True) == "runs"
     assert choose_exchange("auto", "distributed", "cupy", fits=True, processes=2) == "device"
 
 
-def test_p2p_is_for_numpy_chunks_only():
+def test_runs_are_for_numpy_chunks_only():
     with pytest.raises(ValueError, match="NumPy"):
-        choose_exchange("p2p", "distributed", "cupy")
+        choose_exchange("runs", "distributed", "cupy")
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])

@@ -70,7 +70,7 @@ def test_bundles_of_unknown_sizes_have_about_equal_numbers_of_chunks():
     [
         (LONG, False, "gather", ("gather", "asked")),
         (LONG, True, "tasks", ("exchange", "asked")),
-        (LONG, True, "p2p", ("exchange", "asked")),
+        (LONG, True, "runs", ("exchange", "asked")),
         (replace(LONG, chunks=1), True, "tasks", ("blocks", "whole")),
         (replace(LONG, indices=0), True, "tasks", ("gather", "empty")),
         (replace(LONG, lanes=math.nan), True, "tasks", ("blocks", "unknown")),
@@ -118,9 +118,9 @@ def test_text():
     assert list(lines) == ["lanes", "indices", "strategy", "moves", "tasks", "peak"]
     assert lines["lanes"] == "1 of 67,108,864 elements, in 64 chunks"
     assert lines["strategy"] == "exchange: lanes are in several chunks, and do not fit one of 128.00 MiB"
-    assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundles, by P2P engine, through the disk")
+    assert lines["moves"].startswith("indices to 2 groups of chunks, from 1 bundles, by runs that workers keep")
     assert lines["tasks"] == "640, 10 a chunk"
-    by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, p2p=False))
+    by_tasks = PositionsPlan("exchange", "long", LONG, 0, replace(exchange, kept=False))
     assert "by tasks" in describe_positions(by_tasks, 1, 1)
     assert "they may take 1.00 MiB" in describe_positions(PositionsPlan("gather", "shared", LONG, MIB), 1, 1)
     assert "an unknown size" in describe_positions(PositionsPlan("gather", "shared", LONG, math.inf), 1, 1)

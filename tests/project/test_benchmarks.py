@@ -134,7 +134,7 @@ def test_projected_graphs_have_the_planned_number_of_tasks(
 ) -> None:
     (tmp_path / "gpu_table.json").write_text((ROOT / "benchmarks" / "results" / "gpu_table.json").read_text())
     (tmp_path / "cost_cpu.json").write_text((measured / "cost_cpu.json").read_text())
-    options = ("--chunks", "20", "--exchanges", "p2p", "--results", str(tmp_path), "--output", str(tmp_path))
+    options = ("--chunks", "20", "--exchanges", "runs", "--results", str(tmp_path), "--output", str(tmp_path))
     run("model.projection", *options)
     found = json.loads((tmp_path / "projection.json").read_text())
     assert found["settings"]["assumed"]
@@ -143,7 +143,7 @@ def test_projected_graphs_have_the_planned_number_of_tasks(
     monkeypatch.setattr(script, "HOSTS", 2)
     monkeypatch.setattr(script, "TOTAL_BYTES", 2 * 10**12)
     rows = [*found["rows"], script.project(20, "device", tmp_path)]
-    assert [row["exchange"] for row in rows] == ["p2p", "device"]
+    assert [row["exchange"] for row in rows] == ["runs", "device"]
     assert all(row["built_tasks"] == row["cost"]["tasks"] for row in rows)
 
 

@@ -162,13 +162,14 @@ def test_inner_folders_do_not_import_dask(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_only_the_p2p_engine_the_gang_and_the_plugins_import_distributed(path):
-    if not path.name.startswith(("p2p", "scheduler_plugins", "_distributed")) and "gang" not in path.parts:
+def test_only_the_gang_the_kept_runs_and_the_plugins_import_distributed(path):
+    outside = {"gang", "runs"}.isdisjoint(path.parts)
+    if outside and not path.name.startswith(("kept_", "scheduler_plugins", "_distributed")):
         assert "distributed" not in theirs(path)
 
 
 #: Modules that import names that Dask or distributed keep private, and names that the others take of the first one.
-WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/expression.py", "graph/p2p_engine.py"}
+WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/expression.py"}
 TAKEN_OF_DASK = {name for name in imports_of(Path("graph/_dask.py")) if re.fullmatch(r"dask(\.\w+)+", name)}
 
 
@@ -213,7 +214,7 @@ def test_tasks_that_do_something_else_are_told(monkeypatch, name, change):
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_what_distributed_does_not_promise_is_imported_in_one_place(path):
-    if not path.name.startswith(("p2p", "_distributed")):
+    if not path.name.startswith("_distributed"):
         names = {name for name in imports_of(path) if re.match(r"distributed\.[a-z]", name)}
         assert names <= {"distributed.get_worker"}, "import it in graph/_distributed.py"
 

@@ -106,9 +106,12 @@ class RunSchedulerPlugin(SchedulerPlugin):
         elif finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
             self._keepers[key] = kwargs["worker"]
         elif key in self._keepers and finish in ("released", "forgotten"):
-            worker = self._keepers.pop(key)
+            worker = self._keepers[key]
             if worker in self.scheduler.workers:
                 self.scheduler.send_all({}, {worker: [{"op": DROP, "key": key}]})
+            elif finish == "released":
+                return  # Dask releases what only a lost worker had before it calls `remove_worker`
+            del self._keepers[key]
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Let the runs that were kept there be made again, and the lists, which have their handles."""
@@ -116,6 +119,8 @@ class RunSchedulerPlugin(SchedulerPlugin):
         lists = {key for key, runs in self._listed.items() if not runs.isdisjoint(lost)}
         again = {key: "released" for key in (*lost, *lists) if scheduler.tasks[key].state == "memory"}
         scheduler.transitions(again, stimulus_id=f"{NAME}-lost")
+        for key in lost:
+            self._keepers.pop(key, None)
 
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
