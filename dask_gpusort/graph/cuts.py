@@ -192,14 +192,14 @@ class CutKeys:
         return self.cuts[run // self.fan_in]
 
 
-def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Task], CutKeys]:
+def find_cuts(token: str, plan: Plan, runs: Sequence[Task | TaskRef]) -> tuple[dict[Key, Task], CutKeys]:
     """Graph of the stage.
 
     Parameters
     ----------
     token : str
     plan : Plan
-    runs : sequence of keys, each a `Run`
+    runs : sequence of tasks, or references to them, that give a `Run` each
 
     Returns
     -------
@@ -225,11 +225,11 @@ def find_cuts(token: str, plan: Plan, runs: Sequence[Key]) -> tuple[dict[Key, Ta
 
 
 def _counts(
-    token: str, plan: Plan, runs: Sequence[Key], number: int, function: Callable[..., Any], *arguments: Any
+    token: str, plan: Plan, runs: Sequence[Task | TaskRef], number: int, function: Callable[..., Any], *arguments: Any
 ) -> list[Task]:
     """Tasks of one round, one for each range in `Plan.counted`."""
     return [
-        Task((f"sort-count-{token}", number, first), function, List(*map(TaskRef, runs[first:last])), *arguments)
+        Task((f"sort-count-{token}", number, first), function, List(*runs[first:last]), *arguments)
         for first, last in plan.counted
     ]
 

@@ -169,7 +169,7 @@ class Recipe(ArrayRecipe):
         sources, local, keys = self._sources
         sorts = local_sorts(token, local, sources, keys, held)
         runs = list(sorts)
-        counts, cuts = find_cuts(token, plan, runs)
+        counts, cuts = find_cuts(token, plan, list(map(TaskRef, runs)))
         return {**sorts, **counts, **exchange(token, plan, runs, cuts, self.finish)}
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
@@ -187,7 +187,7 @@ class Recipe(ArrayRecipe):
         tasks = output_chunks(name, self.plan, self.plan.groups, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
         if self.plan.exchange == "runs":
-            return {**tasks, **self._runs.direct_outputs(keys, self.token, self.finish)}
+            return {**tasks, **self._runs.direct_outputs(keys, self.token, self.plan, self.finish)}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 
 

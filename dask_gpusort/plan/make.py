@@ -83,6 +83,10 @@ def make_plan(
     if one_round:
         # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
         counts = _choose_one_round(order, path if method == "radix" else "merge", len(runs), len(laid_out))
+        unresolved = counting.unresolved_share(len(laid_out), counts.samples, 1, 0)
+        if exchange == "runs" and len(laid_out) > 1 and unresolved > counting.MOST_UNRESOLVED:
+            # No task could hold samples enough, and each group would take several times its keys.
+            counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
     elif joins:
         counts = _Counting(path, 0, 0, 0, 0)
     else:

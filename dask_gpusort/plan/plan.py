@@ -106,7 +106,7 @@ class Plan:
     @property
     def one_round(self) -> bool:
         """Whether one round of counting bounds the cuts."""
-        return self.exchange in ONE_ROUND
+        return self.exchange in ONE_ROUND and not self.rounds
 
     @property
     def member_groups(self) -> tuple[range, ...]:
@@ -169,7 +169,7 @@ class Plan:
         summaries = min(runs, self.fan_in)
         samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
         received = summaries * (samples + counting.ENDS_PER_GROUP * groups) * entry
-        listed = runs * counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else 0
+        listed = runs * counting.CUT_BYTES * (groups + 1) if self.exchange in ("gather", "runs") else 0
         return max(received + 8 * runs, listed)
 
     @property
@@ -217,10 +217,11 @@ class Plan:
             merges = groups - len(self.whole_chunks)
             bundles = len(self.sources) * (2 + groups + self.cut_first)
             return bundles + self.scans + merges + len(self.awaited) + len(self.chunks)
-        if self.exchange == "runs":
-            return runs + 1 + groups - len(self.whole_chunks) + len(self.chunks)
+        merges = groups - len(self.whole_chunks)
+        if self.one_round:
+            return runs + 1 + merges + len(self.chunks)
         nodes = sum(map(len, self.tree))
-        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + 1 + groups + len(self.chunks)
+        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + 1 + merges + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:

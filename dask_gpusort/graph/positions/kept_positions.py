@@ -32,7 +32,7 @@ from dask.typing import Key
 from ...chunk.run import Run
 from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..runs.plugins import RunTask, keep
+from ..runs.plugins import RunTask, check_listed, keep
 from ..runs.slices import take_slices
 from ..runs.store import Handle
 from .put import GroupWriter, Put
@@ -118,6 +118,7 @@ def _listed(name: str, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
     """Task: where all runs are."""
+    check_listed([*rows, *(handle for one in kept for handle in one.handles)])
     return rows, kept
 
 

@@ -9,21 +9,26 @@ have to take slices wait for that.
 
 from __future__ import annotations
 
+import asyncio
+import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from dask.typing import Key
 from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 
 from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once
+from ..input_checks import changed_source
 from .store import Handle, Store, room_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
+LISTED = "sort_run_listed"
 
 
 class RunTask(Task):
@@ -76,11 +81,13 @@ class RunSchedulerPlugin(SchedulerPlugin):
         self.scheduler = scheduler
         self.restart(scheduler)
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
+        scheduler.handlers[LISTED] = self.is_first
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
         """All tasks are forgotten."""
         self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, the tasks that keep them
+        self._checksums: dict[Key, int] = {}  # of the first list of each task
         self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
         scheduler.clients.pop(NAME, None)
 
@@ -89,7 +96,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
         for key in tasks:
             state = scheduler.tasks[key]
             if isinstance(state.run_spec, RunTask) and state.run_spec.lists:
-                self._listed[key] = {run.key for run in state.dependencies}
+                self._listed[key] = {run.key for run in state.dependencies if isinstance(run.run_spec, RunTask)}
                 self._want(key)
 
     @logs_errors
@@ -103,6 +110,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
                 self.scheduler.loop.add_callback(self._release, key, self._listed[key])
             if finish == "forgotten":
                 del self._listed[key]
+                self._checksums.pop(key, None)
         elif finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
             self._keepers[key] = kwargs["worker"]
         elif key in self._keepers and finish in ("released", "forgotten"):
@@ -121,6 +129,10 @@ class RunSchedulerPlugin(SchedulerPlugin):
         scheduler.transitions(again, stimulus_id=f"{NAME}-lost")
         for key in lost:
             self._keepers.pop(key, None)
+
+    def is_first(self, key: Key, checksum: int) -> bool:
+        """Handler: whether the runs that a task lists are those that it listed first."""
+        return self._checksums.setdefault(key, checksum) == checksum
 
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
@@ -169,3 +181,20 @@ def own_store() -> Store:
 def keep(runs: Iterable[Run]) -> list[Handle]:
     """Keep the runs that this task makes, on its worker."""
     return own_store().put(get_worker().get_current_task(), runs)
+
+
+def check_listed(handles: Iterable[Handle]) -> None:
+    """Refuse to list runs that differ from those that this task has listed before.
+
+    Others may have finished with slices of those.
+
+    Raises
+    ------
+    RuntimeError
+        If a run was made again, after a worker was lost, and is another one.
+    """
+    worker: Any = get_worker()
+    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
+    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
+    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
+        raise changed_source("a chunk that was made again, after a worker was lost, has other elements")

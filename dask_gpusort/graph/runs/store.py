@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 import shutil
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +24,8 @@ from .._distributed import MEMORY_LIMIT, offload, to_serialize
 MEMORY_SHARE = 0.4
 #: Rows of a run of variable width that are pickled at once: a slice reads at most as many that it does not need.
 PICKLED_ROWS = 1 << 13
+#: About as many rows of a run are checked when it is made again.
+CHECKED_ROWS = 1 << 10
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
 
@@ -46,6 +50,8 @@ class Handle:
         Keys.
     like : Run
         Has the dtypes of the run, and no keys.
+    checksum : int
+        Of some of its rows: it tells a run that was made again and differs.
     ends : tuple of int
         Where each pickled part ends in the file; empty if the rows have a fixed width, so that the file is the bytes
         of one array after another.
@@ -56,6 +62,7 @@ class Handle:
     path: str
     length: int
     like: Run
+    checksum: int
     ends: tuple[int, ...] = ()
 
     @property
@@ -67,6 +74,15 @@ class Handle:
 def has_fixed_width(run: Run) -> bool:
     """Whether all arrays of a run have rows of a fixed width."""
     return all(is_fixed_width(array.dtype) for array in run.arrays)
+
+
+def checksum_of(run: Run) -> int:
+    """A checksum of regular rows of a run, of its arrays of fixed width."""
+    found = len(run) & 0xFFFFFFFF
+    for array in run.arrays:
+        if is_fixed_width(array.dtype):
+            found = zlib.crc32(byte_view(array[:: max(1, len(run) // CHECKED_ROWS)]).data, found)
+    return found
 
 
 def _row_bytes(array: np.ndarray) -> int:
@@ -111,7 +127,7 @@ class Store:
         name, like = uuid.uuid4().hex, run[:0].own()
         # The run is there already, but so will others be that are being sorted now.
         fits = run.__sizeof__() <= self.room()
-        handle = Handle(name, self.address, "", len(run), like) if fits else self._write(name, run, like)
+        handle = self._in_memory(name, run, like) if fits else self._write(name, run, like)
         self._kept[name] = handle, run.own() if fits else None
         self._names[key].append(name)
         return handle
@@ -142,6 +158,23 @@ class Store:
         handle, run = self._kept[name]
         return read(handle, start, stop) if run is None else run[start:stop]
 
+    def open(self, handle: Handle) -> Run | None:
+        """A run whose keys are read where they are asked for; None if that is not possible here."""
+        held = self._kept.get(handle.name, (None, None))[1]
+        if held is not None:
+            return held
+        if not handle.fixed or not handle.length or not os.access(handle.path, os.R_OK):
+            return None
+        arrays, offset = [], 0
+        for array in handle.like.arrays:
+            shape = (handle.length, *array.shape[1:])
+            mapped = _row_bytes(array) > 0
+            arrays.append(
+                np.memmap(handle.path, array.dtype, "r", offset, shape) if mapped else np.empty(shape, array.dtype)
+            )
+            offset += handle.length * _row_bytes(array)
+        return Run(arrays[0], tuple(arrays[1:]))
+
     async def answer(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
         try:
@@ -149,6 +182,9 @@ class Store:
         except RunIsGone as error:
             return {"status": "gone", "reason": str(error)}
         return {"status": "OK", "runs": [to_serialize(one) for one in found]}
+
+    def _in_memory(self, name: str, run: Run, like: Run) -> Handle:
+        return Handle(name, self.address, "", len(run), like, checksum_of(run))
 
     def _write(self, name: str, run: Run, like: Run) -> Handle:
         self.folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -168,7 +204,8 @@ class Store:
                 "free space there, or set temporary-directory in dask.config to a larger disk",
                 str(path),
             ) from error
-        return Handle(name, self.address, str(path), len(run), like, () if has_fixed_width(run) else tuple(ends))
+        parts = () if has_fixed_width(run) else tuple(ends)
+        return Handle(name, self.address, str(path), len(run), like, checksum_of(run), parts)
 
 
 def _parts(run: Run) -> Iterator[Any]:
