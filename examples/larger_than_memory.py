@@ -7,9 +7,9 @@ Four steps, each with a progress bar::
     3  verify  the result: read both arrays again, with zarr and numpy alone, and compare
     4  report  what was verified, the time, and the peak memory of each worker
 
-The default is 4 GiB of int64 and two workers of 1 GiB each; ``--help`` lists the options. The example needs about three
-times the array's size on disk (for the input, the output and the keys in the exchange) and removes all files at the
-end. The exit code is 1 if the verification fails.
+The default is 1 GiB of int64 and two workers of 400 MiB each, with ``--large`` 4 GiB and two workers of 1 GiB;
+``--help`` lists the options. The example needs about three times the array's size on disk (for the input, the output
+and the sorted runs) and removes all files at the end. The exit code is 1 if the verification fails.
 
 Run it with ``python examples/larger_than_memory.py``.
 """
@@ -85,10 +85,8 @@ def write_input(path: Path, keys: int, chunk: int) -> None:
 #: Prefixes of the names of tasks that have a progress bar, and its label.
 SHOWN_STAGES = {
     "sort-local": "  sort each chunk",
-    "sort-count": "  find the cuts",
-    "sort-scatter": "  exchange the keys",
-    "sort-merge": "  finish each group",
-    "store": "  write the output",
+    "sort-scan": "  find the cuts",
+    "sort-store": "  merge and write",
 }
 
 
@@ -217,7 +215,7 @@ def verify(source: Path, target: Path) -> list[str]:
 
 
 def check_disk(directory: Path, size: int) -> None:
-    """Exit with a message if the disk is too small for the input, the output and the keys in the exchange."""
+    """Exit with a message if the disk is too small for the input, the output and the sorted runs."""
     needed, free = int(3.2 * size), shutil.disk_usage(directory).free
     if free < needed:
         raise SystemExit(
@@ -268,16 +266,19 @@ def run(options: argparse.Namespace, directory: Path) -> bool:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Sort an array larger than memory, and verify the result.")
-    parser.add_argument("--size", type=parse_bytes, default="4 GiB", help="size of the array (default: %(default)s)")
-    parser.add_argument(
-        "--memory-limit", type=parse_bytes, default="1 GiB", help="memory of one worker (default: %(default)s)"
-    )
+    parser.add_argument("--large", action="store_true", help="4 GiB, workers of 1 GiB and chunks of 32 MiB")
+    parser.add_argument("--size", type=parse_bytes, help="size of the array (default: 1 GiB)")
+    parser.add_argument("--memory-limit", type=parse_bytes, help="memory of one worker (default: 400 MiB)")
     parser.add_argument("--workers", type=int, default=2, help="number of workers (default: %(default)s)")
-    parser.add_argument("--chunk", type=parse_bytes, default="32 MiB", help="size of a chunk (default: %(default)s)")
+    parser.add_argument("--chunk", type=parse_bytes, help="size of a chunk (default: 8 MiB)")
     parser.add_argument("--directory", type=Path, help="where to write the arrays (default: a temporary directory)")
     parser.add_argument("--keep", action="store_true", help="do not remove the arrays")
     parser.add_argument("--report", type=Path, help="also write the results to this file, as JSON")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    sizes = ("4 GiB", "1 GiB", "32 MiB") if options.large else ("1 GiB", "400 MiB", "8 MiB")
+    for name, size in zip(("size", "memory_limit", "chunk"), sizes, strict=True):
+        setattr(options, name, getattr(options, name) or parse_bytes(size))
+    return options
 
 
 def main() -> int:
