@@ -273,6 +273,23 @@ def test_import_loads_no_optional_package():
     )
 
 
+#: What the plugins call tasks, workers and the scheduler of distributed.
+OF_DISTRIBUTED = {"state", "worker", "get_worker()", "scheduler", "self.scheduler", "self.worker"}
+PLUGINS = [path for path in FILES if {"gang", "runs"} & {*path.parts} or path.name == "placement.py"]
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=str)
+def test_what_plugins_use_of_distributed_is_looked_for_first(path):
+    ours = pytest.importorskip("dask_gpusort.graph._distributed", exc_type=ImportError)
+    wanted = {name for _, name, _ in ours._METHODS}.union(*(names for _, names in ours._ATTRIBUTES))
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in OF_DISTRIBUTED
+    }
+    assert used <= wanted | {*ours._OF_A_SCHEDULER, *ours._OF_A_WORKER}
+
+
 PUBLIC = [
     "argpartition",
     "argsort",
