@@ -168,7 +168,7 @@ def test_only_the_p2p_engine_the_gang_and_the_plugins_import_distributed(path):
 
 
 #: Modules that import names that Dask or distributed keep private, and names that the others take of the first one.
-WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/expression.py", "graph/p2p_engine.py"}
+WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/p2p_engine.py"}
 TAKEN_OF_DASK = {name for name in imports_of(Path("graph/_dask.py")) if re.fullmatch(r"dask(\.\w+)+", name)}
 
 
