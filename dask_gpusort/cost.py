@@ -29,6 +29,9 @@ from .plan.lines import format_chunks
 #: shards written to disk and read back, or shards in memory.
 CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2, "device": 2, "gang": 2}
 
+#: What the plan says of a method that is asked for where rows are sorted whole.
+WHOLE_ROWS = "path      rows are sorted whole: nothing is cut, so the method has no effect"
+
 
 @dataclass(frozen=True)
 class Cost:

@@ -14,8 +14,8 @@ from . import api
 from .arguments import refuse_in_place
 from .graph._dask import is_valid_chunk_type
 
-#: What was replaced, by its owner and its name; `_MISSING` if there was nothing.
-_previous: dict[tuple[Any, str], Any] = {}
+#: What was replaced, by its owner and its name, `_MISSING` if there was nothing; and what stands in its place.
+_replaced: dict[tuple[Any, str], tuple[Any, Any]] = {}
 _MISSING = object()
 _lock = threading.Lock()
 
@@ -144,7 +144,7 @@ def _array_function(previous: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(previous)
     def array_function(self: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        function = _BY_FUNCTION.get(func)
+        function = _BY_FUNCTION.get(func) if _replaced else None  # others may have wrapped this method
         if function is None or not all(issubclass(type(self), each) or is_valid_chunk_type(each) for each in types):
             return previous(self, func, types, args, kwargs)
         return function(*args, **kwargs)
@@ -183,7 +183,7 @@ def register() -> None:
     >>> dask_gpusort.unregister()
     """
     with _lock:
-        if _previous:
+        if _replaced:
             return
         try:
             for name, function in _OF_DASK.items():
@@ -195,7 +195,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Undo `register`.
+    """Undo `register`; what others have put in place of its functions since then stays.
 
     Examples
     --------
@@ -214,14 +214,15 @@ def unregister() -> None:
 
 
 def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
-    _previous[owner, name] = vars(owner).get(name, _MISSING)
+    _replaced[owner, name] = vars(owner).get(name, _MISSING), function
     setattr(owner, name, function)
 
 
 def _restore() -> None:
-    for (owner, name), previous in list(_previous.items()):
-        if previous is not _MISSING:
-            setattr(owner, name, previous)
-        elif name in vars(owner):
-            delattr(owner, name)
-        del _previous[owner, name]
+    for (owner, name), (previous, function) in list(_replaced.items()):
+        if vars(owner).get(name) is function:
+            if previous is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, previous)
+        del _replaced[owner, name]

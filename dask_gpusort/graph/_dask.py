@@ -12,6 +12,7 @@ from typing import Any
 
 from dask._collections import new_collection
 from dask._task_spec import Alias, GraphNode, List, Task, TaskRef, _extra_args, convert_legacy_task
+from dask.array import array_expr_enabled
 from dask.array.chunk_types import is_valid_chunk_type
 from dask.array.core import normalize_chunks, slices_from_chunks
 from dask.base import clone_key, get_scheduler
@@ -19,9 +20,13 @@ from dask.core import flatten
 from dask.layers import ArrayBlockwiseDep
 from dask.local import get_sync
 
+if array_expr_enabled():
+    from dask.array._array_expr._expr import ArrayExpr
+
 __all__ = [
     "Alias",
     "ArrayBlockwiseDep",
+    "ArrayExpr",
     "GraphNode",
     "List",
     "Task",

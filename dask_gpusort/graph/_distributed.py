@@ -65,7 +65,7 @@ _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
         TaskState,
         {"key", "run_spec", "run_id", "state", "nbytes", "dependencies", "dependents", "processing_on", "who_has"}
         | {"exception", "exception_blame", "worker_restrictions", "host_restrictions", "resource_restrictions"}
-        | {"loose_restrictions", "__weakref__"},
+        | {"loose_restrictions", "waiters", "__weakref__"},
     ),
     (WorkerState, {"address", "status", "extra", "executing"}),
     (ClientState, {"wants_what"}),
@@ -81,12 +81,12 @@ _OF_A_SCHEDULER = (
 _OF_A_CLIENT = ("_scheduler_identity",)
 _OF_A_WORKER = (
     *("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop"),
-    *("local_directory", "memory_manager", "monitor"),
+    *("local_directory", "memory_manager", "monitor", "plugins", "get_current_task"),
 )
 
 
 def mismatch(server: Any = None) -> str | None:
-    """The first difference between distributed and what gangs need of it, or None.
+    """The first difference between distributed and what the plugins need of it, or None.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cost import describe_rows
+from ..cost import WHOLE_ROWS, describe_rows
 from .collection import chunk_library
 from .composite_keys import Keys
 from .global_sort import Request, Want, divide_inputs, global_sort, plan_for, shortage_of
@@ -216,12 +216,13 @@ def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int
     strategy = row_strategy(request, keys, values, axis)
     whole = strategy == "whole" and not (request.staged and array.ndim == 1)
     if whole or (strategy in ("join", "rechunk") and array.ndim > 1):
-        return describe_rows(strategy, math.prod(array.numblocks))
+        rows = describe_rows(strategy, math.prod(array.numblocks))
+        return rows if request.method == "auto" else f"{rows}\n{WHOLE_ROWS}"
     row, row_values = keys, values
     if array.ndim > 1:
         first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
         row, row_values = Keys(keys.array[first], keys.order), [value[first] for value in values]
     row, row_values = divide_inputs(request, row, row_values)
     plan = plan_for(request, row, row_values, sizes)
-    rows = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
-    return describe_rows("global", rows if array.ndim > 1 else None, plan)
+    count = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    return describe_rows("global", count if array.ndim > 1 else None, plan)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from dask.array._array_expr._expr import ArrayExpr
-
+from ._dask import ArrayExpr
 from .recipe import ArrayRecipe, output_name
 
 

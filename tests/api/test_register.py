@@ -320,3 +320,29 @@ def test_an_error_in_the_middle_of_register_leaves_nothing_behind():
     assert da.median is not before[0]["median"]
     dask_gpusort.unregister()
     assert functions_of_dask() == before
+
+
+def test_what_others_replaced_after_register_stays():
+    """Their method calls the registered one, as a wrapper does, and is not lazy after `unregister`."""
+    before = functions_of_dask()
+    dask_gpusort.register()
+    registered_method = da.Array.__array_function__
+
+    def array_function(*arguments):
+        return registered_method(*arguments)
+
+    def median(a):
+        return "theirs"
+
+    try:
+        da.median, da.Array.__array_function__ = median, array_function
+        assert isinstance(np.sort(X), da.Array)
+        dask_gpusort.unregister()
+        assert da.median is median
+        assert da.Array.__array_function__ is array_function
+        with pytest.warns(FutureWarning, match="not implemented by Dask"):
+            assert isinstance(np.sort(X), np.ndarray)
+    finally:
+        dask_gpusort.unregister()
+        da.median, da.Array.__array_function__ = before[0]["median"], before[1]
+    assert functions_of_dask() == before

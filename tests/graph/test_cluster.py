@@ -125,6 +125,21 @@ def test_finished_groups_are_not_transferred(workers):
     assert not moved
 
 
+@pytest.mark.parametrize("exchange", ["runs", "gang"])
+def test_sorts_leave_no_client_on_the_scheduler(on_cluster, exchange):
+    """Dask reports the number of its clients, and asks them less often if there are many."""
+    clients = on_cluster.cluster.scheduler.clients
+    before, x = set(clients), da.arange(1000, chunks=100)
+    for _ in range(2):
+        y = dask_gpusort.sort(x, exchange=exchange).persist()
+        assert (y.compute() == np.arange(1000)).all()
+        del y
+        deadline = time.monotonic() + 10
+        while set(clients) != before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert set(clients) == before
+
+
 def test_warm_up_releases_its_futures(cluster_client, monkeypatch):
     monkeypatch.setattr(clusters, "MESSAGE_BYTES", 8000)
     monkeypatch.setattr(clusters, "_library", lambda: "numpy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from unittest import mock
 
 import dask
@@ -367,6 +368,16 @@ def test_explain():
     text = dask_gpusort.explain(da.zeros((4, 6), chunks=2), 0)
     assert text == "rows      in 6 chunks of one memory: one task concatenates the chunks and sorts all rows"
     assert "unknown" in dask_gpusort.explain(ours.forget_sizes(x))
+
+
+@pytest.mark.parametrize("chunks", [(2, -1), (2, 3), -1])
+@pytest.mark.parametrize("exchange", ["auto", "join"])
+def test_plans_of_whole_rows_say_that_a_method_has_no_effect(chunks, exchange):
+    x = da.zeros((4, 6), chunks=chunks)
+    plain = dask_gpusort.explain(x, exchange=exchange)
+    for method in ("radix", "merge"):
+        text = dask_gpusort.explain(x, exchange=exchange, method=method)
+        assert re.fullmatch(re.escape(plain) + r"\npath .*nothing is cut, so the method has no effect", text)
 
 
 def test_rows_that_are_whole_stay_in_their_chunks():

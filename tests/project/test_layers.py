@@ -169,7 +169,7 @@ def test_only_the_gang_the_kept_runs_and_the_plugins_import_distributed(path):
 
 
 #: Modules that import names that Dask or distributed keep private, and names that the others take of the first one.
-WITH_PRIVATE_NAMES = {"graph/_dask.py", "graph/expression.py"}
+WITH_PRIVATE_NAMES = {"graph/_dask.py"}
 TAKEN_OF_DASK = {name for name in imports_of(Path("graph/_dask.py")) if re.fullmatch(r"dask(\.\w+)+", name)}
 
 
@@ -272,6 +272,23 @@ def test_import_loads_no_optional_package():
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "assert not new & {'distributed', 'cupy', 'pandas', 'xarray', 'hypothesis'}, new"
     )
+
+
+#: What the plugins call tasks, workers and the scheduler of distributed.
+OF_DISTRIBUTED = {"state", "worker", "get_worker()", "scheduler", "self.scheduler", "self.worker"}
+PLUGINS = [path for path in FILES if {"gang", "runs"} & {*path.parts} or path.name == "placement.py"]
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=str)
+def test_what_plugins_use_of_distributed_is_looked_for_first(path):
+    ours = pytest.importorskip("dask_gpusort.graph._distributed", exc_type=ImportError)
+    wanted = {name for _, name, _ in ours._METHODS}.union(*(names for _, names in ours._ATTRIBUTES))
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in OF_DISTRIBUTED
+    }
+    assert used <= wanted | {*ours._OF_A_SCHEDULER, *ours._OF_A_WORKER}
 
 
 PUBLIC = [

@@ -139,9 +139,11 @@ class RunSchedulerPlugin(SchedulerPlugin):
 
     def _release(self, key: Key, runs: set[Key]) -> None:
         """Let the runs go, after the transitions in progress, unless the list is needed again."""
-        state = self.scheduler.tasks.get(key)
-        if state is None or state.state == "released":
+        state, client = self.scheduler.tasks.get(key), self.scheduler.clients.get(NAME)
+        if client is not None and (state is None or state.state == "released"):
             self.scheduler.client_releases_keys(keys=list(runs), client=NAME, stimulus_id=f"{NAME}-done")
+            if not client.wants_what:
+                del self.scheduler.clients[NAME]
 
 
 class RunWorkerPlugin(WorkerPlugin):
