@@ -101,6 +101,7 @@ REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "order_statistics_cpu": (on_cpu, "Order statistics on a CPU", "benchmarks.cpu.order_statistics"),
     "sorted_order_cpu": (on_cpu, "Distinct keys, ranks, searches and gathers on a CPU", "benchmarks.cpu.sorted_order"),
     "cores_cpu": (on_cpu, "Few keys, one chunk and clusters on a host with many cores", "benchmarks.cpu.cores"),
+    "larger_than_memory_cpu": (on_cpu, "Sorts larger than memory", "benchmarks.cpu.larger_than_memory"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
     "gpu_comparison": (on_gpu, "Comparison sorts, wide keys and merging on a GPU", "benchmarks.gpu.comparison"),
     "gpu_dask_arrays": (on_gpu, "Dask arrays of CuPy chunks on a GPU", "benchmarks.gpu.dask_arrays"),

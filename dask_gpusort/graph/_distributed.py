@@ -81,7 +81,7 @@ _OF_A_SCHEDULER = (
 _OF_A_CLIENT = ("_scheduler_identity",)
 _OF_A_WORKER = (
     *("address", "handlers", "stream_handlers", "batched_send", "state", "rpc", "loop"),
-    *("local_directory", "memory_manager", "monitor", "plugins", "get_current_task"),
+    *("local_directory", "memory_manager", "monitor", "plugins", "scheduler", "get_current_task"),
 )
 
 
