@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from .store import Handle, Store, room_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
-LISTED = "sort_run_listed"
+LISTED, KEEPS = "sort_run_listed", "sort_run_keeps"
 
 
 class RunTask(Task):
@@ -82,6 +83,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
         self.restart(scheduler)
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
         scheduler.handlers[LISTED] = self.is_first
+        scheduler.handlers[KEEPS] = self.is_kept
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
@@ -134,6 +136,10 @@ class RunSchedulerPlugin(SchedulerPlugin):
         """Handler: whether the runs that a task lists are those that it listed first."""
         return self._checksums.setdefault(key, checksum) == checksum
 
+    def is_kept(self, key: Key, worker: str) -> bool:
+        """Handler: whether a worker should have the runs of a task."""
+        return self._keepers.get(key) == worker
+
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
 
@@ -160,14 +166,24 @@ class RunWorkerPlugin(WorkerPlugin):
         """Register the handlers of the worker."""
         if reason := mismatch(worker):
             raise RuntimeError(reason)
+        self.worker = worker
         self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(room_of, worker))
         worker.handlers["sort_run_take"] = self.store.answer
         worker.stream_handlers[DROP] = self.store.drop
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
-        """A task that was cancelled while it ran leaves no runs."""
-        if finish == "released" and start != "memory":
+        """A task that was cancelled leaves no runs. That Dask drops a replica of its result does not matter."""
+        names = self.store.names(key) if finish == "released" else ()
+        if names and start == "memory":
+            self.worker.loop.add_callback(self._drop_unless_kept, key, names)
+        elif names:
             self.store.drop(key)
+
+    async def _drop_unless_kept(self, key: Key, names: list[str]) -> None:
+        with suppress(OSError):  # the cluster closes
+            kept = await getattr(self.worker.scheduler, KEEPS)(key=key, worker=self.worker.address)
+            if not kept and self.store.names(key) == names:
+                self.store.drop(key)
 
     def teardown(self, worker: Any) -> None:
         """Leave no files: the worker closes."""

@@ -17,6 +17,8 @@ from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, r
 #: Seconds until a task is tried again that needs runs of a worker which does not answer: if it is lost, the scheduler
 #: notices, and lets its runs be made again.
 RETRY_SECONDS = 0.5
+#: Seconds for which a worker is tried to be reached.
+CONNECT_SECONDS = 3.0
 
 
 def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> list[Run]:
@@ -83,6 +85,8 @@ def _ask(asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[s
 
     async def ask(address: str) -> dict[str, Any]:
         names, bounds = asked[address]
+        # Dask tries to reach a worker for half a minute, in which this thread would do nothing else.
+        worker.rpc.reuse(address, await worker.rpc.connect(address, timeout=CONNECT_SECONDS))
         reply: dict[str, Any] = await worker.rpc(address).sort_run_take(names=names, bounds=bounds)
         return reply
 
@@ -91,11 +95,13 @@ def _ask(asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[s
 
     try:
         replies = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
-    except OSError as error:
+    except OSError:
+        replies = [{"status": "closes"}]
+    if any(reply["status"] == "closes" for reply in replies):
         time.sleep(RETRY_SECONDS)
-        raise Reschedule from error
+        raise Reschedule
     for address, reply in zip(asked, replies, strict=True):
-        if reply["status"] != "OK":
+        if reply["status"] == "gone":
             raise RuntimeError(f"a sorted run is gone from worker {address}: {reply['reason']}")
     return {
         address: [getattr(run, "data", run) for run in reply["runs"]]

@@ -100,10 +100,15 @@ class Store:
         Where files go; made for the first one.
     room : callable()
         Bytes of runs that the process may still take into its memory.
+
+    Attributes
+    ----------
+    closed : bool
     """
 
     def __init__(self, address: str, folder: Path, room: Callable[[], float]):
         self.address, self.folder, self.room = address, folder, room
+        self.closed = False
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
         self._kept: dict[str, tuple[Handle, Run | None]] = {}
 
@@ -132,6 +137,10 @@ class Store:
         self._names[key].append(name)
         return handle
 
+    def names(self, key: Any) -> list[str]:
+        """Names of the runs of a task."""
+        return list(self._names.get(key, ()))
+
     def drop(self, key: Any) -> None:
         """Forget the runs of a task."""
         for name in self._names.pop(key, ()):
@@ -140,7 +149,8 @@ class Store:
                 Path(handle.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Forget all runs."""
+        """Forget all runs: the worker closes."""
+        self.closed = True
         self._names.clear()
         self._kept.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -180,7 +190,7 @@ class Store:
         try:
             found = await offload(lambda: [self.take(name, *ends) for name, ends in zip(names, bounds, strict=True)])
         except RunIsGone as error:
-            return {"status": "gone", "reason": str(error)}
+            return {"status": "closes" if self.closed else "gone", "reason": str(error)}
         return {"status": "OK", "runs": [to_serialize(one) for one in found]}
 
     def _in_memory(self, name: str, run: Run, like: Run) -> Handle:
@@ -268,7 +278,10 @@ def _unpickle(handle: Handle, start: int, stop: int) -> Run:
     spans = list(pairwise((0, *handle.ends)))[first:last]
     with _open(handle) as file:
         file.seek(spans[0][0])
-        parts = [pickle.loads(file.read(end - begin)) for begin, end in spans]
+        pickled = [file.read(end - begin) for begin, end in spans]
+    if sum(map(len, pickled)) < spans[-1][1] - spans[0][0]:
+        raise RunIsGone(f"{handle.path} is shorter than it was written")
+    parts = list(map(pickle.loads, pickled))
     whole = parts[0] if len(parts) == 1 else Run.concat(parts)
     return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
 
