@@ -39,13 +39,14 @@ class KillAt(distributed.WorkerPlugin):
 
 
 @contextmanager
-def two_processes() -> Iterator[Any]:
+def two_processes(**config: Any) -> Iterator[Any]:
     """A client of two processes that restart after they are killed. It is not the default client."""
     config = {
         "distributed.scheduler.allowed-failures": 10,
         "distributed.comm.retry.count": 0,
         "distributed.deploy.lost-worker-timeout": "120s",
         "distributed.comm.timeouts.connect": "20s",
+        **config,
     }
     with (
         dask.config.set(config),

@@ -231,7 +231,10 @@ def _unpickle(handle: Handle, start: int, stop: int) -> Run:
     spans = list(pairwise((0, *handle.ends)))[first:last]
     with _open(handle) as file:
         file.seek(spans[0][0])
-        parts = [pickle.loads(file.read(end - begin)) for begin, end in spans]
+        pickled = [file.read(end - begin) for begin, end in spans]
+    if sum(map(len, pickled)) < spans[-1][1] - spans[0][0]:
+        raise RunIsGone(f"{handle.path} is shorter than it was written")
+    parts = list(map(pickle.loads, pickled))
     whole = parts[0] if len(parts) == 1 else Run.concat(parts)
     return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
 

@@ -1,0 +1,479 @@
+"""Runs that workers keep: stores, slices, how long runs are kept, and clusters that lose workers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import re
+import stat
+import threading
+import time
+from importlib import import_module
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.graph_manipulation import bind, clone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import strategies as ours
+from support.killing import two_processes
+from support.marks import grid
+from support.sorting import groups
+
+import dask_gpusort
+from dask_gpusort.chunk.run import Run
+
+distributed = pytest.importorskip("distributed")
+gangs = pytest.importorskip("support.gangs")
+runs = pytest.importorskip("support.runs")
+plugins = pytest.importorskip("dask_gpusort.graph.runs.plugins")
+slices = pytest.importorskip("dask_gpusort.graph.runs.slices")
+store = pytest.importorskip("dask_gpusort.graph.runs.store")
+tasks = pytest.importorskip("dask_gpusort.graph.runs.tasks")
+
+SIZE, CHUNK = 6000, 500
+ARRAY = ours.make("f8", SIZE, "zipf")
+SORTED = oracle.sort(ARRAY)
+
+
+def refuse(*_):
+    raise store.RunIsGone("of another host")
+
+
+@pytest.fixture
+def places(monkeypatch):
+    """Where all runs are kept, and how slices of them are read."""
+
+    def change(place):
+        monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in place else 1)
+        monkeypatch.setattr(store, "PICKLED_ROWS", 7)
+        if place == "files of others":
+            monkeypatch.setattr(slices, "read", refuse)
+            monkeypatch.setattr(slices, "read_into", refuse)
+
+    return change
+
+
+PLACES = ("memory", "files", "files of others")
+
+
+# ---- stores ----
+
+KINDS = {
+    "u8": lambda i: Run(i.astype("u8")),
+    "datetime and rows": lambda i: Run(
+        i.astype("M8[ns]"), (i.astype("S4"), np.stack([i, -i], 1), np.zeros((len(i), 0)))
+    ),
+    "structured": lambda i: Run(np.array([(k, str(k)) for k in i], [("a", ">i4"), ("b", "U5")])),
+    "objects": lambda i: Run(i.astype("f2"), (i.astype("S3").astype("U").astype(object), i.astype("c16"))),
+    "StringDType": lambda i: Run(np.array([str(k) for k in i], np.dtypes.StringDType()), (i,)),
+}
+
+
+def store_in(folder, room=0.0):
+    return store.Store("address", folder / "runs", lambda: room)
+
+
+@pytest.mark.parametrize("room", [0.0, 1e9])
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_slices_come_back(tmp_path, monkeypatch, make, room):
+    monkeypatch.setattr(store, "PICKLED_ROWS", 4)
+    own = store_in(tmp_path, room)
+    (handle,) = own.put("key", [make(np.arange(11))])
+    assert bool(handle.path) == (room == 0)
+    handle = pickle.loads(pickle.dumps(handle))
+    for start, stop in [(0, 11), (0, 0), (3, 4), (4, 8), (3, 9), (11, 11), (10, 11)]:
+        found, wanted = own.take(handle.name, start, stop), make(np.arange(11))[start:stop]
+        for one, other in zip(found.arrays, wanted.arrays, strict=True):
+            oracle.assert_same_bits(one, other)
+            assert one.dtype == other.dtype
+    own.drop("key")
+    with pytest.raises(store.RunIsGone, match="address"):
+        own.take(handle.name, 0, 1)
+    assert not any((own._names, own._kept, own.folder.exists() and os.listdir(own.folder)))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_files_are_readable_by_their_owner_alone(tmp_path):
+    own = store_in(tmp_path)
+    own.put("key", [Run(np.arange(3))])
+    assert stat.S_IMODE(own.folder.stat().st_mode) == 0o700
+
+
+def test_a_key_that_is_made_again_replaces_its_runs(tmp_path):
+    own = store_in(tmp_path)
+    (first,) = own.put("key", [Run(np.arange(3))])
+    (second,) = own.put("key", [Run(np.arange(4))])
+    assert os.listdir(own.folder) == [second.name]
+    with pytest.raises(store.RunIsGone):
+        own.take(first.name, 0, 1)
+    own.close()
+    assert not own.folder.exists()
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_truncated_or_missing_file_is_refused(tmp_path, make):
+    own = store_in(tmp_path)
+    (handle,) = own.put("key", [make(np.arange(9))])
+    size = os.stat(handle.path).st_size
+    os.truncate(handle.path, size - 1)
+    with pytest.raises(store.RunIsGone):
+        own.take(handle.name, 0, 9)
+    os.unlink(handle.path)
+    with pytest.raises(store.RunIsGone):
+        own.take(handle.name, 0, 9)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("code", "message"), [(errno.ENOSPC, "disk of worker address is full.*dask.config"), (errno.EIO, "error")]
+)
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, message):
+    writes = iter(range(1, 9))
+
+    def fail(file, data):
+        if next(writes) == number:
+            raise OSError(code, os.strerror(code))
+        return file.write(data)
+
+    monkeypatch.setattr(store, "_write_all", fail)
+    own = store_in(tmp_path)
+    with pytest.raises(OSError, match=message) as caught:
+        own.put("key", (Run(np.arange(9), (np.arange(9),)) for _ in range(2)))
+    assert caught.value.errno == code
+    assert not any((own._names, own._kept, os.listdir(own.folder)))
+
+
+def test_the_room_of_runs_follows_the_memory_of_the_worker():
+    monitor = SimpleNamespace(get_process_memory=lambda: 100)
+    for limit, room in ((1000, 300), (None, store.MEMORY_LIMIT * store.MEMORY_SHARE - 100)):
+        worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), monitor=monitor)
+        assert store.room_of(worker) == room
+
+
+# ---- slices, wherever they are ----
+
+
+@pytest.mark.parametrize(("place", "dtype"), grid(PLACES, [np.dtype("f8"), *ours.COMPARED]))
+def test_every_width_from_everywhere(on_cluster, places, place, dtype):
+    places(place)
+    keys, values = ours.make(dtype, 400, "special"), ours.make(dtype, 400, "bits", seed=1)
+    rows = np.arange(3 * 400).reshape(-1, 3)
+    x, y, z = (ours.dask_array(array, chunks) for array, chunks in ((keys, 37), (values, 37), (rows, (50, 2))))
+    with groups(5), dask.config.set({"gpusort.exchange": "runs"}):
+        found = dask.compute(
+            *dask_gpusort.sort_by_key(x, y, z, descending=True),
+            dask_gpusort.argsort(ours.forget_sizes(x)),
+            dask_gpusort.take(y, da.from_array(rows[::-1, 0] // 3, chunks=70)),
+        )
+    order = oracle.argsort(keys, descending=True)
+    wanted = keys[order], values[order], rows[order], oracle.argsort(keys), values[::-1]
+    for one, other in zip(found, wanted, strict=True):
+        oracle.assert_same_bits(one, other)
+
+
+def written(x, at):
+    found = x.copy()
+    found[at] = x
+    return found
+
+
+SMALL = ours.make("i8", 300, "few")
+AT = np.random.default_rng(0).permutation(300)
+EMPTIED = (0, 100, 0, 0, 150, 50, 0)
+#: Name: what is called with `SMALL` and `AT`, and what NumPy gives.
+CALLS = {
+    "several keys": (lambda x, at: dask_gpusort.lexsort([at % 7, x]), lambda x, at: np.lexsort([at % 7, x])),
+    "values of several keys": (
+        lambda x, at: dask_gpusort.sort_by_key((x, at), -at)[2],
+        lambda x, at: -at[np.lexsort([at, x])],
+    ),
+    "empty chunks": (
+        lambda x, at: dask_gpusort.sort(x.rechunk((EMPTIED,)), chunks=(EMPTIED,)),
+        lambda x, at: np.sort(x),
+    ),
+    "one key": (lambda x, at: dask_gpusort.sort(x[3:4].rechunk(1)), lambda x, at: x[3:4]),
+    "one key of unknown size": (lambda x, at: dask_gpusort.sort(x[x == 10**9]), lambda x, at: x[:0]),
+    "companions of several dimensions": (
+        lambda x, at: dask_gpusort.sort_by_key(at, da.stack([da.stack([x, at], 1)] * 2, 1))[1],
+        lambda x, at: np.stack([np.stack([x, at], 1)] * 2, 1)[np.argsort(at)],
+    ),
+    "lanes": (lambda x, at: dask_gpusort.sort(at.reshape(3, 100), 1), lambda x, at: np.sort(at.reshape(3, 100), 1)),
+    "a sort of a sort": (
+        lambda x, at: dask_gpusort.argsort(dask_gpusort.sort(at) % 9),
+        lambda x, at: np.argsort(np.sort(at) % 9, kind="stable"),
+    ),
+    "write": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), written),
+    "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
+    "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),
+}
+
+
+@pytest.mark.parametrize(("name", "place"), grid(list(CALLS), PLACES))
+def test_calls(on_cluster, places, name, place):
+    places(place)
+    function, oracles = CALLS[name]
+    with groups(4), dask.config.set({"gpusort.exchange": "runs", "array.chunk-size": "800B"}):
+        x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
+        oracle.assert_same_bits(function(x, at).compute(), oracles(SMALL, AT))
+    runs.check_nothing_is_left(on_cluster)
+
+
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_keys_in_any_chunks(on_cluster, places, data):
+    places(data.draw(st.sampled_from(PLACES)))
+    array = data.draw(ours.arrays())
+    options = {**data.draw(ours.options(array.dtype)), "exchange": "runs"}
+    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=data.draw(st.booleans()))
+    with groups(data.draw(st.integers(1, 6))):
+        found = dask.compute(dask_gpusort.sort(x, stable=True, **options), dask_gpusort.argsort(x, **options))
+    order = oracle.argsort(array, descending=options["descending"])
+    for one, other in zip(found, (array[order], order), strict=True):
+        oracle.assert_same_bits(one, other)
+
+
+# ---- events ----
+
+
+def source(function=np.copy):
+    """An array of chunks that tasks make, and make again."""
+    return da.from_array(ARRAY, chunks=CHUNK).map_blocks(function, meta=ARRAY[:0])
+
+
+def sort(x=None, **options):
+    with groups(6):
+        return dask_gpusort.sort(source() if x is None else x, exchange="runs", stable=True, **options)
+
+
+def check(client, found):
+    """Assert that a result is right, and that nothing is left."""
+    future = client.compute(found, retries=2)
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+    del future
+    runs.check_nothing_is_left(client)
+
+
+#: When a worker is lost: the prefix of a task, which of these tasks, and which worker.
+LOST = {
+    "first runs": ("sort-local", (2,), runs.lose),
+    "all runs but one": ("sort-local", (SIZE // CHUNK - 1,), runs.lose_another),
+    "the list": ("sort-scan", (1,), runs.lose),
+    "runs, not the list": ("sort-scan", (1,), runs.lose_another),
+    "groups": ("sort-merge", (2,), runs.lose),
+    "another one, as groups end": ("sort-merge", (3,), runs.lose_another),
+    "two, one after the other": ("sort-merge", (1, 3), runs.lose),
+    "the worker of outputs": ("sorted", (3,), runs.lose),
+    "another worker than that of outputs": ("sorted", (4,), runs.lose_another),
+}
+
+
+@pytest.mark.parametrize(("event", "place"), grid(list(LOST), ["files", "memory"]))
+def test_a_lost_worker(places, event, place):
+    places(place)
+    prefix, numbers, lose = LOST[event]
+    with runs.cluster(4) as client:
+        found = sort()
+        runs.call_at(client, found.name if prefix == "sorted" else prefix, numbers, lose)
+        check(client, found)
+        assert len(client.cluster.scheduler.workers) == 4 - len(numbers)
+
+
+@pytest.mark.parametrize("lost", ["first", "last"])
+def test_a_worker_lost_after_a_part_is_released(lost):
+    with runs.cluster(3) as client:
+        futures = client.compute(list(sort().to_delayed()), retries=2)
+        distributed.wait(futures)
+        gangs.until(lambda: runs.left(client).keys() == {"lists"}, "the end of all runs")
+        del futures[1::2]
+        addresses = sorted(client.cluster.scheduler.workers)
+        client.sync(lambda: runs.lose(client.cluster.scheduler, addresses[0 if lost == "first" else -1]))
+        for number, block in enumerate(client.gather(futures)):
+            oracle.assert_same_bits(block, SORTED[2 * number * CHUNK :][:CHUNK])
+        del futures
+        runs.check_nothing_is_left(client)
+
+
+def begin(client, gate):
+    """A sort of which all runs but the last one are kept, and that one waits at a gate."""
+
+    def wait(block, block_id=None):
+        if block_id[0] == SIZE // CHUNK - 1:
+            distributed.secede()
+            gate.arrive("last")
+        return block
+
+    future, plugin = client.compute(sort(source(wait))), client.cluster.scheduler.plugins[plugins.NAME]
+    gangs.until(lambda: gate.arrived("last") and len(plugin._keepers) == SIZE // CHUNK - 1, "runs")
+    return future
+
+
+def test_a_worker_that_is_paused_gives_its_runs(tmp_path):
+    gate = gangs.Gate(tmp_path)
+    with runs.cluster(3) as client:
+        future, states = begin(client, gate), client.cluster.scheduler.workers.values()
+        paused = next(state for state in states if not state.processing)
+        for worker in client.cluster.workers.values():
+            if worker.address == paused.address:
+                worker.status = distributed.Status.paused
+        gangs.until(lambda: paused.status == distributed.Status.paused, "a paused worker")
+        gate.open()
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+        assert paused.status == distributed.Status.paused
+
+
+def test_replicas_of_handles_may_go(places):
+    places("files")
+    dropped = []
+
+    def handles(scheduler):
+        states = (state for key, state in scheduler.tasks.items() if key[0].startswith("sort-local"))
+        return sum(len(state.who_has or ()) for state in states)
+
+    def reduce_replicas(scheduler, address):
+        scheduler.extensions["amm"].run_once()
+        dropped.append(handles(scheduler))
+
+    with runs.cluster(3) as client:
+        client.amm.start()
+        runs.call_at(client, "sort-merge", range(1, 7), reduce_replicas)
+        check(client, sort())
+    assert min(dropped) == SIZE // CHUNK  # one of each
+
+
+def fail(block, block_id=None):
+    if block_id == (3,):
+        raise ZeroDivisionError("of the source")
+    return block
+
+
+def test_errors_leave_nothing(on_cluster):
+    for x, error in ((source(fail), ZeroDivisionError), (source(lambda block: block[1:]), ValueError)):
+        future = on_cluster.compute(sort(x))
+        assert isinstance(gangs.error_of(future), error)
+        del future
+        runs.check_nothing_is_left(on_cluster)
+
+
+#: Chunks for which `fail_once` was called. Workers in this process share it.
+FAILED: set[tuple[int, ...]] = set()
+
+
+def fail_once(block, block_id=None):
+    if block_id not in FAILED:
+        FAILED.add(block_id)
+        raise OSError("once")
+    return block
+
+
+def test_a_task_that_fails_once_is_tried_again(on_cluster):
+    FAILED.clear()
+    check(on_cluster, sort(source(fail_once)))
+    assert len(FAILED) == SIZE // CHUNK
+
+
+def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, places, monkeypatch):
+    places("memory")
+    monkeypatch.setattr(slices, "RETRY_SECONDS", 0)
+    take, refused = store.Store.take, []
+
+    def refuse_once(self, name, *ends):
+        if len(refused) < 3 and threading.current_thread().name.startswith("Dask-Offload"):
+            refused.append(name)
+            raise ConnectionError("once")
+        return take(self, name, *ends)
+
+    monkeypatch.setattr(store.Store, "take", refuse_once)
+    check(on_cluster, sort())
+    assert len(refused) == 3
+
+
+def test_a_run_that_is_gone_is_told(on_cluster, places, monkeypatch):
+    places("files")
+    find = tasks.find_cuts
+
+    def lose_a_file(kept, plan):
+        os.unlink(kept[3][0].path)
+        return find(kept, plan)
+
+    monkeypatch.setattr(tasks, "find_cuts", lose_a_file)
+    with pytest.raises(RuntimeError, match="a sorted run is gone from worker"):
+        sort().compute()
+    runs.check_nothing_is_left(on_cluster)
+
+
+@pytest.mark.parametrize("place", ["memory", "files"])
+@pytest.mark.parametrize("end", ["cancel", "close"])
+def test_a_sort_that_is_ended(tmp_path, places, place, end):
+    places(place)
+    gate = gangs.Gate(tmp_path)
+
+    with runs.cluster(2, **{"temporary-directory": str(tmp_path)}) as client:
+        future = begin(client, gate)
+        assert len(files_of(tmp_path)) == (SIZE // CHUNK - 1) * (place == "files")
+        if end == "cancel":
+            future.cancel()
+            gate.open()
+            runs.check_nothing_is_left(client)
+            check(client, sort())
+        gate.open()
+    assert not files_of(tmp_path)
+
+
+def files_of(folder):
+    """Names of the files of runs."""
+    return [name for _, _, files in os.walk(folder) for name in files if re.fullmatch("[0-9a-f]{32}", name)]
+
+
+def test_a_restart_leaves_nothing(tmp_path):
+    def wait(block, block_id=None):
+        while block_id[0] == SIZE // CHUNK - 1:
+            time.sleep(0.1)
+        return block
+
+    def only_files(dask_worker):
+        import_module("dask_gpusort.graph.runs.store").MEMORY_SHARE = 0
+
+    config = {"temporary-directory": str(tmp_path)}
+    with two_processes(**config) as client, client.as_current(), dask.config.set(scheduler="distributed"):
+        client.run(only_files)
+        found = client.compute(sort(source(wait)))
+        gangs.until(lambda: len(files_of(tmp_path)) >= SIZE // CHUNK // 2, "files")
+        client.restart()
+        assert not files_of(tmp_path)
+        assert found.status == "cancelled"
+        check(client, sort())
+
+
+def test_sorts_that_share_their_stages(on_cluster):
+    whole, halves = sort(), sort(chunks=SIZE // 2)
+    first, second = on_cluster.compute([whole, halves])
+    oracle.assert_same_bits(gangs.result_of(first), SORTED)
+    del first
+    oracle.assert_same_bits(gangs.result_of(second), SORTED)
+    del second
+    runs.check_nothing_is_left(on_cluster)
+
+
+def test_one_worker_of_several(on_cluster):
+    address = min(on_cluster.scheduler_info()["workers"])
+    with dask.annotate(workers=[address]):
+        found = sort()
+    with dask.config.set({"optimization.fuse.active": False}):
+        future = on_cluster.compute(found, workers=[address])
+    oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
+def test_a_cluster_without_the_plugins_is_told(monkeypatch):
+    monkeypatch.setattr("dask_gpusort.graph._distributed.INSTALL_SECONDS", 0)
+    with runs.cluster(1):
+        found = sort()
+    options = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "memory_limit": 0}
+    with distributed.LocalCluster(**options) as other, distributed.Client(other, set_as_default=False) as client:
+        future = client.compute(found)
+        assert "lacks the plugin 'gpusort-runs'" in str(gangs.error_of(future))

@@ -1,0 +1,92 @@
+"""Clusters of threads, what they lose in the middle of a sort, and what is left there of kept runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import distributed
+
+from dask_gpusort.graph.runs.plugins import NAME
+
+from .gangs import until
+
+
+@contextmanager
+def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
+    """The client of a new cluster in this process. It is the default client."""
+    config = {"distributed.scheduler.allowed-failures": 10, "optimization.fuse.active": False, **config}
+    options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with (
+        dask.config.set({"scheduler": "distributed", **config}),
+        distributed.LocalCluster(memory_limit=0, **options) as started,
+        distributed.Client(started) as client,
+    ):
+        yield client
+
+
+class At(distributed.SchedulerPlugin):
+    """Calls a function, with the scheduler and the address of a worker, when tasks with a prefix are finished.
+
+    Parameters
+    ----------
+    scheduler : distributed.Scheduler
+    prefix : str
+    numbers : container of int
+        The first such task is number 1.
+    function : callable(scheduler, address)
+        The address is that of the worker which has finished the task.
+    """
+
+    name = "at"
+
+    def __init__(self, scheduler: Any, prefix: str, numbers: Container[int], function: Callable[[Any, str], Any]):
+        self.scheduler, self.prefix, self.numbers, self.function, self.seen = scheduler, prefix, numbers, function, 0
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Count a finished task."""
+        if start == "processing" and finish == "memory" and str(key[0]).startswith(self.prefix):
+            self.seen += 1
+            if self.seen in self.numbers:
+                self.scheduler.loop.add_callback(self.function, self.scheduler, kwargs["worker"])
+
+
+def call_at(client: Any, prefix: str, numbers: Container[int], function: Callable[[Any, str], Any]) -> None:
+    """Call a function as tasks of a cluster in this process are finished; see `At`."""
+    scheduler = client.cluster.scheduler
+    scheduler.add_plugin(At(scheduler, prefix, numbers, function))
+
+
+def lose(scheduler: Any, address: str) -> Any:
+    """Lose a worker as if its process had died, and let it close."""
+    return scheduler.remove_worker(address, stimulus_id="lost", expected=False)
+
+
+def lose_another(scheduler: Any, address: str) -> Any:
+    """Lose the first of the other workers."""
+    return lose(scheduler, min(other for other in scheduler.workers if other != address))
+
+
+def left(client: Any) -> dict[str, Any]:
+    """All that is left of runs, on the scheduler and the workers; empty if nothing is."""
+
+    def on_scheduler(dask_scheduler: Any) -> dict[str, Any]:
+        plugin, own = dask_scheduler.plugins[NAME], dask_scheduler.clients.get(NAME)
+        found = {"lists": plugin._listed, "keepers": plugin._keepers, "wanted": own and own.wants_what}
+        return {name: str(some) for name, some in found.items() if some}
+
+    def on_worker(dask_worker: Any) -> dict[str, Any]:
+        store = dask_worker.plugins[NAME].store
+        files = os.listdir(store.folder) if store.folder.exists() else []
+        return {name: str(some) for name, some in vars(store).items() if name[0] == "_" and some} | dict.fromkeys(files)
+
+    found = {address: some for address, some in client.run(on_worker).items() if some}
+    return found | client.run_on_scheduler(on_scheduler)
+
+
+def check_nothing_is_left(client: Any) -> None:
+    """Assert that no run is kept or wanted, after a moment."""
+    until(lambda: not left(client), "the end of all runs")
