@@ -74,6 +74,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
         """All tasks are forgotten."""
         self._listed: dict[Key, set[Key]] = {}  # by each task that lists runs, the tasks that keep them
         self._keepers: dict[Key, str] = {}  # the worker of each task that keeps runs
+        self._makers: dict[Key, str] = {}  # the worker of each one that runs
         scheduler.clients.pop(NAME, None)
 
     def update_graph(self, scheduler: Any, *, tasks: list[Key], **kwargs: Any) -> None:
@@ -95,7 +96,14 @@ class RunSchedulerPlugin(SchedulerPlugin):
                 self.scheduler.loop.add_callback(self._release, key, self._listed[key])
             if finish == "forgotten":
                 del self._listed[key]
-        elif finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
+            return
+        maker = self._makers.pop(key, None)
+        if finish == "processing" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
+            self._makers[key] = self.scheduler.tasks[key].processing_on.address
+        elif maker in self.scheduler.workers and finish != "memory":
+            # It may have finished, which the scheduler will disregard.
+            self.scheduler.send_all({}, {maker: [{"op": DROP, "key": key}]})
+        if finish == "memory" and isinstance(self.scheduler.tasks[key].run_spec, RunTask):
             self._keepers[key] = kwargs["worker"]
         elif key in self._keepers and finish in ("released", "forgotten"):
             worker = self._keepers[key]
@@ -142,7 +150,7 @@ class RunWorkerPlugin(WorkerPlugin):
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
         """A task that was cancelled while it ran leaves no runs."""
-        if finish == "released" and start != "memory":
+        if start == "cancelled" and finish == "memory":  # what it would have been
             self.store.drop(key)
 
     def teardown(self, worker: Any) -> None:
