@@ -172,11 +172,14 @@ class RunWorkerPlugin(WorkerPlugin):
         worker.stream_handlers[DROP] = self.store.drop
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
-        """A task that was cancelled leaves no runs. That Dask drops a replica of its result does not matter."""
-        names = self.store.names(key) if finish == "released" else ()
-        if names and start == "memory":
+        """A task that was cancelled leaves no runs. That Dask drops a replica of its result does not matter.
+
+        `finish` is what the transition was asked for: a cancelled task that ends is asked to be in memory.
+        """
+        names = self.store.names(key)
+        if names and (start, finish) == ("memory", "released"):
             self.worker.loop.add_callback(self._drop_unless_kept, key, names)
-        elif names:
+        elif names and (start, finish) == ("cancelled", "memory"):
             self.store.drop(key)
 
     async def _drop_unless_kept(self, key: Key, names: list[str]) -> None:

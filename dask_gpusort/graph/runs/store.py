@@ -121,20 +121,24 @@ class Store:
             If the disk is full; nothing is left of the runs.
         """
         self.drop(key)
-        self._names[key] = []
+        names: list[str] = []
         try:
-            return [self._put(key, run) for run in runs]
+            handles = [self._put(names, run) for run in runs]
         except BaseException:
-            self.drop(key)
+            self._forget(names)
             raise
+        self._names[key] = names  # only now, as the key may be dropped meanwhile
+        return handles
 
-    def _put(self, key: Any, run: Run) -> Handle:
+    def _put(self, names: list[str], run: Run) -> Handle:
+        if self.closed:
+            raise RunIsGone(f"worker {self.address} closes")
         name, like = uuid.uuid4().hex, run[:0].own()
         # The run is there already, but so will others be that are being sorted now.
         fits = run.__sizeof__() <= self.room()
         handle = self._in_memory(name, run, like) if fits else self._write(name, run, like)
         self._kept[name] = handle, run.own() if fits else None
-        self._names[key].append(name)
+        names.append(name)
         return handle
 
     def names(self, key: Any) -> list[str]:
@@ -143,9 +147,12 @@ class Store:
 
     def drop(self, key: Any) -> None:
         """Forget the runs of a task."""
-        for name in self._names.pop(key, ()):
-            handle, _ = self._kept.pop(name)
-            if handle.path:
+        self._forget(self._names.pop(key, ()))
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            handle, _ = self._kept.pop(name, (None, None))
+            if handle is not None and handle.path:
                 Path(handle.path).unlink(missing_ok=True)
 
     def close(self) -> None:
