@@ -80,16 +80,12 @@ def make_plan(
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         laid_out = lay_out_groups(chunks, groups)
-    if one_round:
-        # Samples alone bound the cuts for less, so digits are counted only if they are asked for.
-        counts = _choose_one_round(order, path if method == "radix" else "merge", len(runs), len(laid_out))
-        unresolved = counting.unresolved_share(len(laid_out), counts.samples, 1, 0)
-        if exchange == "runs" and len(laid_out) > 1 and unresolved > counting.MOST_UNRESOLVED:
-            # No task could hold samples enough, and each group would take several times its keys.
-            counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
-    elif joins:
-        counts = _Counting(path, 0, 0, 0, 0)
-    else:
+    # Samples alone bound the cuts for less, so one round counts digits only if they are asked for.
+    one_path: Path = path if method == "radix" else "merge"
+    counts = _Counting(path, 0, 0, 0, 0) if joins else _choose_one_round(order, one_path, len(runs), len(laid_out))
+    unresolved = counting.unresolved_share(len(laid_out), max(counts.samples, 1), 1, 0) if len(laid_out) > 1 else 0
+    if not (joins or one_round) or (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
+        # Where one round leaves much, no task could hold samples enough, and groups would take several times their keys.
         counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
     return Plan(
         order=order,

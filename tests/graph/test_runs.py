@@ -46,20 +46,20 @@ def refuse(*_):
 
 
 @pytest.fixture
-def places(monkeypatch):
+def kept_in(monkeypatch):
     """Where all runs are kept, and how slices of them are read."""
 
-    def change(place):
-        monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in place else 1)
+    def change(where):
+        monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
         monkeypatch.setattr(store, "PICKLED_ROWS", 7)
-        if place == "files of others":
+        if where == "files of others":
             monkeypatch.setattr(slices, "read", refuse)
             monkeypatch.setattr(slices, "read_into", refuse)
 
     return change
 
 
-PLACES = ("memory", "files", "files of others")
+KEPT = ("memory", "files", "files of others")
 
 
 # ---- stores ----
@@ -75,17 +75,17 @@ KINDS = {
 }
 
 
-def store_in(folder, room=0.0):
-    return store.Store("address", folder / "runs", lambda: room)
+def store_in(folder, capacity=0.0):
+    return store.Store("address", folder / "runs", lambda: capacity)
 
 
-@pytest.mark.parametrize("room", [0.0, 1e9])
+@pytest.mark.parametrize("capacity", [0.0, 1e9])
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_slices_come_back(tmp_path, monkeypatch, make, room):
+def test_slices_come_back(tmp_path, monkeypatch, make, capacity):
     monkeypatch.setattr(store, "PICKLED_ROWS", 4)
-    own = store_in(tmp_path, room)
+    own = store_in(tmp_path, capacity)
     (handle,) = own.put("key", [make(np.arange(11))])
-    assert bool(handle.path) == (room == 0)
+    assert bool(handle.path) == (capacity == 0)
     handle = pickle.loads(pickle.dumps(handle))
     for start, stop in [(0, 11), (0, 0), (3, 4), (4, 8), (3, 9), (11, 11), (10, 11)]:
         found, wanted = own.take(handle.name, start, stop), make(np.arange(11))[start:stop]
@@ -149,19 +149,19 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, mess
     assert not any((own._names, own._kept, os.listdir(own.folder)))
 
 
-def test_the_room_of_runs_follows_the_memory_of_the_worker():
+def test_the_capacity_of_runs_follows_the_memory_of_the_worker():
     monitor = SimpleNamespace(get_process_memory=lambda: 100)
-    for limit, room in ((1000, 300), (None, store.MEMORY_LIMIT * store.MEMORY_SHARE - 100)):
+    for limit, capacity in ((1000, 300), (None, store.MEMORY_LIMIT * store.MEMORY_SHARE - 100)):
         worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), monitor=monitor)
-        assert store.room_of(worker) == room
+        assert store.capacity_of(worker) == capacity
 
 
 # ---- slices, wherever they are ----
 
 
-@pytest.mark.parametrize(("place", "dtype"), grid(PLACES, [np.dtype("f8"), *ours.COMPARED]))
-def test_every_width_from_everywhere(on_cluster, places, place, dtype):
-    places(place)
+@pytest.mark.parametrize(("where", "dtype"), grid(KEPT, [np.dtype("f8"), *ours.COMPARED]))
+def test_every_width_from_everywhere(on_cluster, kept_in, where, dtype):
+    kept_in(where)
     keys, values = ours.make(dtype, 400, "special"), ours.make(dtype, 400, "bits", seed=1)
     rows = np.arange(3 * 400).reshape(-1, 3)
     x, y, z = (ours.dask_array(array, chunks) for array, chunks in ((keys, 37), (values, 37), (rows, (50, 2))))
@@ -214,9 +214,9 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(("name", "place"), grid(list(CALLS), PLACES))
-def test_calls(on_cluster, places, name, place):
-    places(place)
+@pytest.mark.parametrize(("name", "where"), grid(list(CALLS), KEPT))
+def test_calls(on_cluster, kept_in, name, where):
+    kept_in(where)
     function, oracles = CALLS[name]
     with groups(4), dask.config.set({"gpusort.exchange": "runs", "array.chunk-size": "800B"}):
         x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
@@ -226,8 +226,8 @@ def test_calls(on_cluster, places, name, place):
 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_any_keys_in_any_chunks(on_cluster, places, data):
-    places(data.draw(st.sampled_from(PLACES)))
+def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
+    kept_in(data.draw(st.sampled_from(KEPT)))
     array = data.draw(ours.arrays())
     options = {**data.draw(ours.options(array.dtype)), "exchange": "runs"}
     x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=data.draw(st.booleans()))
@@ -273,9 +273,9 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize(("event", "place"), grid(list(LOST), ["files", "memory"]))
-def test_a_lost_worker(places, event, place):
-    places(place)
+@pytest.mark.parametrize(("event", "where"), grid(list(LOST), ["files", "memory"]))
+def test_a_lost_worker(kept_in, event, where):
+    kept_in(where)
     prefix, numbers, lose = LOST[event]
     with runs.cluster(4) as client:
         found = sort()
@@ -327,8 +327,8 @@ def test_a_worker_that_is_paused_gives_its_runs(tmp_path):
         assert paused.status == distributed.Status.paused
 
 
-def test_replicas_of_handles_may_go(places):
-    places("files")
+def test_replicas_of_handles_may_go(kept_in):
+    kept_in("files")
     dropped = []
 
     def handles(scheduler):
@@ -377,8 +377,8 @@ def test_a_task_that_fails_once_is_tried_again(on_cluster):
     assert len(FAILED) == SIZE // CHUNK
 
 
-def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, places, monkeypatch):
-    places("memory")
+def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, kept_in, monkeypatch):
+    kept_in("memory")
     monkeypatch.setattr(slices, "RETRY_SECONDS", 0)
     take, refused = store.Store.take, []
 
@@ -393,8 +393,8 @@ def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, places, monkey
     assert len(refused) == 3
 
 
-def test_a_run_that_is_gone_is_told(on_cluster, places, monkeypatch):
-    places("files")
+def test_a_run_that_is_gone_is_told(on_cluster, kept_in, monkeypatch):
+    kept_in("files")
     find = tasks.bound_all
 
     def lose_a_file(kept, plan):
@@ -407,15 +407,15 @@ def test_a_run_that_is_gone_is_told(on_cluster, places, monkeypatch):
     runs.check_nothing_is_left(on_cluster)
 
 
-@pytest.mark.parametrize("place", ["memory", "files"])
+@pytest.mark.parametrize("where", ["memory", "files"])
 @pytest.mark.parametrize("end", ["cancel", "close"])
-def test_a_sort_that_is_ended(tmp_path, places, place, end):
-    places(place)
+def test_a_sort_that_is_ended(tmp_path, kept_in, where, end):
+    kept_in(where)
     gate = gangs.Gate(tmp_path)
 
     with runs.cluster(2, **{"temporary-directory": str(tmp_path)}) as client:
         future = begin(client, gate)
-        assert len(files_of(tmp_path)) == (SIZE // CHUNK - 1) * (place == "files")
+        assert len(files_of(tmp_path)) == (SIZE // CHUNK - 1) * (where == "files")
         if end == "cancel":
             future.cancel()
             gate.open()

@@ -25,7 +25,7 @@ from ...chunk.run import Run
 from .._dask import Task
 from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once
 from ..input_checks import changed_source
-from .store import Handle, Store, room_of
+from .store import Handle, Store, capacity_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
@@ -167,8 +167,8 @@ class RunWorkerPlugin(WorkerPlugin):
         if reason := mismatch(worker):
             raise RuntimeError(reason)
         self.worker = worker
-        self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(room_of, worker))
-        worker.handlers["sort_run_take"] = self.store.answer
+        self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
+        worker.handlers["sort_run_take"] = self.store.serve
         worker.stream_handlers[DROP] = self.store.drop
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:

@@ -31,12 +31,12 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
     RuntimeError
         If a worker has lost a run.
     """
-    store, places = own_store(), _places(handles, bounds)
+    store, targets = own_store(), _targets(handles, bounds)
     far: dict[str, list[int]] = {}
     found: dict[int, Run] = {}
     for number, (handle, ends) in enumerate(zip(handles, bounds, strict=True)):
         try:
-            found[number] = _take_here(store, handle, ends, places[number])
+            found[number] = _take_here(store, handle, ends, targets[number])
         except RunIsGone:
             far.setdefault(handle.worker, []).append(number)
     if far:
@@ -46,11 +46,11 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
         }
         for worker, runs in _ask(asked).items():
             for number, run in zip(far[worker], runs, strict=True):
-                found[number] = _placed(run, places[number])
+                found[number] = _copied(run, targets[number])
     return [found[number] for number in range(len(handles))]
 
 
-def _places(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> Sequence[Run | None]:
+def _targets(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> Sequence[Run | None]:
     """Memory for each slice, neighbours in one array; None if the rows have no fixed or no common width."""
     kinds = {tuple((array.dtype, array.shape[1:]) for array in handle.like.arrays) for handle in handles}
     if len(kinds) > 1 or not has_fixed_width(handles[0].like):
@@ -60,23 +60,23 @@ def _places(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> Seq
     return [whole[start:stop] for start, stop in pairwise(ends)]
 
 
-def _take_here(store: Store, handle: Handle, ends: tuple[int, int], place: Run | None) -> Run:
+def _take_here(store: Store, handle: Handle, ends: tuple[int, int], target: Run | None) -> Run:
     """A slice of a run that this worker keeps, or of a file that it can read."""
     if not handle.path:
-        return _placed(store.take(handle.name, *ends), place)
-    if place is None:
+        return _copied(store.take(handle.name, *ends), target)
+    if target is None:
         return read(handle, *ends)
-    read_into(handle, ends[0], place)
-    return place
+    read_into(handle, ends[0], target)
+    return target
 
 
-def _placed(run: Run, place: Run | None) -> Run:
-    """A run, copied to its place, or anywhere."""
-    if place is None:
+def _copied(run: Run, target: Run | None) -> Run:
+    """A run, copied to its target, or anywhere."""
+    if target is None:
         return run.copy()
-    for array, part in zip(place.arrays, run.arrays, strict=True):
+    for array, part in zip(target.arrays, run.arrays, strict=True):
         array[...] = part
-    return place
+    return target
 
 
 def _ask(asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[str, list[Run]]:

@@ -98,7 +98,7 @@ class Store:
         Of the worker.
     folder : Path
         Where files go; made for the first one.
-    room : callable()
+    capacity : callable()
         Bytes of runs that the process may still take into its memory.
 
     Attributes
@@ -106,8 +106,8 @@ class Store:
     closed : bool
     """
 
-    def __init__(self, address: str, folder: Path, room: Callable[[], float]):
-        self.address, self.folder, self.room = address, folder, room
+    def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
+        self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
         self._kept: dict[str, tuple[Handle, Run | None]] = {}
@@ -135,7 +135,7 @@ class Store:
             raise RunIsGone(f"worker {self.address} closes")
         name, like = uuid.uuid4().hex, run[:0].own()
         # The run is there already, but so will others be that are being sorted now.
-        fits = run.__sizeof__() <= self.room()
+        fits = run.__sizeof__() <= self.capacity()
         handle = self._in_memory(name, run, like) if fits else self._write(name, run, like)
         self._kept[name] = handle, run.own() if fits else None
         names.append(name)
@@ -192,7 +192,7 @@ class Store:
             offset += handle.length * _row_bytes(array)
         return Run(arrays[0], tuple(arrays[1:]))
 
-    async def answer(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+    async def serve(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
         try:
             found = await offload(lambda: [self.take(name, *ends) for name, ends in zip(names, bounds, strict=True)])
@@ -300,7 +300,7 @@ def _open(handle: Handle) -> Any:
         raise RunIsGone(str(error)) from error
 
 
-def room_of(worker: Any) -> float:
+def capacity_of(worker: Any) -> float:
     """Bytes of runs that a worker may still take into its memory."""
     limit = worker.memory_manager.memory_limit or MEMORY_LIMIT
     return float(limit * MEMORY_SHARE - worker.monitor.get_process_memory())
