@@ -113,7 +113,8 @@ def usage(dask_worker: Any = None) -> dict[str, int]:
     io, memory = psutil.Process().io_counters(), psutil.Process().memory_info()
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-    spilled = getattr(getattr(dask_worker.data, "cumulative_metrics", {}), "get", lambda *_: 0)(("memory-write"), 0)
+    metrics = getattr(dask_worker.data, "cumulative_metrics", {})  # of Dask's spilling, where there is a limit
+    spilled = metrics.get(("disk-write", "bytes"), 0)
     read, written = (getattr(io, f"{what}_chars", getattr(io, f"{what}_bytes")) for what in ("read", "write"))
     return {"read": read, "written": written, "peak": max(peak, memory.rss), "spilled": int(spilled)}
 
