@@ -54,12 +54,12 @@ def make_chunk(kind: str, number: int, size: int, chunks: int) -> np.ndarray:
     rng = np.random.default_rng([7, number])
     if kind == "skewed":
         return rng.lognormal(10, 4, size).astype(np.int64)
+    if kind == "S20":
+        return rng.integers(ord("0"), ord("9") + 1, 20 * size, np.uint8).view("S20")
     keys = rng.integers(-(1 << 62), 1 << 62, size)
     if kind == "sorted":
         step = (1 << 62) // chunks
         return np.sort(number * step + keys % step)
-    if kind == "S20":
-        return np.char.zfill(np.abs(keys).astype("S19"), 20)
     return keys
 
 
