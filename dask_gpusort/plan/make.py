@@ -85,7 +85,7 @@ def make_plan(
     counts = _Counting(path, 0, 0, 0, 0) if joins else _choose_one_round(order, one_path, len(runs), len(laid_out))
     unresolved = counting.unresolved_share(len(laid_out), max(counts.samples, 1), 1, 0) if len(laid_out) > 1 else 0
     if not (joins or one_round) or (exchange == "runs" and unresolved > counting.MOST_UNRESOLVED):
-        # Where one round leaves much, no task could hold samples enough, and groups would take several times their keys.
+        # Where one round leaves much, no task could hold samples enough: groups would take several times their keys.
         counts = _choose_counting(order, path, sizes_of_runs(runs, given.sizes), len(laid_out))
     return Plan(
         order=order,

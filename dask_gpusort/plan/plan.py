@@ -21,6 +21,8 @@ SELF_SCANNED_CHUNKS = 64
 #: Runs that one task counts on threads. A task costs about 0.3 ms. It divides `counting.FAN_IN`, because whole bundles
 #: are added up together.
 BUNDLE_RUNS = 16
+#: Bytes of a kept run's handle, in the task that lists all.
+HANDLE_BYTES = 512
 #: Least tasks of a round of counting on threads, if there are as many runs: the last runs to be sorted are counted
 #: while no thread sorts.
 COUNTING_TASKS = 16
@@ -169,7 +171,7 @@ class Plan:
         summaries = min(runs, self.fan_in)
         samples = self.samples if runs <= self.fan_in else max(self.samples, self.kept_samples)
         received = summaries * (samples + counting.ENDS_PER_GROUP * groups) * entry
-        listed = runs * counting.CUT_BYTES * (groups + 1) if self.exchange in ("gather", "runs") else 0
+        listed = runs * (counting.CUT_BYTES * (groups + 1) if self.exchange == "gather" else HANDLE_BYTES)
         return max(received + 8 * runs, listed)
 
     @property
@@ -220,8 +222,8 @@ class Plan:
         merges = groups - len(self.whole_chunks)
         if self.one_round:
             return runs + 1 + merges + len(self.chunks)
-        nodes = sum(map(len, self.tree))
-        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + 1 + merges + len(self.chunks)
+        nodes, tables = sum(map(len, self.tree)), len(self.tree[0]) if self.exchange == "runs" else 0
+        return runs + (1 + self.rounds) * (len(self.counted) + nodes) + nodes + tables + 1 + merges + len(self.chunks)
 
     @property
     def group_bytes(self) -> float:

@@ -85,7 +85,7 @@ def test_gangs_need_a_cluster():
 def test_a_cluster_without_the_coordinator_says_so(client):
     with gangs.cluster(2, processes=False) as other:
         found = gang_sort(da.from_array(ARRAY, chunks=10_000))
-        with pytest.raises(RuntimeError, match="lacks the coordinator.*exchange='tasks'"):
+        with pytest.raises(RuntimeError, match="lacks the plugin 'gpusort-gang'.*exchange='tasks'"):
             gangs.result_of(other.compute(found))
 
 

@@ -682,7 +682,9 @@ def test_an_error_of_the_coordinator_is_logged_and_holds_up_no_other_gang(client
 
     client.sync(check)
     assert sorted(checked) == ["one", "two"]
-    errors = [record for record in caplog.records if "coordinator of gangs failed" in record.message]
+    errors = [
+        record for record in caplog.records if "A plugin of gpusort failed in GangSchedulerPlugin" in record.message
+    ]
     assert [record.levelname for record in errors] == ["ERROR"] * 2
 
 
@@ -733,11 +735,11 @@ def test_without_gangs_other_exchanges_are_used(client, monkeypatch, cause):
     scheduler._warn_once.cache_clear()
     with pytest.raises(ValueError, match=f"exchange='gang' does not fit .*{reason}.*use exchange='auto'"):
         gang_sort(da.from_array(ARRAY, chunks=1000))
-    with pytest.warns(UserWarning, match=f"exchange='device'.*{reason}"):
-        assert scheduler.gang_or_else("auto", client) == "device"
+    with pytest.warns(RuntimeWarning, match=f"exchange='device'.*{reason}"):
+        assert scheduler.install_or_else("gang", "auto", client)[0] == "device"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert scheduler.gang_or_else("auto", client) == "device"
+        assert scheduler.install_or_else("gang", "auto", client)[0] == "device"
     oracle.assert_same_bits(dask_gpusort.sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
 
 

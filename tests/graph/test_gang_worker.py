@@ -18,6 +18,7 @@ from dask_gpusort.chunk.run import Run
 from dask_gpusort.order import Order
 
 distributed = pytest.importorskip("distributed")
+_distributed = pytest.importorskip("dask_gpusort.graph._distributed")
 comms = pytest.importorskip("dask_gpusort.graph.gang.communicator")
 coordinator = pytest.importorskip("dask_gpusort.graph.gang.coordinator")
 member = pytest.importorskip("dask_gpusort.graph.gang.member")
@@ -182,7 +183,7 @@ def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkey
 
 def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
     plugins = {}
-    monkeypatch.setattr(worker_plugin, "get_worker", lambda: SimpleNamespace(plugins=plugins))
+    monkeypatch.setattr(_distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins))
     later = threading.Timer(0.1, plugins.update, [{worker_plugin.NAME: plugin}])
     later.start()
     assert worker_plugin.worker_plugin() is plugin

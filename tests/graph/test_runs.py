@@ -27,6 +27,7 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.plan import counting
 
 distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
@@ -238,6 +239,30 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
         oracle.assert_same_bits(one, other)
 
 
+@pytest.mark.parametrize("where", KEPT)
+@pytest.mark.parametrize("kind", ["bits", "few", "constant"])
+@pytest.mark.parametrize("dtype", ["i8", "f4", "S5"])
+def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
+    # As if there were so many chunks that no task could have samples enough.
+    monkeypatch.setattr(counting, "TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "MOST_TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "FAN_IN", 4)
+    kept_in(where)
+    keys, values = ours.make(dtype, 900, kind), np.arange(900)
+    x = da.from_array(keys, chunks=37)
+    with groups(6), dask.config.set({"gpusort.exchange": "runs"}):
+        assert not dask_gpusort.explain(x).split("rounds")[1].startswith("    0")
+        found = dask.compute(
+            *dask_gpusort.sort_by_key(x, da.from_array(values, chunks=50)),
+            dask_gpusort.argsort(ours.forget_sizes(x), method="merge"),
+            dask_gpusort.sort(x, stable=True),
+        )
+    order = oracle.argsort(keys)
+    for one, other in zip(found, (keys[order], order, order, keys[order]), strict=True):
+        oracle.assert_same_bits(one, other)
+    runs.check_nothing_is_left(on_cluster)
+
+
 # ---- events ----
 
 
@@ -344,6 +369,29 @@ def test_replicas_of_handles_may_go(kept_in):
         runs.call_at(client, "sort-merge", range(1, 7), reduce_replicas)
         check(client, sort())
     assert min(dropped) == SIZE // CHUNK  # one of each
+
+
+#: Not empty when the source has changed. Workers in this process share it.
+CHANGED: list[bool] = []
+
+
+def change(block, block_id=None):
+    return block + len(CHANGED) * (block_id == (2,))
+
+
+def change_and_lose(scheduler, _):
+    """Change a chunk, and lose the worker that keeps its run."""
+    CHANGED.append(True)
+    keepers = scheduler.plugins[plugins.NAME]._keepers
+    return runs.lose(scheduler, next(worker for key, worker in keepers.items() if key[1] == 2))
+
+
+def test_a_changed_source_is_told():
+    CHANGED.clear()
+    with runs.cluster(3) as client:
+        runs.call_at(client, "sort-merge", (1,), change_and_lose)
+        error = gangs.error_of(client.compute(sort(source(change))))
+    assert "has other elements: the input changes" in str(error)
 
 
 def fail(block, block_id=None):

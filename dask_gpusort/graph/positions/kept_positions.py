@@ -130,7 +130,7 @@ def shapes_of(requests: Kept) -> Shapes:
 def keep_rows(block: Any) -> Handle:
     """Task: keep a chunk of the source."""
     checked_chunk(block, None)
-    (handle,) = keep([Run(np.empty(len(block), NO_KEY), (block,))])
+    (handle,) = keep([Run(np.zeros(len(block), NO_KEY), (block,))])
     return handle
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dask.typing import Key
@@ -13,9 +13,9 @@ from ...chunk import numpy_ops
 from ...chunk.run import Run
 from ...order import Order
 from ...plan import Plan
-from ...table import Boundaries, Cuts, RankSummary
+from ...table import Boundaries, Cuts, IntArray, RankSummary
 from .._dask import List, Task, TaskRef
-from ..bounds import Bounds, bound_cuts, fingerprint
+from ..bounds import Bounds, bound_cuts
 from ..cut_runs import Piece
 from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
@@ -26,11 +26,49 @@ from .slices import take_slices
 from .store import Handle
 
 
+class Cut(NamedTuple):
+    """What a group takes of each run, and the range that it keeps of that once it is sorted."""
+
+    first: IntArray
+    last: IntArray
+    kept: slice
+
+
 @dataclass(frozen=True)
-class KeptRuns(Bounds):
+class BoundedRuns(Bounds):
     """The bounds of the cuts, and where the runs are."""
 
     handles: tuple[Handle, ...]
+
+    def cut(self, group: int) -> Cut:
+        """The slices of a group."""
+        return Cut(self.first[:, group], self.last[:, group + 1], self.kept(group))
+
+
+@dataclass(frozen=True)
+class CountedRuns:
+    """Where the runs are, and their cuts, which are kept as runs are: no task has them all.
+
+    Attributes
+    ----------
+    handles, tables : tuple of Handle
+        Of the runs; and of the cuts of some neighbouring runs each, a row for each group.
+    ranks, starts : int64 arrays
+        As in `Bounds`.
+    """
+
+    handles: tuple[Handle, ...]
+    tables: tuple[Handle, ...]
+    ranks: IntArray
+    starts: IntArray
+
+    def cut(self, group: int) -> Cut:
+        """The slices of a group."""
+        rows = take_slices(self.tables, [(group, group + 2)] * len(self.tables))
+        first = np.concatenate([row.values[0][0] for row in rows])
+        last = np.concatenate([row.values[1][1] for row in rows])
+        start = int(self.ranks[group] - first.sum())
+        return Cut(first, last, slice(start, start + int(self.ranks[group + 1] - self.ranks[group])))
 
 
 def keep_run(
@@ -43,13 +81,13 @@ def keep_run(
     return handle, summary
 
 
-def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> KeptRuns:
+def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> BoundedRuns:
     """Task: bounds of all cuts."""
     handles, summaries = zip(*kept, strict=True)
     check_listed(handles)
     sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
     found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
-    return KeptRuns(**vars(found), handles=handles)
+    return BoundedRuns(**vars(found), handles=handles)
 
 
 def open_run(kept: tuple[Handle, RankSummary]) -> Run:
@@ -58,28 +96,33 @@ def open_run(kept: tuple[Handle, RankSummary]) -> Run:
     return own_store().open(handle) or take_slices([handle], [(0, handle.length)])[0]
 
 
+def keep_cuts(cuts: Cuts) -> Handle:
+    """Task: keep the cuts of some neighbouring runs, a row for each group."""
+    tables = tuple(np.ascontiguousarray(ends.T) for ends in (cuts.first, cuts.last))
+    (handle,) = keep([Run(np.zeros(len(tables[0]), np.uint8), tables)])
+    return handle
+
+
 def list_runs(
-    kept: list[tuple[Handle, RankSummary]], cuts: list[Cuts], boundaries: Boundaries, order: Order
-) -> KeptRuns:
+    kept: list[tuple[Handle, RankSummary]], tables: list[Handle], boundaries: Boundaries, order: Order
+) -> CountedRuns:
     """Task: where all runs are, and their cuts."""
-    handles, summaries = zip(*kept, strict=True)
-    check_listed(handles)
-    lengths = np.diff(boundaries.starts)
-    changed = [number for number, handle in enumerate(handles) if handle.length != lengths[number]]
-    if changed:
-        raise changed_run((changed[0],), order)
-    first, last = (np.concatenate([getattr(some, end) for some in cuts]) for end in ("first", "last"))
-    checksums = tuple(map(fingerprint, summaries))
-    return KeptRuns(first, last, boundaries.ranks, boundaries.starts, checksums, handles)
+    handles = tuple(handle for handle, _ in kept)
+    check_listed([*handles, *tables])
+    changed = np.flatnonzero([handle.length for handle in handles] != np.diff(boundaries.starts))
+    if len(changed):
+        raise changed_run((int(changed[0]),), order)
+    return CountedRuns(handles, tuple(tables), boundaries.ranks, boundaries.starts)
 
 
-def merge_group(kept: KeptRuns, group: int, finish: Finish) -> tuple[Any, ...]:
+def merge_group(kept: BoundedRuns | CountedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: take the slices of a group from all runs, and finish the group."""
-    numbers = np.flatnonzero(kept.lengths(group)).tolist() or [0]
-    bounds = [(piece.start, piece.stop) for piece in (kept.piece(number, group) for number in numbers)]
+    cut = kept.cut(group)
+    numbers = np.flatnonzero(cut.last > cut.first).tolist() or [0]
+    bounds = [(int(cut.first[number]), int(cut.last[number])) for number in numbers]
     runs = take_slices([kept.handles[number] for number in numbers], bounds)
     pieces: list[Piece] = [(int(kept.starts[number]), run) for number, run in zip(numbers, runs, strict=True)]
-    return finish(pieces, kept.kept(group), _memory_for(runs, finish))
+    return finish(pieces, cut.kept, _memory_for(runs, finish))
 
 
 def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
@@ -89,7 +132,7 @@ def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
     return (keys.view(order.dtype),) if alone and order.coded and keys.dtype.itemsize == order.dtype.itemsize else ()
 
 
-def merge_as_chunk(kept: KeptRuns, group: int, finish: Finish) -> Any:
+def merge_as_chunk(kept: BoundedRuns | CountedRuns, group: int, finish: Finish) -> Any:
     """Task: finish a group that is one chunk of the only output array."""
     (chunk,) = merge_group(kept, group, finish)
     return chunk
@@ -130,8 +173,11 @@ def exchange_runs(
     if plan.rounds:
         counted, found = find_cuts(token, plan, [Task(None, open_run, task.ref()) for task in tasks])
         tasks += counted.values()
-        cuts = List(*map(TaskRef, found.cuts))
-        tasks.append(RunTask(listed, list_runs, kept, cuts, TaskRef(found.boundaries), plan.order, lists=True))
+        tables = [
+            RunTask((f"sort-keep-{token}", number), keep_cuts, TaskRef(cuts)) for number, cuts in enumerate(found.cuts)
+        ]
+        refs = List(*(table.ref() for table in tables)), TaskRef(found.boundaries)
+        tasks += [*tables, RunTask(listed, list_runs, kept, *refs, plan.order, lists=True)]
     else:
         tasks.append(RunTask(listed, bound_all, kept, plan, lists=True))
     merges = (group for group in range(len(plan.groups)) if group not in direct)
