@@ -22,7 +22,7 @@ Satish, Harris, Garland, IPDPS 2009, section 5.2: ranks of regular samples bound
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +30,6 @@ import numpy as np
 from .. import table
 from ..chunk.run import is_fixed_width
 from ..table import IntArray, KeyOrder, RankSummary
-
-#: Most pairs of a chunk and an entry for which all entries are counted in all chunks. For more, brackets around the
-#: boundaries are found first, which takes about as many NumPy calls again: the cuts of two members of a gang take
-#: 0.16 ms without brackets and 0.29 with them, those of four members 0.47 and 0.74.
-DIRECT_COUNTS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -100,11 +95,7 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
     Bounds
     """
     sizes = np.array([summary.size for summary in summaries], np.int64)
-    first = np.where(ranks > 0, sizes[:, None], 0)
-    last = first.copy()
-    for inside, parts, bracket in _brackets(summaries, ranks, order):
-        counts = _count(parts, bracket, order)
-        first[:, inside], last[:, inside] = _cut_ranges(counts, ranks[inside])
+    first, last = _bound_by_samples(summaries, ranks, order)
     if radix_bits and sizes.any():
         # Both bounds hold, so a cut is where they overlap.
         low, high = table.digit_cuts([summary.digits for summary in summaries], ranks, radix_bits)
@@ -120,102 +111,42 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
     )
 
 
-def _brackets(
-    summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder
-) -> Iterator[tuple[IntArray, Sequence[RankSummary], int]]:
-    """The boundaries inside each bracket, the summaries restricted to the brackets, and the number of the bracket."""
-    total = sum(summary.size for summary in summaries)
-    inside = np.flatnonzero((ranks > 0) & (ranks < total))
-    if not len(inside):
-        return
-    if len(summaries) * sum(len(summary.keys) for summary in summaries) <= DIRECT_COUNTS:
-        yield inside, summaries, 0
-        return
-    brackets = table.narrow(total, ranks, None, summaries, order)
-    parts = table.restrict_all(summaries, None, brackets, order)
-    for number in range(len(brackets.low)):
-        yield np.flatnonzero(brackets.bracket == number), parts, number
+def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder) -> tuple[IntArray, IntArray]:
+    """First and last possible position of the cut at each rank, shape (chunks, boundaries) each.
 
-
-@dataclass(frozen=True)
-class _Counts:
-    """Bounds of each chunk's counts at each distinct entry of a bracket: arrays of shape (chunks, entries).
-
-    Attributes
-    ----------
-    known : bool array
-        Whether the entry is a key of the chunk's summary; its counts are exact then.
-    less : pair of int64 arrays
-        Lower and upper bound of the number of lesser keys.
-    equal_or_less : pair of int64 arrays
-        The same of the number of keys up to the entry.
+    In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
+    before a place in that order: from the first sample of some value on, all lesser keys are, at least; then come those
+    that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
     """
-
-    known: np.ndarray
-    less: tuple[IntArray, IntArray]
-    equal_or_less: tuple[IntArray, IntArray]
-
-
-def _count(parts: Sequence[RankSummary], bracket: int, order: KeyOrder) -> _Counts:
-    mine = [slice(*np.searchsorted(part.bracket, [bracket, bracket + 1])) for part in parts]
-    keys = np.concatenate([part.keys[cells] for part, cells in zip(parts, mine, strict=True)])
-    keys = keys[order.argsort(keys)]
-    keys = keys[np.concatenate([np.ones(1, bool), order.changes(keys)])]
-    rows = []
-    for part, cells in zip(parts, mine, strict=True):
-        own = part.keys[cells]
-        before, behind = order.search(own, keys, "left"), order.search(own, keys, "right")
-        # Between two keys of its summary, a chunk's counts are between those of the two keys.
-        right = np.append(part.start[bracket], part.right[cells])
-        left = np.append(part.left[cells], part.stop[bracket])
-        known = behind > before
-        less = np.where(known, left[before], right[before]), left[before]
-        upto = right[behind], np.where(known, right[behind], left[before])
-        rows.append((known, *less, *upto))
-    known, less_low, less_high, upto_low, upto_high = (np.stack(column) for column in zip(*rows, strict=True))
-    return _Counts(known, (less_low, less_high), (upto_low, upto_high))
-
-
-def _cut_ranges(counts: _Counts, ranks: IntArray) -> tuple[IntArray, IntArray]:
-    """First and last possible position, shape (chunks, boundaries) each, of each boundary's cut in the chunks.
-
-    The key at a rank is an entry, or is between two neighbouring entries. Every such case that the sums over all
-    chunks allow gives bounds; the result covers them all.
-    """
-    # Sums over all chunks grow from entry to entry, so the cases of a boundary are neighbours.
-    less_low, less_high = (one.sum(axis=0) for one in counts.less)
-    upto_low, upto_high = (one.sum(axis=0) for one in counts.equal_or_less)
-    start = np.minimum(
-        np.searchsorted(upto_high, ranks, "right"), np.maximum(np.searchsorted(less_high, ranks, "right") - 1, 0)
-    )
-    stop = np.maximum(np.searchsorted(less_low, ranks, "right"), np.searchsorted(upto_low, ranks, "right"))
-    entry = start[:, None] + np.arange(max((stop - start).max(), 1))
-    entry = np.minimum(entry, len(less_low) - 1)
-    after = np.minimum(entry + 1, len(less_low) - 1)
-    rank = ranks[:, None]
-    # The key is entry j: the ties before the boundary are distributed in chunk order.
-    tied = (less_low[entry] <= rank) & (rank < upto_high[entry])
-    low, high = _cut_ties(counts, entry, rank)
-    # The key is between entries j and j + 1.
-    between = (upto_low[entry] <= rank) & (rank < less_high[after]) & (entry < after)
-    between_low, between_high = counts.equal_or_less[0][:, entry], counts.less[1][:, after]
-    none_low, none_high = np.iinfo(np.int64).max, -1
-    lows = np.minimum(np.where(tied, low, none_low), np.where(between, between_low, none_low))
-    highs = np.maximum(np.where(tied, high, none_high), np.where(between, between_high, none_high))
-    return lows.min(axis=2), highs.max(axis=2)
-
-
-def _cut_ties(counts: _Counts, entry: IntArray, rank: IntArray) -> tuple[IntArray, IntArray]:
-    """Bounds of the cuts in each chunk, if the key at a rank is some entry."""
-    known = counts.known[:, entry]
-    (less_low, less_high), (upto_low, upto_high) = (
-        (one[:, entry], other[:, entry]) for one, other in (counts.less, counts.equal_or_less)
-    )
-    equal_low, equal_high = np.where(known, upto_low - less_low, 0), upto_high - less_low
-    # Ties of earlier chunks come first: bounds of the ties that remain for this chunk.
-    ahead_low, ahead_high = (np.cumsum(equal, axis=0) - equal for equal in (equal_low, equal_high))
-    fewest = rank - less_high.sum(axis=0) - ahead_high
-    most = rank - less_low.sum(axis=0) - ahead_low
-    low = less_low + np.where(known, np.clip(fewest, 0, equal_low), 0)
-    high = np.where(known, less_low + np.clip(most, 0, equal_low), upto_high)
-    return low, high
+    keys = np.concatenate([summary.keys for summary in summaries])
+    every = np.arange(len(summaries))[:, None]
+    if not len(keys):
+        none = np.zeros((len(every), len(ranks)), np.int64)
+        return none, none
+    left, right = (np.concatenate([getattr(one, side) for one in summaries]) for side in ("left", "right"))
+    chunk = np.repeat(every, [len(summary.keys) for summary in summaries])
+    opens, closes = np.diff(chunk, prepend=-1) != 0, np.diff(chunk, append=-1) != 0
+    previous, following = np.where(opens, 0, np.roll(right, 1)), np.where(closes, right, np.roll(left, -1))
+    permutation = order.argsort(keys)
+    place = np.empty_like(permutation)
+    place[permutation] = np.arange(len(keys))
+    begin = np.flatnonzero(np.append(True, order.changes(keys[permutation])))
+    begin, end = (np.repeat(one, np.diff(begin, append=len(keys))) for one in (begin, np.append(begin[1:], len(keys))))
+    steps = (left - previous, right - left, following - right)
+    lesser, own, greater = (table.exclusive_scan(step[permutation]) for step in steps)
+    # The last sample that is certainly not behind each boundary, and the first one that is not before it.
+    most, least = greater[begin] + own[:-1], lesser[end] + own[1:]
+    before, behind = np.searchsorted(most, ranks, "right") - 1, np.searchsorted(least, ranks, "left")
+    labels, width = chunk * len(keys) + place, every * len(keys)
+    low, high = np.searchsorted(labels, width + before), np.searchsorted(labels, width + behind, "right") - 1
+    # Of each chunk, the sample before these, and the sample that is equal to them.
+    start = np.searchsorted(chunk, every)
+    first = np.where(low > start, right[low - 1], 0)
+    low = np.minimum(low, len(keys) - 1)
+    first = np.where((chunk[low] == every) & (place[low] < end[before]), left[low], first)
+    last = np.where(high >= start, np.where(place[high] < begin[behind], following[high], right[high]), 0)
+    # A boundary among the keys of one chunk that are equal.
+    ties = (right - left)[permutation]
+    first += (every == chunk[permutation[before]]) * np.minimum(ranks - most[before], ties[before])
+    last -= (every == chunk[permutation[behind]]) * np.minimum(least[behind] - ranks, ties[behind])
+    return first, last
