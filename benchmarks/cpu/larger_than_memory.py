@@ -119,8 +119,10 @@ def usage(dask_worker: Any = None) -> dict[str, int]:
     return {"read": read, "written": written, "peak": max(peak, memory.rss), "spilled": int(spilled)}
 
 
-def on_cluster(options: Any, memory: int, work: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
-    """Seconds of a computation on new workers, and what it took."""
+def on_cluster(
+    options: Any, memory: int, made: Callable[..., Any], sources: list[Path], targets: list[Path]
+) -> tuple[float, dict[str, Any]]:
+    """Seconds in which new workers store what a function makes of arrays in Zarr, and what it took."""
     folder = str(options.directory / "workers")
     kinds = {"n_workers": options.workers, "threads_per_worker": options.threads, "memory_limit": memory}
     with (
@@ -128,11 +130,13 @@ def on_cluster(options: Any, memory: int, work: Callable[[], Any]) -> tuple[floa
         LocalCluster(**kinds, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
+        for path in targets:
+            shutil.rmtree(path, ignore_errors=True)
         before = client.run(usage)
         stages = Stages()
         cluster.scheduler.add_plugin(stages)
         start = time.perf_counter()
-        work()
+        stored(made, sources, targets)
         seconds = time.perf_counter() - start
         after = client.run(usage)
         details = {what: sum(after[one][what] - before[one][what] for one in before) for what in ("read", "written")}
@@ -142,12 +146,10 @@ def on_cluster(options: Any, memory: int, work: Callable[[], Any]) -> tuple[floa
     return seconds, details
 
 
-def stored(options: Any, made: Callable[..., Any], sources: list[Path], targets: list[Path]) -> None:
+def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path]) -> None:
     """Store what a function makes of arrays in Zarr."""
     found = made(*map(da.from_zarr, sources))
     found = found if isinstance(found, tuple) else (found,)
-    for path in targets:
-        shutil.rmtree(path, ignore_errors=True)
     files = [
         zarr.create_array(path, shape=one.shape, chunks=one.chunksize, dtype=one.dtype, compressors=None)
         for path, one in zip(targets, found, strict=True)
@@ -214,7 +216,7 @@ def rows(options: Any) -> Iterator[Row]:
         if kind == "int64":
             for name, function in (("copy", lambda block: block), ("numpy.sort of each chunk", np.sort)):
                 work = partial(_mapped, function)
-                seconds, details = on_cluster(options, least, partial(stored, options, work, sources, targets))
+                seconds, details = on_cluster(options, least, work, sources, targets)
                 baselines[name] = seconds
                 yield _row(options, name, least, seconds, details)
             if find_spec("duckdb"):
@@ -222,7 +224,7 @@ def rows(options: Any) -> Iterator[Row]:
                 yield Row(f"DuckDB, {format_bytes(least * options.workers)}", baselines["DuckDB"], unit="s")
         for memory in options.memory if kind == "int64" else [least]:
             sort = dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort
-            seconds, details = on_cluster(options, memory, partial(stored, options, sort, sources, targets))
+            seconds, details = on_cluster(options, memory, sort, sources, targets)
             found = summed(targets[0], in_order=True)
             if kind == "companion":
                 assert summed(targets[1], in_order=True) == wanted  # the values are the keys

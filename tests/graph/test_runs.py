@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import pickle
@@ -53,14 +54,14 @@ def kept_in(monkeypatch):
     def change(where):
         monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
         monkeypatch.setattr(store, "PICKLED_ROWS", 7)
-        if where == "files of others":
+        if "of others" in where:
             monkeypatch.setattr(slices, "read", refuse)
             monkeypatch.setattr(slices, "read_into", refuse)
 
     return change
 
 
-KEPT = ("memory", "files", "files of others")
+KEPT = ("memory", "files", "memory of others", "files of others")
 
 
 # ---- stores ----
@@ -86,7 +87,7 @@ def test_slices_come_back(tmp_path, monkeypatch, make, capacity):
     monkeypatch.setattr(store, "PICKLED_ROWS", 4)
     own = store_in(tmp_path, capacity)
     (handle,) = own.put("key", [make(np.arange(11))])
-    assert bool(handle.path) == (capacity == 0)
+    assert os.path.exists(own.folder / handle.name) == (capacity == 0)
     handle = pickle.loads(pickle.dumps(handle))
     for start, stop in [(0, 11), (0, 0), (3, 4), (4, 8), (3, 9), (11, 11), (10, 11)]:
         found, wanted = own.take(handle.name, start, stop), make(np.arange(11))[start:stop]
@@ -97,6 +98,32 @@ def test_slices_come_back(tmp_path, monkeypatch, make, capacity):
     with pytest.raises(store.RunIsGone, match="address"):
         own.take(handle.name, 0, 1)
     assert not any((own._names, own._kept, own.folder.exists() and os.listdir(own.folder)))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has memory with a path")
+def test_memory_is_read_by_its_path_while_it_is_kept(tmp_path, monkeypatch):
+    own, other = store_in(tmp_path, 1e9), store_in(tmp_path)
+    (handle,) = own.put("key", [Run(np.arange(9), (np.arange(18).reshape(9, 2),))])
+    (later,) = own.put("other", [Run(np.arange(9))])
+    oracle.assert_same_bits(store.read(handle, 2, 5).values[0], np.arange(4, 10).reshape(3, 2))
+    oracle.assert_same_bits(other.open(handle).keys, np.arange(9))
+    # Another process may have that path.
+    elsewhere = dataclasses.replace(handle, path=later.path)
+    with pytest.raises(store.RunIsGone, match="not its memory"):
+        store.read(elsewhere, 2, 5)
+    assert other.open(elsewhere) is None
+    own.drop("key")
+    with pytest.raises(store.RunIsGone):
+        store.read(handle, 2, 5)
+
+
+def test_memory_has_no_path_if_many_files_are_open(tmp_path, monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (4, 4))
+    own = store_in(tmp_path, 1e9)
+    (handle,) = own.put("key", [Run(np.arange(9))])
+    assert handle.path == ""
+    oracle.assert_same_bits(own.take(handle.name, 2, 5).keys, np.arange(2, 5))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")

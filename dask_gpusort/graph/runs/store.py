@@ -1,23 +1,34 @@
-"""The runs that a worker keeps, in memory while its share of that lasts and in files behind it, and slices of them."""
+"""The runs that a worker keeps, in memory while its share of that lasts and in files behind it, and slices of them.
+
+Linux has memory with a path: other processes of the user read slices of a run there as they do from a file. Messages
+take several times as long.
+"""
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import pickle
 import shutil
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...chunk.run import Run, byte_view, is_fixed_width
 from .._distributed import MEMORY_LIMIT, offload, to_serialize
+
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
 
 #: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
 #: which on it spills results and pauses the worker, are 0.6 and 0.8.
@@ -26,12 +37,26 @@ MEMORY_SHARE = 0.4
 PICKLED_ROWS = 1 << 13
 #: About as many rows of a run are checked when it is made again.
 CHECKED_ROWS = 1 << 10
+#: Files that a process may have open for runs, of the number that it may have for all: a connection is a file too.
+MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
+#: Where Linux lists processes and their open files, memory among them, which they may open that have the same user.
+PROCESSES = "/proc/"
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
 
 
 class RunIsGone(Exception):
     """A run cannot be read where its handle says."""
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """An open file, which is closed when nothing refers to it."""
+
+    number: int
+
+    def __del__(self) -> None:
+        os.close(self.number)
 
 
 @dataclass(frozen=True)
@@ -45,7 +70,7 @@ class Handle:
     worker : str
         Address of the worker that keeps it.
     path : str
-        Of its file; empty if it is in memory.
+        Of its file, or of the memory that it is in; empty if that has none.
     length : int
         Keys.
     like : Run
@@ -70,6 +95,30 @@ class Handle:
         """Whether the bytes of a row have a fixed width."""
         return has_fixed_width(self.like)
 
+    def open(self) -> Descriptor:
+        """Its open file, which the handle keeps unless many are open: groups take a slice each.
+
+        Raises
+        ------
+        RunIsGone
+            If it cannot be opened, or the path is that of something else, as memory's may be in another container.
+        """
+        known: Descriptor | None = self.__dict__.get("_descriptor")
+        if known:
+            return known
+        try:
+            opened = Descriptor(os.open(self.path, os.O_RDONLY))
+        except (FileNotFoundError, PermissionError) as error:
+            raise RunIsGone(str(error)) from error
+        if self.path.startswith(PROCESSES) and self.name not in os.readlink(f"{PROCESSES}self/fd/{opened.number}"):
+            raise RunIsGone(f"{self.path} is not its memory")
+        if opened.number < MOST_OPEN:
+            self.__dict__["_descriptor"] = opened
+        return opened
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_descriptor"}
+
 
 def has_fixed_width(run: Run) -> bool:
     """Whether all arrays of a run have rows of a fixed width."""
@@ -87,6 +136,14 @@ def checksum_of(run: Run) -> int:
 
 def _row_bytes(array: np.ndarray) -> int:
     return int(array.dtype.itemsize * np.prod(array.shape[1:], dtype=np.int64))
+
+
+class Kept(NamedTuple):
+    """A run that is kept: itself and the open file of its memory, or neither if it is in a file of a disk."""
+
+    handle: Handle
+    run: Run | None = None
+    file: Descriptor | None = None
 
 
 class Store:
@@ -110,7 +167,8 @@ class Store:
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
-        self._kept: dict[str, tuple[Handle, Run | None]] = {}
+        self._kept: dict[str, Kept] = {}
+        self._remover = ThreadPoolExecutor(1)
 
     def put(self, key: Any, runs: Iterable[Run]) -> list[Handle]:
         """Keep runs, the result of the task `key`; each is there before the next one is asked for.
@@ -133,13 +191,12 @@ class Store:
     def _put(self, names: list[str], run: Run) -> Handle:
         if self.closed:
             raise RunIsGone(f"worker {self.address} closes")
-        name, like = uuid.uuid4().hex, run[:0].own()
+        name = uuid.uuid4().hex
         # The run is there already, but so will others be that are being sorted now.
         fits = run.__sizeof__() <= self.capacity()
-        handle = self._in_memory(name, run, like) if fits else self._write(name, run, like)
-        self._kept[name] = handle, run.own() if fits else None
+        self._kept[name] = kept = self._hold(name, run) if fits else Kept(self._write(name, run))
         names.append(name)
-        return handle
+        return kept.handle
 
     def names(self, key: Any) -> list[str]:
         """Names of the runs of a task."""
@@ -150,16 +207,14 @@ class Store:
         self._forget(self._names.pop(key, ()))
 
     def _forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            handle, _ = self._kept.pop(name, (None, None))
-            if handle is not None and handle.path:
-                Path(handle.path).unlink(missing_ok=True)
+        """Forget runs, and remove them in another thread: a file takes 10 ms, in which the worker answers nobody."""
+        self._remover.submit(_remove, [self._kept.pop(name) for name in names if name in self._kept])
 
     def close(self) -> None:
         """Forget all runs: the worker closes."""
         self.closed = True
         self._names.clear()
-        self._kept.clear()
+        self._forget(list(self._kept))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def take(self, name: str, start: int, stop: int) -> Run:
@@ -172,25 +227,18 @@ class Store:
         """
         if name not in self._kept:
             raise RunIsGone(f"worker {self.address} does not keep it")
-        handle, run = self._kept[name]
+        handle, run, _ = self._kept[name]
         return read(handle, start, stop) if run is None else run[start:stop]
 
     def open(self, handle: Handle) -> Run | None:
         """A run whose keys are read where they are asked for; None if that is not possible here."""
-        held = self._kept.get(handle.name, (None, None))[1]
-        if held is not None:
-            return held
-        if not handle.fixed or not handle.length or not os.access(handle.path, os.R_OK):
+        kept = self._kept.get(handle.name)
+        if kept and kept.run is not None:
+            return kept.run
+        try:
+            return _mapped(handle.open(), handle, access=mmap.ACCESS_READ) if handle.fixed else None
+        except RunIsGone:
             return None
-        arrays, offset = [], 0
-        for array in handle.like.arrays:
-            shape = (handle.length, *array.shape[1:])
-            mapped = _row_bytes(array) > 0
-            arrays.append(
-                np.memmap(handle.path, array.dtype, "r", offset, shape) if mapped else np.empty(shape, array.dtype)
-            )
-            offset += handle.length * _row_bytes(array)
-        return Run(arrays[0], tuple(arrays[1:]))
 
     async def serve(self, names: Sequence[str], bounds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Handler: slices of runs, for a peer that cannot read them itself."""
@@ -200,17 +248,28 @@ class Store:
             return {"status": "closes" if self.closed else "gone", "reason": str(error)}
         return {"status": "OK", "runs": [to_serialize(one) for one in found]}
 
-    def _in_memory(self, name: str, run: Run, like: Run) -> Handle:
-        return Handle(name, self.address, "", len(run), like, checksum_of(run))
+    def _handle(self, name: str, run: Run, path: str, ends: tuple[int, ...] = ()) -> Handle:
+        return Handle(name, self.address, path, len(run), run[:0].own(), checksum_of(run), ends)
 
-    def _write(self, name: str, run: Run, like: Run) -> Handle:
+    def _hold(self, name: str, run: Run) -> Kept:
+        """Keep a run in memory, with a path if there is such memory."""
+        file = memory_file(name) if has_fixed_width(run) else None
+        if file is None:
+            return Kept(self._handle(name, run, ""), run.own())
+        for data in _parts(run):
+            _write_all(file, data)
+        handle = self._handle(name, run, f"{PROCESSES}{os.getpid()}/fd/{file.number}")
+        # Dask counts what the process has in memory.
+        return Kept(handle, _mapped(file, handle, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ), file)
+
+    def _write(self, name: str, run: Run) -> Handle:
         self.folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         path = self.folder / name
         ends: list[int] = []
         try:
-            with open(path, "xb", buffering=0) as file:
-                for data in _parts(run):
-                    ends.append((ends[-1] if ends else 0) + _write_all(file, data))
+            file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            for data in _parts(run):
+                ends.append((ends[-1] if ends else 0) + _write_all(file, data))
         except OSError as error:
             path.unlink(missing_ok=True)
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -221,8 +280,34 @@ class Store:
                 "free space there, or set temporary-directory in dask.config to a larger disk",
                 str(path),
             ) from error
-        parts = () if has_fixed_width(run) else tuple(ends)
-        return Handle(name, self.address, str(path), len(run), like, checksum_of(run), parts)
+        return self._handle(name, run, str(path), () if has_fixed_width(run) else tuple(ends))
+
+
+def memory_file(name: str) -> Descriptor | None:
+    """A file of a name in memory; None where there is none, or if it would leave few files to be opened."""
+    try:
+        file = Descriptor(os.memfd_create(name))
+    except (AttributeError, OSError):
+        return None
+    return file if file.number < MOST_OPEN else None
+
+
+def _mapped(file: Descriptor, handle: Handle, **how: int) -> Run:
+    """The arrays of a run in a file."""
+    memory = mmap.mmap(file.number, 0, **how) if os.fstat(file.number).st_size else b""
+    arrays, offset = [], 0
+    for array in handle.like.arrays:
+        shape = handle.length, *array.shape[1:]
+        arrays.append(np.ndarray(shape, array.dtype, memory, offset))
+        offset += arrays[-1].nbytes
+    return Run(arrays[0], tuple(arrays[1:]))
+
+
+def _remove(runs: list[Kept]) -> None:
+    while runs:
+        kept = runs.pop()
+        if kept.run is None:
+            Path(kept.handle.path).unlink(missing_ok=True)
 
 
 def _parts(run: Run) -> Iterator[Any]:
@@ -234,11 +319,20 @@ def _parts(run: Run) -> Iterator[Any]:
         yield pickle.dumps(run[start : start + PICKLED_ROWS])
 
 
-def _write_all(file: Any, data: Any) -> int:
+def _write_all(file: Descriptor, data: Any) -> int:
     view, done = memoryview(data), 0
     while done < view.nbytes:
-        done += file.write(view[done:])
+        done += os.write(file.number, view[done:])
     return done
+
+
+def _read_all(file: Descriptor, data: Any, offset: int) -> None:
+    view, done = memoryview(data), 0
+    while done < view.nbytes:
+        count = os.preadv(file.number, [view[done:]], offset + done)
+        if not count:
+            raise RunIsGone("its file is shorter than it was written")
+        done += count
 
 
 def read(handle: Handle, start: int, stop: int) -> Run:
@@ -264,18 +358,11 @@ def empty_run(like: Run, length: int) -> Run:
 
 def read_into(handle: Handle, start: int, run: Run) -> None:
     """Read as many rows as a run has, from some row on, from the file of another one into its arrays."""
-    with _open(handle) as file:
-        offset = 0
-        for array in run.arrays:
-            row = _row_bytes(array)
-            file.seek(offset + start * row)
-            view, done = byte_view(array).data, 0
-            while done < view.nbytes:
-                count = file.readinto(view[done:])
-                if not count:
-                    raise RunIsGone(f"{handle.path} is shorter than it was written")
-                done += count
-            offset += handle.length * row
+    file, offset = handle.open(), 0
+    for array in run.arrays:
+        row = _row_bytes(array)
+        _read_all(file, byte_view(array).data, offset + start * row)
+        offset += handle.length * row
 
 
 def _unpickle(handle: Handle, start: int, stop: int) -> Run:
@@ -283,21 +370,12 @@ def _unpickle(handle: Handle, start: int, stop: int) -> Run:
         return handle.like
     first, last = start // PICKLED_ROWS, -(-stop // PICKLED_ROWS)
     spans = list(pairwise((0, *handle.ends)))[first:last]
-    with _open(handle) as file:
-        file.seek(spans[0][0])
-        pickled = [file.read(end - begin) for begin, end in spans]
-    if sum(map(len, pickled)) < spans[-1][1] - spans[0][0]:
-        raise RunIsGone(f"{handle.path} is shorter than it was written")
+    pickled = [bytearray(end - begin) for begin, end in spans]
+    for (begin, _), data in zip(spans, pickled, strict=True):
+        _read_all(handle.open(), data, begin)
     parts = list(map(pickle.loads, pickled))
     whole = parts[0] if len(parts) == 1 else Run.concat(parts)
     return whole[start - first * PICKLED_ROWS : stop - first * PICKLED_ROWS]
-
-
-def _open(handle: Handle) -> Any:
-    try:
-        return open(handle.path, "rb", buffering=0 if handle.fixed else -1)
-    except (FileNotFoundError, PermissionError) as error:
-        raise RunIsGone(str(error)) from error
 
 
 def capacity_of(worker: Any) -> float:
