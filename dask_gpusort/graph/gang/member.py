@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 import distributed
 
 from ...chunk.run import Run
+from .._dask import Task
 from .._distributed import clean_exception, context_meter, thread_state
 from .communicator import Aborted, Communicator, ExchangePiece
 from .coordinator import ABORT, CANCEL, DIGEST_BYTES, ERROR, START
@@ -33,6 +34,9 @@ class GangSpec:
         In seconds, as in `config`.
     on_devices : bool
         Whether its chunks are on GPUs.
+    instead : Task or None
+        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
+        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
     """
 
     token: str
@@ -40,6 +44,7 @@ class GangSpec:
     size: int
     timeout: float
     on_devices: bool = False
+    instead: Task | None = None
 
 
 @dataclass(frozen=True)

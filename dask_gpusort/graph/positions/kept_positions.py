@@ -32,7 +32,7 @@ from dask.typing import Key
 from ...chunk.run import Run
 from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..runs.plugins import RunTask, check_listed, keep
+from ..runs.plugins import ListTask, RunTask, check_listed, keep
 from ..runs.slices import take_slices
 from ..runs.store import Handle
 from .put import GroupWriter, Put
@@ -113,7 +113,7 @@ def _requests(key: Key, *arguments: Any) -> Task:
 
 def _listed(name: str, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
     refs = (List(*(task.ref() for task in tasks)) for tasks in (rows, kept))
-    return RunTask((name, 0), list_kept, *refs, lists=True)
+    return ListTask((name, 0), list_kept, *refs)
 
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:

@@ -21,7 +21,7 @@ from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .plugins import RunTask, check_listed, keep, own_store
+from .plugins import ListTask, RunTask, check_listed, keep, own_store
 from .slices import take_slices
 from .store import Handle
 
@@ -177,9 +177,9 @@ def exchange_runs(
             RunTask((f"sort-keep-{token}", number), keep_cuts, TaskRef(cuts)) for number, cuts in enumerate(found.cuts)
         ]
         refs = List(*(table.ref() for table in tables)), TaskRef(found.boundaries)
-        tasks += [*tables, RunTask(listed, list_runs, kept, *refs, plan.order, lists=True)]
+        tasks += [*tables, ListTask(listed, list_runs, kept, *refs, plan.order)]
     else:
-        tasks.append(RunTask(listed, bound_all, kept, plan, lists=True))
+        tasks.append(ListTask(listed, bound_all, kept, plan))
     merges = (group for group in range(len(plan.groups)) if group not in direct)
     tasks += (_merge((f"sort-merge-{token}", group), merge_group, listed, group, finish) for group in merges)
     return {task.key: task for task in tasks}
