@@ -328,7 +328,7 @@ def processes():
 
 
 STAGES = {
-    "runs": ["sort-local", "sort-scan", "sort-merge", "output"],
+    "runs": ["sort-local", "sort-list", "sort-merge", "output"],
     "tasks": ["sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge", "output"],
     "gather": ["sort-local", "sort-count", "sort-sum", "sort-scan", "sort-cut", "sort-scatter", "sort-merge", "output"],
     "join": ["sort-local", "output"],
@@ -342,7 +342,7 @@ KILLED += [("runs", "sort-merge", "merge")]
 #: Cases of the default run: for each exchange, while chunks are exchanged and around its particular stages.
 KILLED_FIRST = [
     ("runs", "sort-local", "radix"),
-    ("runs", "sort-scan", "radix"),
+    ("runs", "sort-list", "radix"),
     ("runs", "sort-merge", "merge"),
     ("runs", "output", "radix"),
     ("tasks", "sort-scatter", "radix"),
@@ -378,7 +378,7 @@ def test_a_killed_worker(processes, tmp_path, monkeypatch, exchange, stage, meth
             found = found[: len(array) // 2]
         prefix = found.name if stage == "output" else stage
         # These stages have one task.
-        single = stage == "sort-scan"
+        single = stage in ("sort-list", "sort-scan")
         single |= stage in ("sort-gang", "sort-joined")  # one for each worker
         single |= (exchange, stage) in [("join", "sort-local"), ("gather", "sort-scatter"), ("gather", "sort-cut")]
         client.register_plugin(KillAt(prefix, flag, after=1 if single else 2))

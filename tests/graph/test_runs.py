@@ -288,8 +288,8 @@ def check(client, found):
 LOST = {
     "first runs": ("sort-local", (2,), runs.lose),
     "all runs but one": ("sort-local", (SIZE // CHUNK - 1,), runs.lose_another),
-    "the list": ("sort-scan", (1,), runs.lose),
-    "runs, not the list": ("sort-scan", (1,), runs.lose_another),
+    "the list": ("sort-list", (1,), runs.lose),
+    "runs, not the list": ("sort-list", (1,), runs.lose_another),
     "groups": ("sort-merge", (2,), runs.lose),
     "another one, as groups end": ("sort-merge", (3,), runs.lose_another),
     "two, one after the other": ("sort-merge", (1, 3), runs.lose),
