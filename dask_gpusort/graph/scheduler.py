@@ -148,9 +148,7 @@ def choose_exchange(
     library: str,
     *,
     joins: bool = False,
-    fits: bool = False,
     gangs: bool = False,
-    processes: int = 0,
 ) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
@@ -161,12 +159,8 @@ def choose_exchange(
     library : {"numpy", "cupy"}
     joins : bool
         Whether one task should sort all chunks.
-    fits : bool
-        Whether the memory of the workers holds the whole exchange.
     gangs : bool
         Whether a gang can run, and is the best exchange of CuPy chunks.
-    processes : int
-        Worker processes of the cluster.
 
     Raises
     ------
@@ -184,12 +178,12 @@ def choose_exchange(
         )
     if asked == "auto" and joins:
         return "join"
-    if asked == "auto" and kind == "distributed" and library == "numpy":
-        return "gather" if processes == 1 and fits else "runs"
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if library == "cupy":
         return "gang" if gangs else "device"
+    if kind == "distributed":
+        return "runs"
     return "gather" if kind in ONE_PROCESS else "tasks"
 
 
