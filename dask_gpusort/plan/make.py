@@ -108,6 +108,7 @@ def make_plan(
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
         instead_of=instead_of,
+        processes=workers.processes,
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...chunk import communicator_maker
-from .._distributed import CheckedWorkerPlugin, plugin_of_worker
+from .._distributed import CheckedWorkerPlugin
 from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Progress, Reordered, WorkerComms
 from .coordinator import ABORT, CANCEL, CLOSE, ERROR, PROGRESS, START, rank_order
 
@@ -114,15 +114,3 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         if made is None or known != epoch:
             raise Aborted
         return Reordered(made, [order.index(address) for address in addresses], progress)
-
-
-def worker_plugin() -> GangWorkerPlugin:
-    """The plugin of the worker that runs this task.
-
-    Raises
-    ------
-    RuntimeError
-        If the worker has none.
-    """
-    plugin: GangWorkerPlugin = plugin_of_worker(NAME)
-    return plugin

@@ -32,8 +32,8 @@ from dask.typing import Key
 from ...chunk.run import Run
 from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..runs.plugins import ListTask, RunTask, check_listed, keep
-from ..runs.slices import take_slices
+from ..runs.keep_and_take import check_listed, keep, take_slices
+from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
 from .put import GroupWriter, Put
 from .requests import GroupedAxis, Rows, Shapes, fill_bundle, make_requests

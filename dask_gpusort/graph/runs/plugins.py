@@ -9,30 +9,22 @@ have to take slices wait for that.
 
 from __future__ import annotations
 
-import asyncio
-import zlib
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from dask.typing import Key
-from distributed import get_worker
 
-from ...chunk.run import Run
 from .._dask import MarkedTask
 from .._distributed import (
     CheckedSchedulerPlugin,
     CheckedWorkerPlugin,
     logs_errors,
-    plugin_of_worker,
     register_on_workers,
     register_once,
 )
-from ..input_checks import changed_source
-from .store import Handle, Store, capacity_of
+from .store import Store, capacity_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
@@ -174,31 +166,3 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
     def teardown(self, worker: Any) -> None:
         """Leave no files: the worker closes."""
         self.store.close()
-
-
-def own_store() -> Store:
-    """The store of the worker that runs this task."""
-    store: Store = plugin_of_worker(NAME).store
-    return store
-
-
-def keep(runs: Iterable[Run]) -> list[Handle]:
-    """Keep the runs that this task makes, on its worker."""
-    return own_store().put(get_worker().get_current_task(), runs)
-
-
-def check_listed(handles: Iterable[Handle]) -> None:
-    """Refuse to list runs that differ from those that this task has listed before.
-
-    Others may have finished with slices of those.
-
-    Raises
-    ------
-    RuntimeError
-        If a run was made again, after a worker was lost, and is another one.
-    """
-    worker: Any = get_worker()
-    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
-    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
-    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
-        raise changed_source("a chunk that was made again, after a worker was lost, has other elements")

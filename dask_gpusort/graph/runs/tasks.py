@@ -21,8 +21,8 @@ from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .plugins import ListTask, RunTask, check_listed, keep, own_store
-from .slices import take_slices
+from .keep_and_take import check_listed, keep, own_store, take_slices
+from .plugins import ListTask, RunTask
 from .store import Handle
 
 
