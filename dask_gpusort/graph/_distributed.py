@@ -121,12 +121,12 @@ def _has(owner: type, name: str) -> bool:
 _registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
 
 
-def register_once(client: Any, plugin: Callable[[], SchedulerPlugin], name: str) -> str | None:
+def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | None:
     """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
     if reason := mismatch(client):
         return reason
     scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
-    known = _registered.setdefault(client, {})
+    known, name = _registered.setdefault(client, {}), plugin.name
     if known.get(name, ("", None))[0] != scheduler:
         reason = None
         try:
@@ -170,6 +170,8 @@ def _checked(server: Any) -> Any:
 
 class CheckedSchedulerPlugin(SchedulerPlugin):
     """A plugin of a scheduler, `scheduler`, whose version of distributed fits."""
+
+    name: str
 
     async def start(self, scheduler: Any) -> None:
         """Refuse a scheduler of another version."""

@@ -122,7 +122,7 @@ def plan_for(
         holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
         given = replace(given, workers=holders, held=held)
-    return make_plan(
+    plan = make_plan(
         request.order,
         given,
         chunks,
@@ -130,8 +130,8 @@ def plan_for(
         exchange=exchange,
         workers=workers,
         groups=setting("groups"),
-        instead_of=instead_of,
     )
+    return replace(plan, instead_of=instead_of)
 
 
 def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:

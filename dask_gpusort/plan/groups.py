@@ -55,8 +55,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
     if workers.devices:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
-        # A task of a cluster costs about a millisecond.
-        wanted = 0 if workers.processes else total_bytes / (THREAD_GROUP_BYTES * workers.threads)
+        wanted = total_bytes / (THREAD_GROUP_BYTES * workers.threads)
         least = groups_of_threads(exchange, workers)
         # One task holds the cuts of all runs.
         most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)

@@ -38,7 +38,6 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
-    instead_of: str = "",
 ) -> Plan:
     """Decide how an array is sorted.
 
@@ -53,8 +52,6 @@ def make_plan(
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
-    instead_of : str
-        As in `Plan`.
 
     Returns
     -------
@@ -107,7 +104,6 @@ def make_plan(
         turns=turns,
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
-        instead_of=instead_of,
         processes=workers.processes,
     )
 

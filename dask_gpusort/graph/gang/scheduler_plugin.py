@@ -39,7 +39,7 @@ _FORGOTTEN = (
 
 def install(client: Any) -> str | None:
     """Register the coordinator on the cluster of a client, once; gives the reason why it cannot run there."""
-    return register_once(client, GangSchedulerPlugin, NAME)
+    return register_once(client, GangSchedulerPlugin)
 
 
 class GangSchedulerPlugin(CheckedSchedulerPlugin):

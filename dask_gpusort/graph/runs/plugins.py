@@ -45,7 +45,7 @@ class ListTask(MarkedTask):
 
 def install(client: Any) -> str | None:
     """Register the plugins on the cluster of a client, once; gives the reason why they cannot run there."""
-    return register_once(client, RunSchedulerPlugin, NAME)
+    return register_once(client, RunSchedulerPlugin)
 
 
 class RunSchedulerPlugin(CheckedSchedulerPlugin):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dask.typing import Key
@@ -21,17 +21,10 @@ from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .keep_and_take import check_listed, keep, own_store, take_slices
+from ..task_exchange import Sources
+from .keep_and_take import check_listed, keep, own_store, rows_as_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
-
-
-class Cut(NamedTuple):
-    """What a group takes of each run, and the range that it keeps of that once it is sorted."""
-
-    first: IntArray
-    last: IntArray
-    kept: slice
 
 
 @dataclass(frozen=True)
@@ -54,8 +47,8 @@ class ListedRuns:
     ranks: IntArray
     starts: IntArray
 
-    def cut(self, group: int) -> Cut:
-        """The slices of a group."""
+    def cut(self, group: int) -> tuple[IntArray, IntArray, slice]:
+        """Where the slices of a group begin and end, and the range that it keeps of them once they are sorted."""
         if isinstance(self.cuts, Run):
             rows = [self.cuts[group : group + 2]]
         else:
@@ -63,13 +56,13 @@ class ListedRuns:
         first = np.concatenate([row.values[0][0] for row in rows])
         last = np.concatenate([row.values[1][1] for row in rows])
         begin = int(self.ranks[group] - first.sum())
-        return Cut(first, last, slice(begin, begin + int(self.ranks[group + 1] - self.ranks[group])))
+        return first, last, slice(begin, begin + int(self.ranks[group + 1] - self.ranks[group]))
 
 
 def cuts_as_run(cuts: Bounds | Cuts) -> Run:
     """Cuts of some runs, a row for each group."""
     first, last = (np.ascontiguousarray(ends.T) for ends in (cuts.first, cuts.last))
-    return Run(np.zeros(len(first), np.uint8), (first, last))
+    return rows_as_run(first, last)
 
 
 def keep_run(
@@ -117,12 +110,12 @@ def list_runs(
 
 def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: take the slices of a group from all runs, and finish the group."""
-    cut = kept.cut(group)
-    numbers = np.flatnonzero(cut.last > cut.first).tolist() or [0]
-    bounds = [(int(cut.first[number]), int(cut.last[number])) for number in numbers]
+    first, last, own = kept.cut(group)
+    numbers = np.flatnonzero(last > first).tolist() or [0]
+    bounds = [(int(first[number]), int(last[number])) for number in numbers]
     runs = take_slices([kept.handles[number] for number in numbers], bounds)
     pieces: list[Piece] = [(int(kept.starts[number]), run) for number, run in zip(numbers, runs, strict=True)]
-    return finish(pieces, cut.kept, _memory_for(runs, finish))
+    return finish(pieces, own, _memory_for(runs, finish))
 
 
 def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
@@ -139,30 +132,9 @@ def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
 
 
 def exchange_runs(
-    token: str,
-    plan: Plan,
-    sources: tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key]]],
-    finish: Finish,
-    direct: Collection[int] = (),
+    token: str, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()
 ) -> dict[Key, Task]:
-    """Graph of all stages from the input chunks to the finished groups.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    sources : Sources
-        As for `task_exchange.exchange_by_tasks`.
-    finish : Finish
-    direct : collection of int
-        Groups that the output's own tasks finish.
-
-    Returns
-    -------
-    dict of key to Task
-        The other finished groups are ``("sort-merge-" + token, group)``; the `ListedRuns` are
-        ``("sort-list-" + token, 0)``.
-    """
+    """Graph of all stages, as of `task_exchange.exchange_by_tasks`; `ListedRuns` are ``("sort-list-" + token, 0)``."""
     runs, local, keys = sources
     tasks: list[Task] = []
     for number, source in enumerate(runs):
@@ -187,7 +159,7 @@ def exchange_runs(
 
 
 def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
-    """Graph of the output chunks that are one group each, which their own tasks finish."""
+    """Graph of the output chunks that are one group each, as of `task_exchange.direct_outputs`."""
     tasks = (_merge(key, merge_as_chunk, token, group, finish) for group, key in keys.items())
     return {task.key: task for task in tasks}
 
