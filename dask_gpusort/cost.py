@@ -5,7 +5,8 @@ With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s
     stage      bytes read and written           besides the keys
     sort       2 n w                            P tasks
     count      at most R P (s + 3 G) e          R + 1 trees of tasks over the runs' summaries
-    exchange   0, 2 n w or 4 n w                messages: none (gather), P G (runs), bundles x G (tasks, device, gang)
+    exchange   0, 2 n w or 4 n w                messages: none (gather), bundles x G (tasks, device, gang)
+                                                or at most (workers - 1) G (runs)
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
@@ -44,7 +45,8 @@ class Cost:
     rounds : int
         Rounds of counting, the last one included.
     messages : int
-        Separate messages that the exchange sends from task to task.
+        Separate messages that the exchange sends from task to task. Of runs, the most that it may send: slices that are
+        on the same worker, or in files of the same host, need none.
     pieces : int
         Pieces cut out of chunks and merged in groups.
     moved_bytes : float
@@ -81,7 +83,7 @@ class Rates:
     task_seconds : float
         Scheduler time for each task.
     message_seconds, piece_seconds : float
-        Thread time for each message, and to cut a piece out of a chunk and merge it.
+        Thread time for each message, or slice of a run; and to cut a piece out of a chunk and merge it.
     """
 
     workers: int
@@ -99,14 +101,16 @@ def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
     runs, groups = len(plan.runs), len(plan.groups)
     all_bytes = sum(plan.sizes) * plan.row_bytes
-    senders = runs if plan.exchange == "runs" else len(plan.sources)
+    senders = len(plan.sources)
+    if plan.exchange == "runs":  # those of one worker come together
+        senders = min(runs, plan.processes - 1) if plan.processes else runs
     return Cost(
         tasks=plan.num_tasks,
         rounds=1 + plan.rounds,
         messages=senders * groups,
         pieces=runs * groups if plan.exchange != "join" else 0,
         moved_bytes=(4 + CROSSINGS[plan.exchange]) * all_bytes,
-        exchanged_bytes=all_bytes if senders else 0,
+        exchanged_bytes=all_bytes if CROSSINGS[plan.exchange] else 0,
         counted_bytes=_counted_bytes(plan),
     )
 
@@ -135,12 +139,12 @@ def predict(plan: Plan, rates: Rates) -> dict[str, float]:
     """
     cost, keys, joins = cost_of(plan), sum(plan.sizes), plan.exchange == "join"
     leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
+    messages = cost.pieces if plan.exchange == "runs" else cost.messages
     return {
         "sort": keys / (rates.sort_keys * (1 if joins else rates.threads)),
         # The top of the tree is one task; tasks of the levels below run in parallel.
         "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
-        "exchange": leaving / (rates.exchange_bytes * rates.workers)
-        + cost.messages * rates.message_seconds / rates.threads,
+        "exchange": leaving / (rates.exchange_bytes * rates.workers) + messages * rates.message_seconds / rates.threads,
         "merge": 0.0 if joins else (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
         "tasks": cost.tasks * rates.task_seconds,
     }
@@ -151,7 +155,8 @@ def describe(plan: Plan) -> str:
     cost = cost_of(plan)
     moved = "an unknown number of bytes" if math.isnan(cost.moved_bytes) else format_bytes(int(cost.moved_bytes))
     counted = format_bytes(int(cost.counted_bytes))
-    return f"{plans.describe(plan)}\ncost      {moved} read and written, {cost.messages:,} messages, {counted} counted"
+    messages = f"{'at most ' if plan.exchange == 'runs' else ''}{cost.messages:,} messages"
+    return f"{plans.describe(plan)}\ncost      {moved} read and written, {messages}, {counted} counted"
 
 
 def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:

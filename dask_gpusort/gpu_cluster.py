@@ -20,7 +20,7 @@ import numpy as np
 from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
-from .graph.scheduler import install_coordinator, planned_for, send_at_once, workers_of_cluster
+from .graph.scheduler import install, planned_for, send_at_once, workers_of_cluster
 
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.
@@ -134,7 +134,7 @@ def install_plugins(cluster: Any) -> None:
     with distributed.Client(cluster, set_as_default=False) as client:
         client.register_plugin(plugins.SortSchedulerPlugin())
         client.register_plugin(plugins.SortWorkerPlugin())
-        install_coordinator(client)
+        install("gang", client)
 
 
 def _has_ucx() -> bool:

@@ -29,8 +29,7 @@ from typing import Any
 from dask.typing import Key
 from distributed import SchedulerPlugin, WorkerPlugin
 
-from .graph.placed_task import PlacedTask
-from .graph.placement import Placement, changes_status, gpu_workers
+from .graph.placement import PlacedTask, Placement, changes_status, gpu_workers
 
 #: Shortest time between two messages, in seconds.
 INTERVAL = 0.0
@@ -58,7 +57,7 @@ class SortSchedulerPlugin(SchedulerPlugin):
         placed = [state for state in map(scheduler.tasks.get, tasks) if isinstance(state.run_spec, PlacedTask)]
         workers, on_gpus = self._workers()
         for state in placed:
-            worker = state.run_spec.worker
+            worker = state.run_spec.mark
             if workers and not isinstance(worker, str):
                 worker = workers[worker % len(workers)]
             address = worker if worker in workers else None

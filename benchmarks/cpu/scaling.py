@@ -44,7 +44,7 @@ WORDS = (1, 2, 3, 4, 6, 8, 12)
 PHASES = {
     "sort": ("sort-local",),
     "count": ("sort-count", "sort-sum"),
-    "find the cuts": ("sort-scan", "sort-cut"),
+    "find the cuts": ("sort-scan", "sort-cut", "sort-list"),
     "scatter": ("sort-scatter",),
     "merge": ("sort-merge",),
 }

@@ -25,8 +25,8 @@ from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.cost import Rates, predict
 from dask_gpusort.graph.cuts import first_scan
-from dask_gpusort.graph.runs.plugins import RunTask, install, keep
-from dask_gpusort.graph.runs.slices import take_slices
+from dask_gpusort.graph.runs.keep_and_take import keep, take_slices
+from dask_gpusort.graph.runs.plugins import ListTask, RunTask, install
 from dask_gpusort.graph.runs.store import Handle
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
@@ -128,7 +128,7 @@ def exchange_seconds(client: Any, chunks: int, groups: int, piece: int) -> float
     """Seconds that an exchange takes for pieces of `piece` keys, one from each chunk to each group."""
     name = f"cost-{time.perf_counter_ns()}"
     kept = [RunTask((f"keep-{name}", chunk), keep_pieces, chunk, groups * piece) for chunk in range(chunks)]
-    listed = RunTask((f"list-{name}", 0), list, List(*(task.ref() for task in kept)), lists=True)
+    listed = ListTask((f"list-{name}", 0), list, List(*(task.ref() for task in kept)))
     takes = [Task((f"take-{name}", group), count_taken, listed.ref(), group, piece) for group in range(groups)]
     start = time.perf_counter()
     found = client.get({task.key: task for task in (*kept, listed, *takes)}, [task.key for task in takes])

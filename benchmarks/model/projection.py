@@ -46,7 +46,7 @@ MOST_TASKS = 4_000_000
 def workers_of(exchange: Exchange) -> Workers:
     """The GPUs, or the cores for the exchange of NumPy chunks."""
     if exchange == "runs":
-        return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST)
+        return Workers(HOSTS * CORES_A_HOST, HOST_MEMORY // CORES_A_HOST, processes=HOSTS)
     return Workers(HOSTS * GPUS_A_HOST, GPU_MEMORY, devices=True)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ArrayExpr",
     "GraphNode",
     "List",
+    "MarkedTask",
     "Task",
     "TaskRef",
     "clone_key",
@@ -48,14 +49,23 @@ def _add(numbers: Sequence[int], more: int) -> int:
     return sum(numbers) + more
 
 
-class _Marked(Task):
-    """A kind of task with a field of its own, as `placed_task.PlacedTask`."""
+class MarkedTask(Task):
+    """A task that a plugin of the scheduler knows by its class, so Dask must not fuse it with others.
+
+    Attributes
+    ----------
+    mark : any
+        What else the plugin must know of it.
+    """
 
     __slots__ = ("mark",)
 
-    def __init__(self, key: Any, func: Any, /, *args: Any, mark: int, **kwargs: Any):
+    def __init__(self, key: Any, func: Any, /, *args: Any, mark: Any = None, **kwargs: Any):
         self.mark = mark
         super().__init__(key, func, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.key!r})"
 
     @property
     def block_fusion(self) -> bool:
@@ -65,7 +75,7 @@ class _Marked(Task):
 def check_tasks() -> None:
     """Refuse tasks that do not refer to others, contain others, are fused, renamed or pickled as is expected here."""
     task = Task("first", _add, List(TaskRef("given"), 2), 3)
-    marked = _Marked(("second", 0), _add, List(task.ref(), TaskRef("other")), Task(None, _add, List(4), 0), mark=7)
+    marked = MarkedTask(("second", 0), _add, List(task.ref(), TaskRef("other")), Task(None, _add, List(4), 0), mark=7)
     fused = Task.fuse(task, marked, key="fused")
     copies = pickle.loads(pickle.dumps([task, marked, fused]))
     found = [
@@ -78,7 +88,7 @@ def check_tasks() -> None:
         ["first", ("second", 0), "fused"],
         [6, 15, 15],
         [["given"], ["first", "other"], ["given", "other"], ["renamed"]],
-        (_Marked, 7, True),
+        (MarkedTask, 7, True),
     ]
     if found != wanted:
         raise TypeError(f"tasks give {found}, not {wanted}")

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from distributed import SchedulerPlugin, get_worker
+from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 from distributed.client import Client
 from distributed.core import Status, clean_exception
 from distributed.metrics import context_meter, monotonic
@@ -28,12 +28,13 @@ from distributed.worker_state_machine import WorkerState as WorkerMachine
 
 __all__ = [
     "MEMORY_LIMIT",
+    "CheckedSchedulerPlugin",
+    "CheckedWorkerPlugin",
     "Status",
     "clean_exception",
     "context_meter",
     "dumps",
     "logs_errors",
-    "mismatch",
     "monotonic",
     "offload",
     "plugin_of_worker",
@@ -120,12 +121,12 @@ def _has(owner: type, name: str) -> bool:
 _registered: WeakKeyDictionary[Any, dict[str, tuple[str, str | None]]] = WeakKeyDictionary()
 
 
-def register_once(client: Any, plugin: Callable[[], SchedulerPlugin], name: str) -> str | None:
+def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | None:
     """Register a plugin of the scheduler on the cluster of a client, once; gives the reason why it cannot run there."""
     if reason := mismatch(client):
         return reason
     scheduler = client._scheduler_identity.get("id")  # without a message; the client keeps it
-    known = _registered.setdefault(client, {})
+    known, name = _registered.setdefault(client, {}), plugin.name
     if known.get(name, ("", None))[0] != scheduler:
         reason = None
         try:
@@ -144,16 +145,45 @@ async def register_on_workers(scheduler: Any, plugin: Any) -> None:
     Raises
     ------
     RuntimeError
-        If the version of distributed does not fit.
+        If a worker refuses.
     """
-    if reason := mismatch(scheduler):
-        raise RuntimeError(reason)
     replies = await scheduler.register_worker_plugin(None, dumps(plugin), name=plugin.name, idempotent=True)
     failed = [reply for reply in replies.values() if reply["status"] == "error"]
     if failed:
         del scheduler.worker_plugins[plugin.name]
         scheduler.plugins.pop(plugin.name, None)  # that of another client, which registered meanwhile
         raise RuntimeError(f"a worker refuses: {failed[0]['exception_text']}")
+
+
+def _checked(server: Any) -> Any:
+    """A scheduler or a worker, unless its version of distributed does not fit.
+
+    Raises
+    ------
+    RuntimeError
+        If it does not.
+    """
+    if reason := mismatch(server):
+        raise RuntimeError(reason)
+    return server
+
+
+class CheckedSchedulerPlugin(SchedulerPlugin):
+    """A plugin of a scheduler, `scheduler`, whose version of distributed fits."""
+
+    name: str
+
+    async def start(self, scheduler: Any) -> None:
+        """Refuse a scheduler of another version."""
+        self.scheduler = _checked(scheduler)
+
+
+class CheckedWorkerPlugin(WorkerPlugin):
+    """A plugin of a worker, `worker`, whose version of distributed fits."""
+
+    def setup(self, worker: Any) -> None:
+        """Refuse a worker of another version."""
+        self.worker = _checked(worker)
 
 
 _logger = logging.getLogger(__name__)

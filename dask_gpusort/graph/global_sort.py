@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..chunk.run import is_fixed_width
 from ..config import setting
 from ..order import POSITION_BYTES, Order
 from ..plan import (
@@ -21,7 +20,6 @@ from ..plan import (
     divide_chunks,
     fits_gang,
     fits_join,
-    fits_workers,
     is_small,
     joined_bytes,
     make_plan,
@@ -115,18 +113,16 @@ def plan_for(
     inputs = (*(keys.parts or (array,)), *values)
     bound = replace(given, sizes=(request.most_keys,)) if math.isnan(keys.template.size) else given
     joins = not request.staged and _joins(request.order, bound, workers, kind, inputs)
-    # The bytes of keys of variable width are unknown.
-    fits = all(is_fixed_width(one.dtype) for one in inputs) and fits_workers(request.order, bound, workers)
     if asked in BY_BUNDLES or (asked == "auto" and library == "cupy"):
         given = replace(given, workers=workers_of_chunks(client, inputs[0]))
     gangs = fits_gang(request.order, given, workers)
-    exchange = choose_exchange(asked, kind, library, joins=joins, fits=fits, gangs=gangs, processes=workers.processes)
+    exchange = choose_exchange(asked, kind, library, joins=joins, gangs=gangs)
     exchange, instead_of = install_or_else(exchange, asked, client)
     if exchange in BY_BUNDLES:
         holders = given.workers or workers_of_chunks(client, inputs[0])
         held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
         given = replace(given, workers=holders, held=held)
-    return make_plan(
+    plan = make_plan(
         request.order,
         given,
         chunks,
@@ -134,8 +130,8 @@ def plan_for(
         exchange=exchange,
         workers=workers,
         groups=setting("groups"),
-        instead_of=instead_of,
     )
+    return replace(plan, instead_of=instead_of)
 
 
 def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:

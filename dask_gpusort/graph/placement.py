@@ -12,6 +12,17 @@ from typing import Any
 
 from dask.typing import Key
 
+from ._dask import MarkedTask
+
+
+class PlacedTask(MarkedTask):
+    """A task for one of several workers, for `scheduler_plugins.SortSchedulerPlugin`.
+
+    Its mark is the worker's address, or a number, modulo the number of workers.
+    """
+
+    __slots__ = ()
+
 
 class Placement:
     """The tasks that a plugin has given a worker.

@@ -183,10 +183,11 @@ class Recipe(ArrayRecipe):
                 return self._gang.member_chunks(tasks, self.plan, self._sources, *own)
             return tasks
         groups = [TaskRef((f"sort-merge-{self.token}", group)) for group in range(len(self.plan.groups))]
-        cuts = TaskRef((f"sort-scan-{self.token}", self.plan.rounds))
+        keeps = self.plan.exchange == "runs"
+        cuts = TaskRef((f"sort-list-{self.token}", 0) if keeps else (f"sort-scan-{self.token}", self.plan.rounds))
         tasks = output_chunks(name, self.plan, self.plan.groups, groups, cuts, which, len(chunks) - 1)
         keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
-        if self.plan.exchange == "runs":
+        if keeps:
             return {**tasks, **self._runs.direct_outputs(keys, self.token, self.plan, self.finish)}
         return {**tasks, **direct_outputs(keys, self.token, self.plan, self.finish)}
 

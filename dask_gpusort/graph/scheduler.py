@@ -148,9 +148,7 @@ def choose_exchange(
     library: str,
     *,
     joins: bool = False,
-    fits: bool = False,
     gangs: bool = False,
-    processes: int = 0,
 ) -> Exchange:
     """The exchange for a scheduler and the library of the chunks.
 
@@ -161,12 +159,8 @@ def choose_exchange(
     library : {"numpy", "cupy"}
     joins : bool
         Whether one task should sort all chunks.
-    fits : bool
-        Whether the memory of the workers holds the whole exchange.
     gangs : bool
         Whether a gang can run, and is the best exchange of CuPy chunks.
-    processes : int
-        Worker processes of the cluster.
 
     Raises
     ------
@@ -184,24 +178,29 @@ def choose_exchange(
         )
     if asked == "auto" and joins:
         return "join"
-    if asked == "auto" and kind == "distributed" and library == "numpy":
-        return "gather" if processes == 1 and fits else "runs"
     if asked != "auto":
         return asked  # type: ignore[return-value]
     if library == "cupy":
         return "gang" if gangs else "device"
+    if kind == "distributed":
+        return "runs"
     return "gather" if kind in ONE_PROCESS else "tasks"
 
 
-def install_coordinator(client: Any) -> str | None:
-    """Make gangs possible on the cluster of a client that is not asynchronous, once; or say why they are not."""
+#: Where the plugins of an exchange are installed. These modules import distributed.
+PLUGINS: dict[Exchange, str] = {"gang": ".gang.scheduler_plugin", "runs": ".runs.plugins"}
+
+
+def install(exchange: Exchange, client: Any) -> str | None:
+    """Make an exchange possible on the cluster of a client, once; or say why it is not."""
     try:
-        # Imported here, because it imports distributed.
-        from .gang.scheduler_plugin import install
+        module = import_module(PLUGINS[exchange], __package__)
     except (AttributeError, ImportError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
-    send_at_once(client)
-    return install(client)
+    if exchange == "gang":
+        send_at_once(client)
+    reason: str | None = module.install(client)
+    return reason
 
 
 #: What takes the place of an exchange whose plugins do not fit the cluster's version of distributed.
@@ -220,7 +219,7 @@ def install_or_else(exchange: Exchange, asked: str, client: Any) -> tuple[Exchan
         return exchange, ""
     if exchange == "gang" and client.asynchronous:
         raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
-    reason = install_coordinator(client) if exchange == "gang" else install_runs(client)
+    reason = install(exchange, client)
     if reason is None:
         return exchange, ""
     if asked == exchange:
@@ -229,16 +228,6 @@ def install_or_else(exchange: Exchange, asked: str, client: Any) -> tuple[Exchan
         )
     _warn_once(exchange, reason)
     return INSTEAD[exchange], f"{exchange}, which does not fit distributed {version('distributed')} ({reason})"
-
-
-def install_runs(client: Any) -> str | None:
-    """Let the workers of a client keep runs; or say why they cannot."""
-    try:
-        # Imported here, because it imports distributed.
-        from .runs.plugins import install
-    except (AttributeError, ImportError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
-    return install(client)
 
 
 @functools.cache

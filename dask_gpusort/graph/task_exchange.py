@@ -61,7 +61,7 @@ from .cuts import boundary_ranks, checked_sizes
 from .finish import Finish
 from .input_checks import changed_run
 from .local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .placed_task import PlacedTask
+from .placement import PlacedTask
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
@@ -380,4 +380,4 @@ def _worker_of(plan: Plan, bundle: int) -> str | int | None:
 
 def _task(key: Key, function: Callable[..., Any], *arguments: Any, worker: str | int | None) -> Task:
     """A task, for a worker if one is given."""
-    return Task(key, function, *arguments) if worker is None else PlacedTask(key, function, *arguments, worker=worker)
+    return Task(key, function, *arguments) if worker is None else PlacedTask(key, function, *arguments, mark=worker)

@@ -23,7 +23,6 @@
 
 from .counting import choose_path
 from .gang import fits_gang
-from .groups import fits_workers
 from .join import fits_join, is_small, joined_bytes
 from .make import make_plan
 from .plan import Plan
@@ -45,7 +44,6 @@ __all__ = [
     "divide_chunks",
     "fits_gang",
     "fits_join",
-    "fits_workers",
     "is_small",
     "joined_bytes",
     "make_plan",

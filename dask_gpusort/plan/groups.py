@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..order import Order
 from ..plan import counting
-from .terms import BY_TASKS, Exchange, InputChunks, Size, Workers
+from .terms import BY_TASKS, Exchange, Size, Workers
 
 #: Bytes of one group's keys on threads, for each thread: NumPy takes the interpreter's lock for every piece that it
 #: copies into a group. Many threads wait for it, so their pieces should be larger. On 16 threads of a Xeon, 2^25 S20 in
@@ -29,18 +28,8 @@ GROUPS_PER_THREAD = 4
 #: The same on threads, where groups of equal size take equal time.
 GROUPS_PER_LOCAL_THREAD = 2
 #: Share of a worker's memory that one group's keys and values may take. While each thread of the worker finishes a
-#: group, it holds the group up to three times (shards as read, concatenated, output chunks), besides shuffle buffers.
+#: group, it holds the group up to three times: slices as read, concatenated, output chunks.
 GROUP_MEMORY_FRACTION = 1 / 10
-#: Share of a worker's memory that its part of the keys and values may take in an exchange by tasks. Input, sorted
-#: chunks, groups and output take up to four times as much, and workers spill from 60 % on.
-EXCHANGE_MEMORY_FRACTION = 1 / 8
-#: Most threads that exchange by tasks. B bundles send B x G shards, a task each; the exchange of runs has none.
-MOST_TASK_THREADS = 32
-#: Fewest bundles and groups in an exchange by tasks. Dask's scheduler disregards where inputs are if those of a stage
-#: are fewer than five in all: 1,024 output chunks of 2 or 4 groups on two workers took 1.7 times as long as of 8. The
-#: inputs of the shards are the bundles and their summaries.
-LEAST_BUNDLES = 4
-LEAST_GROUPS = 8
 #: Above this many bytes, a GPU's keys are exchanged in two groups: the first is finished while the second arrives, and
 #: less memory is held twice. Below it the tasks cost more than that gains.
 DEVICE_SHARE_BYTES = 1 << 30
@@ -66,8 +55,7 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
     if workers.devices:
         return max(1 if exchange == "gather" else workers.threads, math.ceil(total_bytes / DEVICE_GROUP_BYTES))
     if exchange == "gather":
-        # A task of a cluster costs about a millisecond.
-        wanted = 0 if workers.processes else total_bytes / (THREAD_GROUP_BYTES * workers.threads)
+        wanted = total_bytes / (THREAD_GROUP_BYTES * workers.threads)
         least = groups_of_threads(exchange, workers)
         # One task holds the cuts of all runs.
         most = min(MOST_GROUPS, counting.TABLE_BYTES // (counting.CUT_BYTES * num_runs) - 1)
@@ -82,21 +70,9 @@ def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chun
 
 def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
     """Number of groups of equal size that keeps all threads busy, whatever the amount of keys."""
-    if exchange not in BY_TASKS:
-        return (GROUPS_PER_LOCAL_THREAD if exchange == "gather" else GROUPS_PER_THREAD) * workers.threads
-    return workers.threads if workers.devices else max(workers.threads, LEAST_GROUPS)
-
-
-def fits_workers(order: Order, given: InputChunks, workers: Workers) -> bool:
-    """Whether an exchange that keeps all keys in the memory of a cluster's workers is possible, and has few tasks."""
-    share = sum(given.sizes) * (order.transit_dtype.itemsize + given.companion_bytes) / workers.threads
-    few = workers.processes == 1 or workers.threads <= MOST_TASK_THREADS
-    return few and workers.memory is not None and share <= workers.memory * EXCHANGE_MEMORY_FRACTION
-
-
-def exceeds_exchange(total_bytes: float, workers: Workers) -> bool:
-    """Whether the keys in all stages of an exchange by tasks exceed the memory of the workers, if both are known."""
-    return workers.memory is not None and total_bytes / workers.threads > workers.memory * EXCHANGE_MEMORY_FRACTION
+    if exchange in BY_TASKS:
+        return workers.threads
+    return (GROUPS_PER_LOCAL_THREAD if exchange == "gather" else GROUPS_PER_THREAD) * workers.threads
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:

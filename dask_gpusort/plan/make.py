@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..order import Order
 from ..plan import counting
 from .gang import count_pieces, gang_bundles, lay_out_members
-from .groups import GROUPS_PER_THREAD, count_groups, exceeds_exchange, groups_of_threads, lay_out_groups
+from .groups import GROUPS_PER_THREAD, count_groups, groups_of_threads, lay_out_groups
 from .join import join_bytes
 from .plan import Plan, sizes_of_runs
 from .runs import bundle_chunks, join_chunks, join_small_chunks
@@ -38,7 +38,6 @@ def make_plan(
     exchange: Exchange,
     workers: Workers,
     groups: int | None,
-    instead_of: str = "",
 ) -> Plan:
     """Decide how an array is sorted.
 
@@ -53,8 +52,6 @@ def make_plan(
     workers : Workers
     groups : int or None
         Number of exchange groups asked for; None chooses it.
-    instead_of : str
-        As in `Plan`.
 
     Returns
     -------
@@ -65,7 +62,7 @@ def make_plan(
     path = counting.choose_path(order, method)
     row_bytes = order.transit_dtype.itemsize + given.companion_bytes
     total = sum(given.sizes) * row_bytes
-    by_tasks, one_round, joins = exchange in BY_TASKS, exchange in ONE_ROUND, exchange == "join"
+    one_round, joins = exchange in ONE_ROUND, exchange == "join"
     turns = _turns_of(order, given, exchange, workers)
     runs, sources = _runs_and_sources(order, given, exchange, row_bytes, workers, turns)
     if exchange == "gang":
@@ -102,12 +99,12 @@ def make_plan(
         row_bytes=row_bytes,
         runs=runs,
         sources=sources,
-        cut_first=by_tasks and cuts_first(total, workers, turns, len(sources), len(laid_out)),
+        cut_first=cuts_first(turns, len(sources), len(laid_out)),
         joined_bytes=join_bytes(order, given) if joins or workers.threads == 1 else 0,
         turns=turns,
         bundle_workers=_bundle_workers(given, tuple(runs[source[0]] for source in sources), turns),
         staging_memory=workers.staging_memory,
-        instead_of=instead_of,
+        processes=workers.processes,
     )
 
 
@@ -125,11 +122,9 @@ def _bundle_workers(given: InputChunks, first_runs: Runs, turns: Turns | None) -
     return tuple((given.workers[chunks[0]] if held else None) or number for number, chunks in enumerate(first_runs))
 
 
-def cuts_first(total_bytes: float, workers: Workers, turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
+def cuts_first(turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
     """`Plan.cut_first` of an exchange by tasks."""
-    if turns is None:
-        return exceeds_exchange(total_bytes, workers)
-    return turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
+    return turns is not None and turns.cuts_first(num_bundles, turns.devices * turns.keys / max(1, num_groups))
 
 
 def _choose_groups(
@@ -147,7 +142,7 @@ def _choose_groups(
     if workers.staging_memory is not None:
         return count_staged_groups(order, given, num_runs, chunks, workers.staging_memory)
     groups = count_groups(exchange, total_bytes, num_runs, len(chunks), workers)
-    if exchange == "runs" or (exchange == "tasks" and not workers.devices):
+    if exchange != "gather" and not workers.devices:
         return groups
     # The parts of an output chunk are copied once more, which pays only if threads or GPUs would lack groups otherwise.
     return min(groups, max(len(chunks), groups_of_threads(exchange, workers)))

@@ -72,6 +72,8 @@ class Plan:
         As in `Workers`.
     instead_of : str
         The exchange in whose place this one is, and why; else empty.
+    processes : int
+        As in `Workers`.
     """
 
     order: Order
@@ -94,6 +96,7 @@ class Plan:
     bundle_workers: tuple[str | int, ...] = ()
     staging_memory: int | None = None
     instead_of: str = ""
+    processes: int = 0
 
     @property
     def staged(self) -> bool:

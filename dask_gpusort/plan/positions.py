@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from .groups import count_groups
@@ -163,7 +163,7 @@ def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, want
     """
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
     total = sum(weights) * item_bytes
-    wanted = wanted or count_groups("runs", total, len(sizes), 0, replace(workers, staging_memory=None))
+    wanted = wanted or count_groups("runs", total, len(sizes), 0, workers)
     most = max(sum(weights) / wanted, 1.0) * 1.001
     ends, held = [0], 0.0
     for number, weight in enumerate(weights):

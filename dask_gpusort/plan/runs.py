@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from tlz import partition_all
 
-from .groups import GROUP_MEMORY_FRACTION, LEAST_BUNDLES
+from .groups import GROUP_MEMORY_FRACTION
 from .terms import Exchange, InputChunks, Runs, Size, Workers, chunks_of_workers
 from .turns import Turns
 
@@ -82,7 +82,7 @@ def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: T
     most = turns.bundle_keys if turns else _bundle_bytes(workers) / max(row_bytes, 1)
     if chunks_of and workers.devices:
         return tuple(bundle for chunks in chunks_of for bundle in chunk_ranges(chunks, sizes, most))
-    share = sum(sizes) / (workers.threads if workers.devices else max(workers.threads, LEAST_BUNDLES))
+    share = sum(sizes) / workers.threads
     if workers.devices and share:
         share /= math.ceil(share / most)  # as many bundles for each GPU
     return tuple(

@@ -46,7 +46,7 @@ def describe(plan: Plan) -> str:
         whose = "the GPU's" if alone else "each GPU's"
         rows["peak"] = f"{format_size(plan.projected_bytes)} of {whose} {format_size(plan.turns.memory)}{without}"
         if not plan.turns.fits:
-            # On a cluster NumPy chunks are exchanged through disk.
+            # On a cluster NumPy chunks are kept in files where memory does not suffice.
             remedy = "NumPy chunks and device='cuda'" if alone else "more GPUs, or NumPy chunks"
             rows["peak"] += f"; over half of it is kept, and the pool may run out: use {remedy}"
     if plan.staging_memory is not None:

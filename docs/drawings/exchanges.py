@@ -49,7 +49,7 @@ def workers(c: Canvas, y: float, height: float, names: Sequence[str]) -> None:
 
 @drawing(44)
 def runs(c: Canvas) -> None:
-    """Workers keep sorted runs in memory or in files; a scan bounds the cuts, and each group takes its slices."""
+    """Workers keep sorted runs in memory or in files; one task lists runs and cuts, and each group takes its slices."""
     workers(c, 0.6, 42.8, ("worker A", "worker B"))
     for side, x in enumerate((2.6, 27.4)):
         for run in range(2):
@@ -66,7 +66,7 @@ def runs(c: Canvas) -> None:
             c.box(x + 0.5 + 10 * place, 30, 9, 3.4, f"group {group}", GROUPS[group])
             c.arrow((x + 5 + 10 * place, 33.4), (x + 5 + 10 * place, 38))
             c.box(x + 0.5 + 10 * place, 38, 9, 2.8, "output")
-    c.box(12, 18, 26, 3.4, "sort-scan: cut bounds, handles", WHITE)
+    c.box(12, 18, 26, 3.4, "sort-list: cut bounds, handles", WHITE)
     c.note(25, 26.4, "slices: own memory, files, messages")
     c.note(4, 28.4, "sort-merge", "left")
 

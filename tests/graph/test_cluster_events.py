@@ -80,7 +80,7 @@ class RetireAt(distributed.SchedulerPlugin):
     def transition(self, key, start, finish, *args, **kwargs):
         name = key if isinstance(key, str) else key[0]
         self.seen += finish == "memory" and name.startswith(self.prefix)
-        if self.seen == 1 + (self.prefix != "sort-scan") and self.retired is None:
+        if self.seen == 1 + (self.prefix != "sort-list") and self.retired is None:
             self.retired = next(iter(self.scheduler.tasks[key].who_has)).address
             self.scheduler.loop.add_callback(self.scheduler.retire_workers, workers=[self.retired])
 
@@ -89,7 +89,7 @@ class RetireAt(distributed.SchedulerPlugin):
     ("exchange", "stage"),
     [
         ("runs", "sort-local"),
-        ("runs", "sort-scan"),
+        ("runs", "sort-list"),
         ("runs", "sort-merge"),
         ("tasks", "sort-local"),
         ("tasks", "sort-merge"),

@@ -45,7 +45,7 @@ from support import strategies as ours
 
 import dask_gpusort
 from dask_gpusort.graph import scheduler
-from dask_gpusort.graph.placed_task import PlacedTask
+from dask_gpusort.graph.placement import PlacedTask
 
 distributed = pytest.importorskip("distributed")
 
@@ -514,7 +514,7 @@ def test_a_timeout_for_tasks_without_a_worker_spares_members_of_gangs_that_have_
 
 def placed_tasks(worker_of_task, count=6):
     return {
-        ("placed", number): PlacedTask(("placed", number), time.time, worker=worker_of_task(number))
+        ("placed", number): PlacedTask(("placed", number), time.time, mark=worker_of_task(number))
         for number in range(count)
     }
 

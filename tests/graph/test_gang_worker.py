@@ -171,7 +171,7 @@ def test_communicators_are_closed_with_the_worker(plugin):
 
 
 def test_a_member_that_comes_when_the_worker_closes_does_not_wait(plugin, monkeypatch):
-    monkeypatch.setattr(member, "worker_plugin", lambda: plugin)
+    monkeypatch.setattr(member, "plugin_of_worker", lambda _: plugin)
     monkeypatch.setattr(member.distributed, "secede", lambda: None)
     monkeypatch.setattr(member, "thread_state", SimpleNamespace(key="k"))
     plugin.worker.state = SimpleNamespace(tasks={"k": SimpleNamespace(run_id=7)})
@@ -186,7 +186,7 @@ def test_a_member_waits_until_its_worker_has_the_plugin(plugin, monkeypatch):
     monkeypatch.setattr(_distributed, "get_worker", lambda: SimpleNamespace(plugins=plugins))
     later = threading.Timer(0.1, plugins.update, [{worker_plugin.NAME: plugin}])
     later.start()
-    assert worker_plugin.worker_plugin() is plugin
+    assert _distributed.plugin_of_worker(worker_plugin.NAME) is plugin
     later.join()
 
 

@@ -72,9 +72,9 @@ def sortby():
 
 
 STAGES = {
-    (rank, "runs"): ["unique-local", "sort-local", "sort-scan", "unique-scan", "unique-number", "output"],
+    (rank, "runs"): ["unique-local", "sort-local", "sort-list", "unique-scan", "unique-number", "output"],
     (rank, "tasks"): ["unique-local", "sort-scatter", "unique-scan", "unique-number", "output"],
-    (unique, "runs"): ["unique-local", "sort-scan", "sort-merge", "unique-edges", "unique-number", "output"],
+    (unique, "runs"): ["unique-local", "sort-list", "sort-merge", "unique-edges", "unique-number", "output"],
     (unique, "tasks"): ["unique-local", "sort-merge", "unique-number", "output"],
     (nunique, "runs"): ["unique-edges"],
     (setdiff, "runs"): ["sort-merge", "output"],
@@ -92,12 +92,12 @@ STAGES = {
     ],
     (put_along_axis, "tasks"): ["put-requests", "put-shard", "put-merge", "output"],
     (put_along_axis, "runs"): ["put-requests", "put-asked", "put-merge", "output"],
-    (sortby, "runs"): ["sort-local", "sort-scan", "sort-merge", "output"],
+    (sortby, "runs"): ["sort-local", "sort-list", "sort-merge", "output"],
     (sortby, "tasks"): ["sort-scatter", "sort-merge", "output"],
 }
 #: Stages of one task. Other workers are killed after their second task.
 SINGLE = (
-    "sort-scan",
+    "sort-list",
     "take-asked",
     "take-replied",
     "put-asked",

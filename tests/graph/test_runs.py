@@ -34,7 +34,7 @@ distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
 runs = pytest.importorskip("support.runs")
 plugins = pytest.importorskip("dask_gpusort.graph.runs.plugins")
-slices = pytest.importorskip("dask_gpusort.graph.runs.slices")
+keep_and_take = pytest.importorskip("dask_gpusort.graph.runs.keep_and_take")
 store = pytest.importorskip("dask_gpusort.graph.runs.store")
 tasks = pytest.importorskip("dask_gpusort.graph.runs.tasks")
 
@@ -55,8 +55,8 @@ def kept_in(monkeypatch):
         monkeypatch.setattr(store, "MEMORY_SHARE", 0 if "files" in where else 1)
         monkeypatch.setattr(store, "PICKLED_ROWS", 7)
         if "of others" in where:
-            monkeypatch.setattr(slices, "read", refuse)
-            monkeypatch.setattr(slices, "read_into", refuse)
+            monkeypatch.setattr(keep_and_take, "read", refuse)
+            monkeypatch.setattr(keep_and_take, "read_into", refuse)
 
     return change
 
@@ -177,11 +177,16 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, mess
     assert not any((own._names, own._kept, os.listdir(own.folder)))
 
 
-def test_the_capacity_of_runs_follows_the_memory_of_the_worker():
+@pytest.mark.parametrize(
+    ("limit", "available", "capacity"),
+    [(1000, 0, 300), (None, 9000, 3000), (None, 7000, 1000), (None, 5000, -1000), (None, 99_000, 3900)],
+)
+def test_the_capacity_of_runs_follows_the_memory_of_the_worker(monkeypatch, limit, available, capacity):
+    monkeypatch.setattr(store, "MEMORY_LIMIT", 10_000)  # which may be that of a container, less than is available
+    monkeypatch.setattr(store.psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
     monitor = SimpleNamespace(get_process_memory=lambda: 100)
-    for limit, capacity in ((1000, 300), (None, store.MEMORY_LIMIT * store.MEMORY_SHARE - 100)):
-        worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), monitor=monitor)
-        assert store.capacity_of(worker) == capacity
+    worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), monitor=monitor)
+    assert store.capacity_of(worker) == capacity
 
 
 # ---- slices, wherever they are ----
@@ -315,8 +320,8 @@ def check(client, found):
 LOST = {
     "first runs": ("sort-local", (2,), runs.lose),
     "all runs but one": ("sort-local", (SIZE // CHUNK - 1,), runs.lose_another),
-    "the list": ("sort-scan", (1,), runs.lose),
-    "runs, not the list": ("sort-scan", (1,), runs.lose_another),
+    "the list": ("sort-list", (1,), runs.lose),
+    "runs, not the list": ("sort-list", (1,), runs.lose_another),
     "groups": ("sort-merge", (2,), runs.lose),
     "another one, as groups end": ("sort-merge", (3,), runs.lose_another),
     "two, one after the other": ("sort-merge", (1, 3), runs.lose),
@@ -454,7 +459,7 @@ def test_a_task_that_fails_once_is_tried_again(on_cluster):
 
 def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, kept_in, monkeypatch):
     kept_in("memory")
-    monkeypatch.setattr(slices, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0)
     take, refused = store.Store.take, []
 
     def refuse_once(self, name, *ends):

@@ -36,17 +36,17 @@ def plan(chunks, size, exchange="gather", dtype="i8", companion_bytes=0, **optio
 
 
 @pytest.mark.parametrize(
-    ("exchange", "crossings", "messages"),
-    [("gather", 4, 0), ("runs", 8, 40 * 8)],
+    ("exchange", "processes", "crossings", "messages"),
+    [("gather", 0, 4, 0), ("runs", 0, 8, 40 * 8), ("runs", 1, 8, 0), ("runs", 3, 8, 2 * 8), ("runs", 99, 8, 40 * 8)],
 )
-def test_counts_of_an_exchange(exchange, crossings, messages):
+def test_counts_of_an_exchange(exchange, processes, crossings, messages):
     # With so many threads, each chunk is a run.
-    made = plan(40, 1_000, exchange, groups=8, companion_bytes=4, workers=Workers(40))
+    made = plan(40, 1_000, exchange, groups=8, companion_bytes=4, workers=Workers(40, processes=processes))
     cost = cost_of(made)
     assert cost.moved_bytes == crossings * 40 * 1_000 * 12
     assert cost.messages == messages
     assert cost.pieces == 40 * 8
-    assert cost.exchanged_bytes == (40 * 1_000 * 12 if messages else 0)
+    assert cost.exchanged_bytes == (40 * 1_000 * 12 if exchange == "runs" else 0)
     assert cost.rounds == 1 + made.rounds
     entries = 40 * made.samples
     if exchange == "gather":

@@ -17,7 +17,7 @@ from support import strategies as ours
 import dask_gpusort
 from dask_gpusort.graph.scheduler import choose_exchange
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, counting, describe, fits_workers, is_small, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small, make_plan
 from dask_gpusort.plan.groups import lay_out_groups
 
 MIB = 1 << 20
@@ -193,8 +193,8 @@ def test_explain_states_the_cost():
     with dask.config.set(num_workers=2):
         text = dask_gpusort.explain(x, exchange="tasks")
     (line,) = [line for line in text.splitlines() if line.startswith("cost ")]
-    # 8 MiB are read or written six times. There are four bundles of 4 chunks and two groups of 4 MiB.
-    assert "48.00 MiB read and written, 8 messages, " in line
+    # 8 MiB are read or written six times. There are two bundles of 8 chunks and two groups of 4 MiB.
+    assert "48.00 MiB read and written, 4 messages, " in line
 
 
 def test_explain_of_several_dimensions():
@@ -220,6 +220,7 @@ def test_explain_of_several_dimensions():
         ("auto", "distributed", "cupy", False, "device"),
         ("device", "threads", "numpy", False, "device"),
         ("device", "threads", "cupy", True, "device"),
+        ("auto", "distributed", "numpy", False, "runs"),
         ("gather", "distributed", "numpy", False, "gather"),
         ("tasks", "threads", "numpy", False, "tasks"),
         ("join", "distributed", "numpy", False, "join"),
@@ -228,31 +229,6 @@ def test_explain_of_several_dimensions():
 )
 def test_exchange_for_a_scheduler(asked, kind, library, joins, used):
     assert choose_exchange(asked, kind, library, joins=joins) == used
-
-
-@pytest.mark.parametrize(
-    ("total", "workers", "fits"),
-    [
-        (100 * MIB, Workers(2, 400 * MIB, processes=2), True),
-        (101 * MIB, Workers(2, 400 * MIB, processes=2), False),
-        (1 * MIB, Workers(2, None, processes=2), False),
-        (1 * MIB, Workers(33, 400 * MIB, processes=2), False),
-        (1 * MIB, Workers(33, 400 * MIB, processes=1), True),
-        (math.nan, Workers(2, 400 * MIB, processes=2), False),
-    ],
-)
-def test_what_fits_the_workers(total, workers, fits):
-    order = Order(np.dtype("i8"))
-    assert fits_workers(order, InputChunks((total / 8,)), workers) == fits
-    assert fits_workers(order, InputChunks((total / 16,), companion_bytes=8), workers) == fits
-
-
-def test_exchange_of_what_fits_the_workers():
-    pytest.importorskip("distributed")
-    for fits, processes, used in ((True, 2, "runs"), (True, 1, "gather"), (False, 2, "runs"), (False, 1, "runs")):
-        assert choose_exchange("auto", "distributed", "numpy", fits=fits, processes=processes) == used
-    assert choose_exchange("runs", "distributed", "numpy", fits=True) == "runs"
-    assert choose_exchange("auto", "distributed", "cupy", fits=True, processes=2) == "device"
 
 
 def test_runs_are_for_numpy_chunks_only():

@@ -135,9 +135,9 @@ class Assignment:
 
         Gives the tokens of their gangs, and of those with members that the worker runs.
         """
-        tokens = {state.run_spec.spec.token for state in self._placement.at(worker)} & self._begun
+        tokens = {state.run_spec.mark.token for state in self._placement.at(worker)} & self._begun
         for token in tokens:
-            here = [state for state in self._placement.at(worker) if state.run_spec.spec.token == token]
+            here = [state for state in self._placement.at(worker) if state.run_spec.mark.token == token]
             self.assign([state for state in here if state.state not in ("processing", "memory")])
         return tokens
 
@@ -156,10 +156,10 @@ class Assignment:
         """For each member the least used worker: of those that with most bytes of its chunks."""
         if not members:
             return {}
-        others = set(self._members(members[0].run_spec.spec.token)).difference(members)
+        others = set(self._members(members[0].run_spec.mark.token)).difference(members)
         used = Counter(address for state in others for address in state.worker_restrictions or ())
         chosen: dict[Any, str | None] = {}
-        for state in sorted(members, key=lambda state: state.run_spec.spec.rank):
+        for state in sorted(members, key=lambda state: state.run_spec.mark.rank):
             allowed = sorted(worker.address for worker in self._allowed(state))
             least = min((used[address] for address in allowed), default=0)
             held = {address: 0 for address in allowed if used[address] == least}
@@ -179,7 +179,7 @@ class Assignment:
         state.host_restrictions = None
         if allowed is None or (loose and not allowed):
             allowed = self.scheduler.running
-        gpus = gpu_workers(self.scheduler.workers.values()) if state.run_spec.spec.on_devices else set()
+        gpus = gpu_workers(self.scheduler.workers.values()) if state.run_spec.mark.on_devices else set()
         return allowed & gpus if gpus and not asked.workers else set(allowed)
 
 

@@ -12,10 +12,11 @@ from typing import Any, NoReturn, Protocol
 import distributed
 
 from ...chunk.run import Run
-from .._distributed import clean_exception, context_meter, thread_state
+from .._dask import Task
+from .._distributed import clean_exception, context_meter, plugin_of_worker, thread_state
 from .communicator import Aborted, Communicator, ExchangePiece
 from .coordinator import ABORT, CANCEL, DIGEST_BYTES, ERROR, START
-from .worker_plugin import GangWorkerPlugin, worker_plugin
+from .worker_plugin import NAME, GangWorkerPlugin
 
 READY, EXCHANGED = "sort-gang-ready", "sort-gang-exchanged"
 
@@ -33,6 +34,9 @@ class GangSpec:
         In seconds, as in `config`.
     on_devices : bool
         Whether its chunks are on GPUs.
+    instead : Task or None
+        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
+        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
     """
 
     token: str
@@ -40,6 +44,7 @@ class GangSpec:
     size: int
     timeout: float
     on_devices: bool = False
+    instead: Task | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ def _end(op: str, fields: dict[str, Any]) -> NoReturn:
 @contextmanager
 def enlist(spec: GangSpec, on_devices: bool, seconds: float) -> Iterator[Member]:
     """Become a member of a gang: the worker's thread is free for other tasks from here on."""
-    plugin = worker_plugin()
+    plugin: GangWorkerPlugin = plugin_of_worker(NAME)
     member = Member(spec, plugin, plugin.worker.state.tasks[thread_state.key].run_id, on_devices, seconds)
     distributed.secede()
     plugin.members[member.run_id] = member.receive

@@ -6,11 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from dask.typing import Key
-from distributed import SchedulerPlugin
 from tlz import groupby
 from tornado.ioloop import PeriodicCallback
 
-from .._distributed import Status, dumps, logs_errors, mismatch, register_on_workers, register_once, to_serialize
+from .._distributed import (
+    CheckedSchedulerPlugin,
+    Status,
+    dumps,
+    logs_errors,
+    register_on_workers,
+    register_once,
+    to_serialize,
+)
 from ..placement import changes_status, gpu_workers
 from .assignment import Assignment
 from .coordinator import PROGRESS, Attempt, Gang, Gangs, Member, Message
@@ -32,10 +39,10 @@ _FORGOTTEN = (
 
 def install(client: Any) -> str | None:
     """Register the coordinator on the cluster of a client, once; gives the reason why it cannot run there."""
-    return register_once(client, GangSchedulerPlugin, NAME)
+    return register_once(client, GangSchedulerPlugin)
 
 
-class GangSchedulerPlugin(SchedulerPlugin):
+class GangSchedulerPlugin(CheckedSchedulerPlugin):
     """Assigns workers to members, and passes events between the scheduler of Dask, the coordinator and the workers.
 
     Attributes
@@ -49,16 +56,8 @@ class GangSchedulerPlugin(SchedulerPlugin):
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
-        """Register the handlers, and the plugin of the workers.
-
-        Raises
-        ------
-        RuntimeError
-            If the version of distributed does not fit.
-        """
-        if reason := mismatch(scheduler):
-            raise RuntimeError(reason)
-        self.scheduler = scheduler
+        """Register the handlers, and the plugin of the workers."""
+        await super().start(scheduler)
         self.gangs = Gangs(self._watch_attempt, self._watch_aborted)
         self.assignment = Assignment(scheduler, self._members)
         self.specs: dict[Key, GangSpec] = {}
@@ -79,16 +78,16 @@ class GangSchedulerPlugin(SchedulerPlugin):
         """Recognise the members in a new graph, and place them."""
         states = [scheduler.tasks[key] for key in tasks]
         for own in _members_by_token(states).values():
-            if len(own) < own[0].run_spec.spec.size:
+            if len(own) < own[0].run_spec.mark.size:
                 self._take_from_other_gang(own)
         for token, own in _members_by_token(states).items():
             for state in own:
-                spec = state.run_spec.spec
+                spec = state.run_spec.mark
                 self.specs[state.key] = spec
                 self._keys.setdefault(token, {})[spec.rank] = state.key
             self.gangs.add(token, spec.size, spec.timeout)
             self.assignment.add(token, own)
-            if own[0].run_spec.instead is None:
+            if own[0].run_spec.mark.instead is None:
                 self._keep_where_members_are(own)
             self._check_soon(token)
         self.assignment.begin()
@@ -191,7 +190,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         gang whose members are the output chunks. The gang that made that part makes these chunks too.
         """
         for state in members:
-            task = state.run_spec.instead
+            task = state.run_spec.mark.instead
             if task is None or state.state != "released" or not task.dependencies <= self.scheduler.tasks.keys():
                 continue
             if state.key in self.specs:
@@ -211,7 +210,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         restricted, if only to all workers, are no root tasks.
         """
         everywhere = self.scheduler.workers.values()
-        gpus = gpu_workers(everywhere) if members[0].run_spec.spec.on_devices else set()
+        gpus = gpu_workers(everywhere) if members[0].run_spec.mark.on_devices else set()
         addresses = {worker.address for worker in gpus or everywhere}
         for state in {dependent for member in members for dependent in member.dependents}:
             if not (state.worker_restrictions or state.host_restrictions or state.resource_restrictions):
@@ -333,7 +332,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
         tasks, waited = self.scheduler.tasks, gang.waited
         gang.waited = {}
         for state in missing:
-            spec, keys = state.run_spec.spec, self._keys[state.run_spec.spec.token]
+            spec, keys = state.run_spec.mark, self._keys[state.run_spec.mark.token]
             paces = [gang.sorted[rank][1] / _input_bytes(tasks[keys[rank]]) for rank in gang.ready]
             if not paces:
                 return  # the gang has failed
@@ -375,7 +374,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
     def _give_up(self, state: Any, what: str) -> None:
         """Let a member fail, and with it the gang."""
-        spec, on = state.run_spec.spec, state.processing_on
+        spec, on = state.run_spec.mark, state.processing_on
         error = RuntimeError(
             f"member {spec.rank} of the gang, on {f'worker {on.address}' if on else 'no worker'}, {what}: look at the "
             "workers, set gpusort.gang_timeout if they only are slow, or use exchange='tasks'"
@@ -402,7 +401,7 @@ class GangSchedulerPlugin(SchedulerPlugin):
 
 def _has_sorted(state: Any, gang: Gang) -> bool:
     """Whether the present run of a member has sorted its chunks."""
-    return gang.sorted.get(state.run_spec.spec.rank, (None, 0))[0] == state.run_id
+    return gang.sorted.get(state.run_spec.mark.rank, (None, 0))[0] == state.run_id
 
 
 def _input_bytes(state: Any) -> int:
@@ -413,5 +412,5 @@ def _input_bytes(state: Any) -> int:
 def _members_by_token(states: list[Any]) -> dict[str, list[Any]]:
     """Those tasks that are members of gangs."""
     members = [state for state in states if isinstance(state.run_spec, GangTask)]
-    found: dict[str, list[Any]] = groupby(lambda state: state.run_spec.spec.token, members)
+    found: dict[str, list[Any]] = groupby(lambda state: state.run_spec.mark.token, members)
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...chunk import complete, library_of
 from ...chunk.run import Run
 from ...plan import Plan
 from .. import serialization
-from .._dask import List, Task, TaskRef
+from .._dask import List, MarkedTask, Task, TaskRef
 from .._distributed import context_meter
 from ..bounds import Bounds, fingerprint
 from ..finish import Finish, GroupRef
@@ -27,41 +28,10 @@ from .member import GangSpec, Start, enlist
 from .outputs import Outputs
 
 
-class GangTask(Task):
-    """The task of a member. The scheduler knows it by its class, so Dask must not fuse it with others.
+class GangTask(MarkedTask):
+    """The task of a member. Its mark is the `GangSpec`."""
 
-    Attributes
-    ----------
-    spec : GangSpec
-    instead : Task or None
-        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
-        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
-    """
-
-    spec: GangSpec
-    instead: Task | None
-
-    __slots__ = tuple(__annotations__)
-
-    def __init__(
-        self,
-        key: Any,
-        func: Callable[..., Any],
-        /,
-        *args: Any,
-        spec: GangSpec,
-        instead: Task | None = None,
-        **kwargs: Any,
-    ):
-        self.spec, self.instead = spec, instead
-        super().__init__(key, func, *args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"GangTask({self.key!r})"
-
-    @property
-    def block_fusion(self) -> bool:
-        return True
+    __slots__ = ()
 
 
 def gang_exchange(
@@ -88,7 +58,7 @@ def gang_exchange(
     for rank in range(len(plan.sources)):
         spec = GangSpec(token, rank, len(plan.sources), timeout, on_devices)
         arguments = _arguments(spec, plan, sources, finish)
-        member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, spec=spec)
+        member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, mark=spec)
         tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
     return {task.key: task for task in tasks}
 
@@ -118,7 +88,7 @@ def member_chunks(
     for rank, (key, task) in enumerate(chunks.items()):
         spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout, on_devices)  # type: ignore[index]
         arguments = _arguments(spec, plan, sources, finish)
-        found[key] = GangTask(key, sort_as_chunk, *arguments, spec=spec, instead=task)
+        found[key] = GangTask(key, sort_as_chunk, *arguments, mark=replace(spec, instead=task))
     return found
 
 

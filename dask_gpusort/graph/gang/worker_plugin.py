@@ -7,22 +7,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from distributed import WorkerPlugin
-
 from ...chunk import communicator_maker
-from .._distributed import mismatch, plugin_of_worker
+from .._distributed import CheckedWorkerPlugin
 from .communicator import Aborted, Communicator, KeptCommunicator, Maker, Outboxes, Progress, Reordered, WorkerComms
 from .coordinator import ABORT, CANCEL, CLOSE, ERROR, PROGRESS, START, rank_order
 
 NAME = "gpusort-gang"
 
 
-class GangWorkerPlugin(WorkerPlugin):
+class GangWorkerPlugin(CheckedWorkerPlugin):
     """Passes the coordinator's messages to the members of this worker.
 
     Attributes
     ----------
-    worker : distributed.Worker
     outboxes : Outboxes
     members : dict of int to callable(op, fields)
         Where each member of this worker takes messages, by run id.
@@ -34,14 +31,13 @@ class GangWorkerPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
-        self.worker, self.closed = worker, False
+        super().setup(worker)
+        self.closed = False
         self.outboxes = Outboxes(worker)
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
         self._made: dict[tuple[str, ...], tuple[int, KeptCommunicator]] = {}  # changed on the worker's loop alone
         self._makers: list[Maker | None] = []  # the maker, once it is known
         self._making = threading.Lock()
-        if reason := mismatch(worker):
-            raise RuntimeError(reason)
         worker.handlers["sort_gang_take"] = self.outboxes.take
         for op in (START, ABORT, CANCEL, ERROR):
             worker.stream_handlers[op] = partial(self._deliver, op)
@@ -118,15 +114,3 @@ class GangWorkerPlugin(WorkerPlugin):
         if made is None or known != epoch:
             raise Aborted
         return Reordered(made, [order.index(address) for address in addresses], progress)
-
-
-def worker_plugin() -> GangWorkerPlugin:
-    """The plugin of the worker that runs this task.
-
-    Raises
-    ------
-    RuntimeError
-        If the cluster has no coordinator.
-    """
-    plugin: GangWorkerPlugin = plugin_of_worker(NAME)
-    return plugin

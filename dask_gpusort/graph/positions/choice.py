@@ -12,7 +12,6 @@ import dask.array as da
 
 from ...config import setting
 from ...plan import Workers
-from ...plan.groups import exceeds_exchange
 from ...plan.positions import (
     INDEX_BYTES,
     Addressed,
@@ -100,7 +99,7 @@ def plan_exchange(array: Any, elements: Moved, indices: Moved) -> PositionsExcha
     return PositionsExchange(
         groups=groups,
         bundles=bundles,
-        kept=keeps_runs(array, sum(sum(sizes) * item for sizes, item in (elements, indices))),
+        kept=keeps_runs(array),
         group_bytes=largest_bytes(groups, *elements),
         bundle_bytes=largest_bytes(bundles, *indices),
     )
@@ -122,12 +121,10 @@ def _workers(array: Any) -> Workers:
     return workers if memory is None else replace(workers, memory=memory // workers.threads)
 
 
-def keeps_runs(array: Any, total_bytes: float) -> bool:
-    """Whether workers keep what moves, of so many bytes."""
+def keeps_runs(array: Any) -> bool:
+    """Whether workers keep what moves."""
     kind, client = scheduler_in_use(array)
-    asked, workers = setting("exchange"), _workers(array)
-    known = workers.memory is not None and not math.isnan(total_bytes)
-    fits = known and not exceeds_exchange(total_bytes, workers)
+    asked = setting("exchange")
     wanted = asked if asked in ("auto", "runs") else "tasks"
-    chosen = choose_exchange(wanted, kind, chunk_library(array), fits=fits, processes=workers.processes)
+    chosen = choose_exchange(wanted, kind, chunk_library(array))
     return install_or_else(chosen, wanted, client)[0] == "runs"

@@ -32,8 +32,8 @@ from dask.typing import Key
 from ...chunk.run import Run
 from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..runs.plugins import RunTask, check_listed, keep
-from ..runs.slices import take_slices
+from ..runs.keep_and_take import check_listed, keep, rows_as_run, take_slices
+from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
 from .put import GroupWriter, Put
 from .requests import GroupedAxis, Rows, Shapes, fill_bundle, make_requests
@@ -41,8 +41,6 @@ from .take import Take
 
 #: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
 PORTION_REQUESTS = 1 << 19
-#: The dtype of a run's keys where only its rows matter.
-NO_KEY = np.dtype("u1")
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def _requests(key: Key, *arguments: Any) -> Task:
 
 def _listed(name: str, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
     refs = (List(*(task.ref() for task in tasks)) for tasks in (rows, kept))
-    return RunTask((name, 0), list_kept, *refs, lists=True)
+    return ListTask((name, 0), list_kept, *refs)
 
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
@@ -130,7 +128,7 @@ def shapes_of(requests: Kept) -> Shapes:
 def keep_rows(block: Any) -> Handle:
     """Task: keep a chunk of the source."""
     checked_chunk(block, None)
-    (handle,) = keep([Run(np.zeros(len(block), NO_KEY), (block,))])
+    (handle,) = keep([rows_as_run(block)])
     return handle
 
 

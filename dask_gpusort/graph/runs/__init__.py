@@ -4,6 +4,6 @@
 |---|---|
 | `tasks` | the graph: sort a run and keep it, find the cuts, take the slices of a group and finish it |
 | `store` | the runs that a worker keeps, in memory or in files, and how a slice of one is read, here or from a peer |
-| `slices` | what a task takes of runs: from its own worker, from a file that it can read, from a peer |
+| `keep_and_take` | what tasks do: keep runs, list them, take slices from their worker, from a file, from a peer |
 | `plugins` | how long runs are kept, and which are made again when a worker is lost |
 """

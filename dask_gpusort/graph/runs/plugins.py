@@ -9,81 +9,58 @@ have to take slices wait for that.
 
 from __future__ import annotations
 
-import asyncio
-import zlib
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from dask.typing import Key
-from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 
-from ...chunk.run import Run
-from .._dask import Task
-from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once
-from ..input_checks import changed_source
-from .store import Handle, Store, capacity_of
+from .._dask import MarkedTask
+from .._distributed import (
+    CheckedSchedulerPlugin,
+    CheckedWorkerPlugin,
+    logs_errors,
+    register_on_workers,
+    register_once,
+)
+from .store import Store, capacity_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
-LISTED, KEEPS = "sort_run_listed", "sort_run_keeps"
+LISTED, KEPT = "sort_run_listed", "sort_run_kept"
 
 
-class RunTask(Task):
-    """A task that keeps runs, or one that lists those of others, for the tasks that take slices of them.
+class RunTask(MarkedTask):
+    """A task that keeps runs."""
 
-    The scheduler knows them by their class, so Dask must not fuse them with others.
+    __slots__ = ()
 
-    Attributes
-    ----------
-    lists : bool
-    """
 
-    lists: bool
+class ListTask(MarkedTask):
+    """A task that lists the runs of others, for the tasks that take slices of them."""
 
-    __slots__ = tuple(__annotations__)
-
-    def __init__(self, key: Any, func: Callable[..., Any], /, *args: Any, lists: bool = False, **kwargs: Any):
-        self.lists = lists
-        super().__init__(key, func, *args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"RunTask({self.key!r})"
-
-    @property
-    def block_fusion(self) -> bool:
-        return True
+    __slots__ = ()
 
 
 def install(client: Any) -> str | None:
     """Register the plugins on the cluster of a client, once; gives the reason why they cannot run there."""
-    return register_once(client, RunSchedulerPlugin, NAME)
+    return register_once(client, RunSchedulerPlugin)
 
 
-class RunSchedulerPlugin(SchedulerPlugin):
+class RunSchedulerPlugin(CheckedSchedulerPlugin):
     """Keeps runs while groups need them, and lets lost ones be made again."""
 
     name = NAME
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
-        """Register the plugin of the workers, and look at the tasks that are known already.
-
-        Raises
-        ------
-        RuntimeError
-            If the version of distributed does not fit.
-        """
-        if reason := mismatch(scheduler):
-            raise RuntimeError(reason)
-        self.scheduler = scheduler
+        """Register the plugin of the workers, and look at the tasks that are known already."""
+        await super().start(scheduler)
         self.restart(scheduler)
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
         scheduler.handlers[LISTED] = self.is_first
-        scheduler.handlers[KEEPS] = self.is_kept
+        scheduler.handlers[KEPT] = self.is_kept
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
@@ -97,7 +74,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
         """Recognise the tasks that list runs."""
         for key in tasks:
             state = scheduler.tasks[key]
-            if isinstance(state.run_spec, RunTask) and state.run_spec.lists:
+            if isinstance(state.run_spec, ListTask):
                 self._listed[key] = {run.key for run in state.dependencies if isinstance(run.run_spec, RunTask)}
                 self._want(key)
 
@@ -152,7 +129,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
                 del self.scheduler.clients[NAME]
 
 
-class RunWorkerPlugin(WorkerPlugin):
+class RunWorkerPlugin(CheckedWorkerPlugin):
     """Has the runs of a worker.
 
     Attributes
@@ -164,9 +141,7 @@ class RunWorkerPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
-        if reason := mismatch(worker):
-            raise RuntimeError(reason)
-        self.worker = worker
+        super().setup(worker)
         self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
         worker.handlers["sort_run_take"] = self.store.serve
         worker.stream_handlers[DROP] = self.store.drop
@@ -184,38 +159,10 @@ class RunWorkerPlugin(WorkerPlugin):
 
     async def _drop_unless_kept(self, key: Key, names: list[str]) -> None:
         with suppress(OSError):  # the cluster closes
-            kept = await getattr(self.worker.scheduler, KEEPS)(key=key, worker=self.worker.address)
+            kept = await getattr(self.worker.scheduler, KEPT)(key=key, worker=self.worker.address)
             if not kept and self.store.names(key) == names:
                 self.store.drop(key)
 
     def teardown(self, worker: Any) -> None:
         """Leave no files: the worker closes."""
         self.store.close()
-
-
-def own_store() -> Store:
-    """The store of the worker that runs this task."""
-    store: Store = plugin_of_worker(NAME).store
-    return store
-
-
-def keep(runs: Iterable[Run]) -> list[Handle]:
-    """Keep the runs that this task makes, on its worker."""
-    return own_store().put(get_worker().get_current_task(), runs)
-
-
-def check_listed(handles: Iterable[Handle]) -> None:
-    """Refuse to list runs that differ from those that this task has listed before.
-
-    Others may have finished with slices of those.
-
-    Raises
-    ------
-    RuntimeError
-        If a run was made again, after a worker was lost, and is another one.
-    """
-    worker: Any = get_worker()
-    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
-    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
-    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
-        raise changed_source("a chunk that was made again, after a worker was lost, has other elements")

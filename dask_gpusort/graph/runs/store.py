@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 from ...chunk.run import Run, byte_view, is_fixed_width
 from .._distributed import MEMORY_LIMIT, offload, to_serialize
@@ -380,5 +381,8 @@ def _unpickle(handle: Handle, start: int, stop: int) -> Run:
 
 def capacity_of(worker: Any) -> float:
     """Bytes of runs that a worker may still take into its memory."""
-    limit = worker.memory_manager.memory_limit or MEMORY_LIMIT
-    return float(limit * MEMORY_SHARE - worker.monitor.get_process_memory())
+    limit = worker.memory_manager.memory_limit
+    free = (limit or MEMORY_LIMIT) - worker.monitor.get_process_memory()
+    if not limit:  # the workers of a host share its memory, and others take of it too
+        free = min(free, psutil.virtual_memory().available)
+    return float(free - (1 - MEMORY_SHARE) * (limit or MEMORY_LIMIT))

@@ -1,10 +1,10 @@
-"""The graph of the exchange. Tasks ``sort-local`` and ``sort-scan``, then ``sort-merge`` or the output's own."""
+"""The graph of the exchange. Tasks ``sort-local`` and ``sort-list``, then ``sort-merge`` or the output's own."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dask.typing import Key
@@ -21,54 +21,48 @@ from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .plugins import RunTask, check_listed, keep, own_store
-from .slices import take_slices
+from ..task_exchange import Sources
+from .keep_and_take import check_listed, keep, own_store, rows_as_run, take_slices
+from .plugins import ListTask, RunTask
 from .store import Handle
 
 
-class Cut(NamedTuple):
-    """What a group takes of each run, and the range that it keeps of that once it is sorted."""
-
-    first: IntArray
-    last: IntArray
-    kept: slice
-
-
 @dataclass(frozen=True)
-class BoundedRuns(Bounds):
-    """The bounds of the cuts, and where the runs are."""
-
-    handles: tuple[Handle, ...]
-
-    def cut(self, group: int) -> Cut:
-        """The slices of a group."""
-        return Cut(self.first[:, group], self.last[:, group + 1], self.kept(group))
-
-
-@dataclass(frozen=True)
-class CountedRuns:
-    """Where the runs are, and their cuts, which are kept as runs are: no task has them all.
+class ListedRuns:
+    """Where the runs are, and their cuts.
 
     Attributes
     ----------
-    handles, tables : tuple of Handle
-        Of the runs; and of the cuts of some neighbouring runs each, a row for each group.
+    handles : tuple of Handle
+        Of the runs.
+    cuts : Run or tuple of Handle
+        The bounds of all cuts, a row for each group. If there are too many, they are kept as runs are: no task has more
+        than those of some neighbouring runs.
     ranks, starts : int64 arrays
         As in `Bounds`.
     """
 
     handles: tuple[Handle, ...]
-    tables: tuple[Handle, ...]
+    cuts: Run | tuple[Handle, ...]
     ranks: IntArray
     starts: IntArray
 
-    def cut(self, group: int) -> Cut:
-        """The slices of a group."""
-        rows = take_slices(self.tables, [(group, group + 2)] * len(self.tables))
+    def cut(self, group: int) -> tuple[IntArray, IntArray, slice]:
+        """Where the slices of a group begin and end, and the range that it keeps of them once they are sorted."""
+        if isinstance(self.cuts, Run):
+            rows = [self.cuts[group : group + 2]]
+        else:
+            rows = take_slices(self.cuts, [(group, group + 2)] * len(self.cuts))
         first = np.concatenate([row.values[0][0] for row in rows])
         last = np.concatenate([row.values[1][1] for row in rows])
-        start = int(self.ranks[group] - first.sum())
-        return Cut(first, last, slice(start, start + int(self.ranks[group + 1] - self.ranks[group])))
+        begin = int(self.ranks[group] - first.sum())
+        return first, last, slice(begin, begin + int(self.ranks[group + 1] - self.ranks[group]))
+
+
+def cuts_as_run(cuts: Bounds | Cuts) -> Run:
+    """Cuts of some runs, a row for each group."""
+    first, last = (np.ascontiguousarray(ends.T) for ends in (cuts.first, cuts.last))
+    return rows_as_run(first, last)
 
 
 def keep_run(
@@ -81,13 +75,13 @@ def keep_run(
     return handle, summary
 
 
-def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> BoundedRuns:
-    """Task: bounds of all cuts."""
+def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> ListedRuns:
+    """Task: where all runs are, and the bounds of their cuts."""
     handles, summaries = zip(*kept, strict=True)
     check_listed(handles)
     sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
     found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
-    return BoundedRuns(**vars(found), handles=handles)
+    return ListedRuns(handles, cuts_as_run(found), found.ranks, found.starts)
 
 
 def open_run(kept: tuple[Handle, RankSummary]) -> Run:
@@ -98,31 +92,30 @@ def open_run(kept: tuple[Handle, RankSummary]) -> Run:
 
 def keep_cuts(cuts: Cuts) -> Handle:
     """Task: keep the cuts of some neighbouring runs, a row for each group."""
-    tables = tuple(np.ascontiguousarray(ends.T) for ends in (cuts.first, cuts.last))
-    (handle,) = keep([Run(np.zeros(len(tables[0]), np.uint8), tables)])
+    (handle,) = keep([cuts_as_run(cuts)])
     return handle
 
 
 def list_runs(
     kept: list[tuple[Handle, RankSummary]], tables: list[Handle], boundaries: Boundaries, order: Order
-) -> CountedRuns:
-    """Task: where all runs are, and their cuts."""
+) -> ListedRuns:
+    """Task: where all runs are, and their exact cuts."""
     handles = tuple(handle for handle, _ in kept)
     check_listed([*handles, *tables])
     changed = np.flatnonzero([handle.length for handle in handles] != np.diff(boundaries.starts))
     if len(changed):
         raise changed_run((int(changed[0]),), order)
-    return CountedRuns(handles, tuple(tables), boundaries.ranks, boundaries.starts)
+    return ListedRuns(handles, tuple(tables), boundaries.ranks, boundaries.starts)
 
 
-def merge_group(kept: BoundedRuns | CountedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
+def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
     """Task: take the slices of a group from all runs, and finish the group."""
-    cut = kept.cut(group)
-    numbers = np.flatnonzero(cut.last > cut.first).tolist() or [0]
-    bounds = [(int(cut.first[number]), int(cut.last[number])) for number in numbers]
+    first, last, own = kept.cut(group)
+    numbers = np.flatnonzero(last > first).tolist() or [0]
+    bounds = [(int(first[number]), int(last[number])) for number in numbers]
     runs = take_slices([kept.handles[number] for number in numbers], bounds)
     pieces: list[Piece] = [(int(kept.starts[number]), run) for number, run in zip(numbers, runs, strict=True)]
-    return finish(pieces, cut.kept, _memory_for(runs, finish))
+    return finish(pieces, own, _memory_for(runs, finish))
 
 
 def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
@@ -132,36 +125,16 @@ def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
     return (keys.view(order.dtype),) if alone and order.coded and keys.dtype.itemsize == order.dtype.itemsize else ()
 
 
-def merge_as_chunk(kept: BoundedRuns | CountedRuns, group: int, finish: Finish) -> Any:
+def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
     """Task: finish a group that is one chunk of the only output array."""
     (chunk,) = merge_group(kept, group, finish)
     return chunk
 
 
 def exchange_runs(
-    token: str,
-    plan: Plan,
-    sources: tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key]]],
-    finish: Finish,
-    direct: Collection[int] = (),
+    token: str, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()
 ) -> dict[Key, Task]:
-    """Graph of all stages from the input chunks to the finished groups.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    sources : Sources
-        As for `task_exchange.exchange_by_tasks`.
-    finish : Finish
-    direct : collection of int
-        Groups that the output's own tasks finish.
-
-    Returns
-    -------
-    dict of key to Task
-        The other finished groups are ``("sort-merge-" + token, group)``.
-    """
+    """Graph of all stages, as of `task_exchange.exchange_by_tasks`; `ListedRuns` are ``("sort-list-" + token, 0)``."""
     runs, local, keys = sources
     tasks: list[Task] = []
     for number, source in enumerate(runs):
@@ -169,7 +142,7 @@ def exchange_runs(
         arguments = (chunk_arrays(source, keys), source, local, plan.samples, plan.radix_bits)
         tasks.append(RunTask(key, keep_run, *arguments))
     kept = List(*(task.ref() for task in tasks))
-    listed = _list_key(token, plan)
+    listed = (f"sort-list-{token}", 0)
     if plan.rounds:
         counted, found = find_cuts(token, plan, [Task(None, open_run, task.ref()) for task in tasks])
         tasks += counted.values()
@@ -177,24 +150,19 @@ def exchange_runs(
             RunTask((f"sort-keep-{token}", number), keep_cuts, TaskRef(cuts)) for number, cuts in enumerate(found.cuts)
         ]
         refs = List(*(table.ref() for table in tables)), TaskRef(found.boundaries)
-        tasks += [*tables, RunTask(listed, list_runs, kept, *refs, plan.order, lists=True)]
+        tasks += [*tables, ListTask(listed, list_runs, kept, *refs, plan.order)]
     else:
-        tasks.append(RunTask(listed, bound_all, kept, plan, lists=True))
+        tasks.append(ListTask(listed, bound_all, kept, plan))
     merges = (group for group in range(len(plan.groups)) if group not in direct)
-    tasks += (_merge((f"sort-merge-{token}", group), merge_group, listed, group, finish) for group in merges)
+    tasks += (_merge((f"sort-merge-{token}", group), merge_group, token, group, finish) for group in merges)
     return {task.key: task for task in tasks}
 
 
 def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
-    """Graph of the output chunks that are one group each, which their own tasks finish."""
-    tasks = (_merge(key, merge_as_chunk, _list_key(token, plan), group, finish) for group, key in keys.items())
+    """Graph of the output chunks that are one group each, as of `task_exchange.direct_outputs`."""
+    tasks = (_merge(key, merge_as_chunk, token, group, finish) for group, key in keys.items())
     return {task.key: task for task in tasks}
 
 
-def _list_key(token: str, plan: Plan) -> Key:
-    """Key of the task that lists the runs, with their cuts."""
-    return (f"sort-list-{token}", 0) if plan.rounds else (f"sort-scan-{token}", 0)
-
-
-def _merge(key: Key, function: Any, listed: Key, group: int, finish: Finish) -> Task:
-    return Task(key, function, TaskRef(listed), group, finish)
+def _merge(key: Key, function: Any, token: str, group: int, finish: Finish) -> Task:
+    return Task(key, function, TaskRef((f"sort-list-{token}", 0)), group, finish)

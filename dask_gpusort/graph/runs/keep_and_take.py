@@ -1,17 +1,21 @@
-"""Slices of runs, wherever they are kept."""
+"""What tasks do with runs: keep them on their worker, list them, take slices of them wherever they are kept."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 from distributed import Reschedule, get_worker
 
 from ...chunk.run import Run
-from .plugins import own_store
+from .._distributed import plugin_of_worker
+from ..input_checks import changed_source
+from .plugins import LISTED, NAME
 from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, read_into
 
 #: Seconds until a task is tried again that needs runs of a worker which does not answer: if it is lost, the scheduler
@@ -19,6 +23,39 @@ from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, r
 RETRY_SECONDS = 0.5
 #: Seconds for which a worker is tried to be reached.
 CONNECT_SECONDS = 3.0
+
+
+def own_store() -> Store:
+    """The store of the worker that runs this task."""
+    store: Store = plugin_of_worker(NAME).store
+    return store
+
+
+def keep(runs: Iterable[Run]) -> list[Handle]:
+    """Keep the runs that this task makes, on its worker."""
+    return own_store().put(get_worker().get_current_task(), runs)
+
+
+def rows_as_run(*arrays: Any) -> Run:
+    """Rows of some arrays as a run, whose keys do not matter."""
+    return Run(np.zeros(len(arrays[0]), np.uint8), arrays)
+
+
+def check_listed(handles: Iterable[Handle]) -> None:
+    """Refuse to list runs that differ from those that this task has listed before.
+
+    Others may have finished with slices of those.
+
+    Raises
+    ------
+    RuntimeError
+        If a run was made again, after a worker was lost, and is another one.
+    """
+    worker: Any = get_worker()
+    checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
+    asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
+    if not asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop).result():
+        raise changed_source("a chunk that was made again, after a worker was lost, has other elements")
 
 
 def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> list[Run]:
