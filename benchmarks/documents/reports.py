@@ -54,16 +54,23 @@ def at_scale(record: Record) -> list[str]:
         details, about = row.details, "~" * bool(row.details.get("projected"))
         counts = [f"{details[what]:,.0f}" for what in ("runs", "groups", "rounds", "tasks")]
         busy = [f"{about}{number(details[what], 2)}" for what in ("scheduler_seconds", "longest_stop")]
+        busy.append(f"{about}{number(max(details['memory'], 0) / 2**20, 2)}")
         sizes = [number(details[what] / 2**20, 2) for what in ("list_bytes", "cut_bytes")]
+        shares = [f"{100 * details[what]:.1f} %" for what in ("summary_share", "table_share")]
         slices = [f"{details['slices_of_a_worker']:,.0f}", number(details["slice_bytes"] / 2**10, 2)]
-        share = f"{details['table_share']:.2f}"
-        memory = f"{about}{number(details['memory'] / 2**20, 2)}"
-        cells.append([row.work, *counts, *busy, memory, *sizes, share, *slices, f"{details['messages']:,.0f}"])
-    head = ["bytes in chunks", "runs", "groups", "rounds", "tasks", "scheduler, s", "its longest stop, s"]
-    head += ["its memory, MiB", "list of runs, MiB", "all cuts, MiB", "counting task, share of a thread's memory"]
+        cells.append([row.work, *counts, *busy, *sizes, *shares, *slices, f"{details['messages']:,.0f}"])
+    head = ["bytes in chunks of", "runs", "groups", "rounds", "tasks", "scheduler, s", "its longest stop, s"]
+    head += [
+        "its memory, MiB",
+        "list of runs, MiB",
+        "all cuts, MiB",
+        "summary, of a run",
+        "table, of a thread's memory",
+    ]
     return [
         "int64 on workers of 64 GiB. A figure with ~ is projected from the largest graph that was driven: by tasks, "
-        "the stop by runs x workers. Each worker receives the list of runs once. Messages are those between workers, at most.",
+        "the stop by runs x workers. Seconds are those of the processor, and no work is stolen. Each worker receives "
+        "the list of runs once. Table: what a counting task receives at most. Messages: between workers, at most.",
         table([*head, "slices of a worker", "KiB of a slice", "messages"], cells),
     ]
 
