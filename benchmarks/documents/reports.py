@@ -47,6 +47,34 @@ def from_disk_to_disk(record: Record) -> list[str]:
     ]
 
 
+def at_scale(record: Record) -> list[str]:
+    """The load of sorts on a scheduler, its workers and their disks."""
+    cells = []
+    for row in record.rows:
+        details, about = row.details, "~" * bool(row.details.get("projected"))
+        counts = [f"{details[what]:,.0f}" for what in ("runs", "groups", "rounds", "tasks")]
+        busy = [f"{about}{number(details[what], 2)}" for what in ("scheduler_seconds", "longest_stop")]
+        busy.append(f"{about}{number(max(details['memory'], 0) / 2**20, 2)}")
+        sizes = [number(details[what] / 2**20, 2) for what in ("list_bytes", "cut_bytes")]
+        shares = [f"{100 * details[what]:.1f} %" for what in ("summary_share", "table_share")]
+        slices = [f"{details['slices_of_a_worker']:,.0f}", number(details["slice_bytes"] / 2**10, 2)]
+        cells.append([row.work, *counts, *busy, *sizes, *shares, *slices, f"{details['messages']:,.0f}"])
+    head = ["bytes in chunks of", "runs", "groups", "rounds", "tasks", "scheduler, s", "its longest stop, s"]
+    head += [
+        "its memory, MiB",
+        "list of runs, MiB",
+        "all cuts, MiB",
+        "summary, of a run",
+        "table, of a thread's memory",
+    ]
+    return [
+        "int64 on workers of 64 GiB. A figure with ~ is projected from the largest graph that was driven: by tasks, "
+        "the stop by runs x workers. Seconds are those of the processor, and no work is stolen. Each worker receives "
+        "the list of runs once. Table: what a counting task receives at most. Messages: between workers, at most.",
+        table([*head, "slices of a worker", "KiB of a slice", "messages"], cells),
+    ]
+
+
 def on_gpu(record: Record) -> list[str]:
     """Tables measured on one GPU, one for each section."""
     good = sum(row.verified for row in record.rows)
@@ -121,6 +149,7 @@ REPORTS: dict[str, tuple[Callable[[Record], list[str]], str, str]] = {
     "sorted_order_cpu": (on_cpu, "Distinct keys, ranks, searches and gathers on a CPU", "benchmarks.cpu.sorted_order"),
     "cores_cpu": (on_cpu, "Few keys, one chunk and clusters on a host with many cores", "benchmarks.cpu.cores"),
     "larger_than_memory_cpu": (from_disk_to_disk, "Sorts larger than memory", "benchmarks.cpu.larger_than_memory"),
+    "scheduler_load": (at_scale, "Sorts of up to 100 TB on 1,000 workers, counted", "benchmarks.cpu.scheduler_load"),
     "gpu_table": (on_gpu, "Radix sorts on a GPU", "benchmarks.gpu.table"),
     "gpu_comparison": (on_gpu, "Comparison sorts, wide keys and merging on a GPU", "benchmarks.gpu.comparison"),
     "gpu_dask_arrays": (on_gpu, "Dask arrays of CuPy chunks on a GPU", "benchmarks.gpu.dask_arrays"),

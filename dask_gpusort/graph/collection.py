@@ -168,12 +168,12 @@ def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Ou
     cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
     wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
     build: Callable[[], dict[Key, Task]] = recipe.stages
-    first_tasks = 0
+    first_tasks = recipe.first_tasks
     if recipe.takes_held_chunks:
         held = {array.name: held_chunks(array) for array in inputs}
         inputs = [array for array in inputs if not held[array.name]]
         build = partial(recipe.stages, merge(held.values()))
-        first_tasks = sum(array.npartitions for array in inputs) or recipe.first_tasks
+        first_tasks = sum(array.npartitions for array in inputs) or first_tasks
     if len(outputs) == 1:
         # Dask optimises one layer in less time than two.
         whole = None if wholes[0] is None else partial(_both, build, wholes[0])

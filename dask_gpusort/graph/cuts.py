@@ -257,9 +257,10 @@ def _add_up(
 def _cut_down(token: str, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[Task]:
     """Tasks that pass the ties down the tree; the last ones cut the runs."""
     tasks: list[Task] = []
-    for level in reversed(range(len(plan.tree))):
-        for node, (first, last) in enumerate(plan.tree[level]):
-            top = level + 1 == len(plan.tree)
+    tree = plan.tree  # made at each look
+    for level in reversed(range(len(tree))):
+        for node, (first, last) in enumerate(tree[level]):
+            top = level + 1 == len(tree)
             shares = None if top else TaskRef((f"sort-cut-{token}", level + 1, node // plan.fan_in))
             arguments = (boundaries, shares, node % plan.fan_in, reads[level][node])
             key = (f"sort-cut-{token}", level, node)

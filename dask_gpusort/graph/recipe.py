@@ -52,7 +52,7 @@ class ArrayRecipe:
 
     @property
     def first_tasks(self) -> int:
-        """Number of the tasks that read input chunks, where these become part of them."""
+        """Number of the tasks that read input chunks, if every output chunk needs all of them; else 0."""
         return 0
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:

@@ -158,9 +158,10 @@ def _cells_around(
 ) -> tuple[IntArray, IntArray]:
     """The last entry before, and the first after, the key at each rank; -1 where there is none in the bracket."""
     low, high = np.full(len(ranks), -1), np.full(len(ranks), -1)
+    searched = np.flatnonzero(bracket >= 0)
     for number in numbers:
         cells = slice(*np.searchsorted(whole.bracket, [number, number + 1]))
-        mine = bracket == number
+        mine = searched[slice(*np.searchsorted(bracket[searched], [number, number + 1]))]
         below = np.searchsorted(whole.left[cells], ranks[mine], side="right") - 1
         above = np.searchsorted(whole.right[cells], ranks[mine] + 1, side="left")
         low[mine] = np.where(below >= 0, cells.start + below, -1)

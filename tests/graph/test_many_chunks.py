@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask._task_spec import TaskRef
 from dask.base import collections_to_expr
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +21,11 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph import collection
+from dask_gpusort.graph.cuts import find_cuts
 from dask_gpusort.order import Order
-from dask_gpusort.plan import InputChunks, Workers, make_plan
+from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 from dask_gpusort.plan import runs as plan_runs
+from dask_gpusort.plan.counting import counting_tree
 
 ON_GRAPHS = pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
 
@@ -42,11 +45,11 @@ def test_kept_runs_take_little_of_a_worker_s_memory(sizes, threads, bits):
     assert all(len(run) == 1 or size * 8 <= most for run, size in zip(made.runs, made.run_sizes, strict=True))
 
 
-def make(sizes, exchange="gather", workers=None, row_bytes=8):
+def make(sizes, exchange="gather", workers=None, row_bytes=8, groups=4):
     order = Order(np.dtype("i8"))
     given = InputChunks(sizes, row_bytes - 8)
     workers = Workers(2) if workers is None else workers
-    return make_plan(order, given, sizes, method="auto", exchange=exchange, workers=workers, groups=4)
+    return make_plan(order, given, sizes, method="auto", exchange=exchange, workers=workers, groups=groups)
 
 
 @given(st.lists(st.integers(0, 1 << 22), min_size=1, max_size=200), st.integers(1, 64), st.sampled_from((8, 24)))
@@ -73,6 +76,19 @@ def test_tasks_beside_the_output_do_not_grow_with_the_chunks():
         made = make((1_000,) * chunks)
         assert len(made.runs) <= 32
         assert made.num_tasks - chunks < 120
+
+
+def test_the_tree_of_counts_is_made_as_often_for_many_runs(monkeypatch):
+    looks = []
+    monkeypatch.setattr(counting, "counting_tree", lambda *args: looks.append(args) or counting_tree(*args))
+    many = []
+    for chunks in (1_000, 10_000):
+        made = make((1 << 24,) * chunks, "runs", Workers(16, 1 << 32, processes=1), groups=chunks)
+        looks.clear()
+        find_cuts("token", made, [TaskRef(number) for number in range(chunks)])
+        many.append(len(looks))
+    assert 0 < many[0]
+    assert many[1] <= many[0] + 10
 
 
 @given(st.data(), ours.arrays(sizes=st.integers(2, 120)))

@@ -17,6 +17,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.base import collections_to_expr
 from dask.graph_manipulation import bind, clone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph import collection
 from dask_gpusort.plan import counting
 
 distributed = pytest.importorskip("distributed")
@@ -275,10 +277,7 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
 @pytest.mark.parametrize("kind", ["bits", "few", "constant"])
 @pytest.mark.parametrize("dtype", ["i8", "f4", "S5"])
 def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
-    # As if there were so many chunks that no task could have samples enough.
-    monkeypatch.setattr(counting, "TASK_SAMPLES", 1)
-    monkeypatch.setattr(counting, "MOST_TASK_SAMPLES", 1)
-    monkeypatch.setattr(counting, "FAN_IN", 4)
+    in_rounds(monkeypatch)
     kept_in(where)
     keys, values = ours.make(dtype, 900, kind), np.arange(900)
     x = da.from_array(keys, chunks=37)
@@ -293,6 +292,35 @@ def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
     for one, other in zip(found, (keys[order], order, order, keys[order]), strict=True):
         oracle.assert_same_bits(one, other)
     runs.check_nothing_is_left(on_cluster)
+
+
+def in_rounds(monkeypatch):
+    """As if there were so many chunks that no task could have samples enough."""
+    monkeypatch.setattr(counting, "TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "MOST_TASK_SAMPLES", 1)
+    monkeypatch.setattr(counting, "FAN_IN", 4)
+
+
+def test_who_lists_counted_runs_gets_handles_alone(on_cluster, monkeypatch):
+    in_rounds(monkeypatch)
+    with groups(6):
+        graph = dask_gpusort.sort(source(), exchange="runs").__dask_graph__()
+    listed = {key for key in graph if key[0].startswith("sort-list")}
+    (needed,) = (sorted(graph[key].dependencies, key=str) for key in listed)
+    found = on_cluster.get(graph, needed)
+    assert sum(isinstance(one, store.Handle) for one in found) == len(needed) - 1 > SIZE // CHUNK
+    runs.check_nothing_is_left(on_cluster)
+
+
+@pytest.mark.skipif(da.array_expr_enabled(), reason="expressions have no layers")
+def test_many_first_and_last_tasks_are_ordered_as_one_last_task(on_cluster, monkeypatch):
+    monkeypatch.setattr(collection, "MOST_ORDERED", 100)
+    with groups(6):
+        found = dask_gpusort.sort(source(), exchange="runs")
+    graph = collections_to_expr([found]).optimize().__dask_graph__()
+    (last,) = set(graph) - {key for task in dict(graph).values() for key in task.dependencies}
+    assert last[0].startswith("sort-end")
+    np.testing.assert_array_equal(found.persist().compute(), SORTED)
 
 
 # ---- events ----

@@ -577,3 +577,16 @@ def test_passes_are_counted(tmp_path: Path) -> None:
     blocks = load("documents.blocks")
     assert {work for works in blocks.PASSES.values() for work in works} == counted.keys()
     assert blocks.span([1, 2.04]) == "1 to 2"
+
+
+def test_the_load_of_sorts_is_counted(tmp_path: Path) -> None:
+    run("cpu.scheduler_load", "--quick", "--output", str(tmp_path))
+    rows = [row.details for row in record(tmp_path / "scheduler_load.json").rows]
+    driven = [details for details in rows if not details.get("projected")]
+    assert 0 < len(driven) < len(rows)
+    for details in driven:
+        assert details["messages_to_scheduler"] >= details["tasks"]
+        assert details["edges"] > details["tasks"] / 2
+        assert details["scheduler_seconds"] > details["longest_stop"] > 0
+    assert all(details["slices"] == details["runs"] * details["groups"] for details in rows)
+    assert "100 TB" in load("documents.reports").report("scheduler_load", tmp_path)

@@ -65,10 +65,16 @@ def cuts_as_run(cuts: Bounds | Cuts) -> Run:
     return rows_as_run(first, last)
 
 
-def keep_run(
+def keep_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Handle:
+    """Task: sort a run, and keep it on this worker."""
+    (handle,) = keep([sorted_run(arrays, source, local)])
+    return handle
+
+
+def keep_summarized(
     arrays: list[Any], source: RunSource, local: LocalSort, samples: int, radix_bits: int
 ) -> tuple[Handle, RankSummary]:
-    """Task: sort a run, and keep it on this worker."""
+    """Task: the same, with the summary of the run, for the one task that bounds all cuts."""
     run = sorted_run(arrays, source, local)
     summary = numpy_ops.summarize_run(run, None, local.order, samples=samples, radix_bits=radix_bits)
     (handle,) = keep([run])
@@ -84,9 +90,8 @@ def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> ListedRuns:
     return ListedRuns(handles, cuts_as_run(found), found.ranks, found.starts)
 
 
-def open_run(kept: tuple[Handle, RankSummary]) -> Run:
+def open_run(handle: Handle) -> Run:
     """Task: a run, for who reads few of its keys."""
-    handle, _ = kept
     return own_store().open(handle) or take_slices([handle], [(0, handle.length)])[0]
 
 
@@ -96,16 +101,13 @@ def keep_cuts(cuts: Cuts) -> Handle:
     return handle
 
 
-def list_runs(
-    kept: list[tuple[Handle, RankSummary]], tables: list[Handle], boundaries: Boundaries, order: Order
-) -> ListedRuns:
+def list_runs(handles: list[Handle], tables: list[Handle], boundaries: Boundaries, order: Order) -> ListedRuns:
     """Task: where all runs are, and their exact cuts."""
-    handles = tuple(handle for handle, _ in kept)
     check_listed([*handles, *tables])
     changed = np.flatnonzero([handle.length for handle in handles] != np.diff(boundaries.starts))
     if len(changed):
         raise changed_run((int(changed[0]),), order)
-    return ListedRuns(handles, tuple(tables), boundaries.ranks, boundaries.starts)
+    return ListedRuns(tuple(handles), tuple(tables), boundaries.ranks, boundaries.starts)
 
 
 def merge_group(kept: ListedRuns, group: int, finish: Finish) -> tuple[Any, ...]:
@@ -136,11 +138,11 @@ def exchange_runs(
 ) -> dict[Key, Task]:
     """Graph of all stages, as of `task_exchange.exchange_by_tasks`; `ListedRuns` are ``("sort-list-" + token, 0)``."""
     runs, local, keys = sources
-    tasks: list[Task] = []
-    for number, source in enumerate(runs):
-        key = (f"sort-local-{token}", number)
-        arguments = (chunk_arrays(source, keys), source, local, plan.samples, plan.radix_bits)
-        tasks.append(RunTask(key, keep_run, *arguments))
+    keep_one, counting = (keep_run, ()) if plan.rounds else (keep_summarized, (plan.samples, plan.radix_bits))
+    tasks: list[Task] = [
+        RunTask((f"sort-local-{token}", number), keep_one, chunk_arrays(source, keys), source, local, *counting)
+        for number, source in enumerate(runs)
+    ]
     kept = List(*(task.ref() for task in tasks))
     listed = (f"sort-list-{token}", 0)
     if plan.rounds:

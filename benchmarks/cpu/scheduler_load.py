@@ -1,0 +1,237 @@
+"""The load on scheduler, workers and disks of a sort by the exchange `runs`, up to 100 TB on 1,000 workers: counted.
+
+    python -m benchmarks.cpu.scheduler_load [--quick] [--output DIRECTORY]
+
+Writes results/scheduler_load.json. Nothing is sorted. The package plans each sort. Where the graph has at most 80,000
+tasks it is pickled, built and ordered as Dask does it, and a real scheduler with our plugin drives it. Its workers are
+stubs: each answers at once that a task has run, and that it has fetched what the task needs. Work is not stolen. What
+larger graphs take is projected from the largest one that was driven: by their tasks, and the longest stop of the
+scheduler by runs x workers. Seconds are those of the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import pickle
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import psutil
+from dask.base import collections_to_expr
+from dask.core import flatten
+from dask.order import order
+from distributed import Scheduler
+from distributed.core import Status
+from distributed.protocol import Serialize, deserialize, dumps, serialize
+from distributed.scheduler import WorkerState, _materialize_graph
+
+from dask_gpusort.chunk.free_memory import return_free_memory
+from dask_gpusort.chunk.run import Run
+from dask_gpusort.graph.collection import Output, new_arrays
+from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
+from dask_gpusort.graph.runs.store import Handle
+from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
+from dask_gpusort.plan.counting import CUT_BYTES, ENTRY_BYTES
+from dask_gpusort.plan.plan import HANDLE_BYTES
+
+from ..harness.command import parse, parser_of
+from ..harness.machine import describe_machine
+from ..harness.records import Record, Row
+from ..model.cost import ORDER
+
+MIB, GIB = 1 << 20, 1 << 30
+#: Bytes to sort, and workers.
+SIZES = {"8 GiB": (8 * GIB, 4), "100 GB": (10**11, 100), "1 TB": (10**12, 1000), "10 TB": (10**13, 1000)}
+SIZES["100 TB"] = 10**14, 1000
+#: Bytes of a chunk, and threads of a worker.
+SHAPES = (128 * MIB, 16), (GIB, 16), (GIB, 4), (4 * GIB, 4)
+MEMORY = 64 * GIB
+#: A handle as in a list of runs.
+LIKE = Handle(32 * "0", "tcp://10.0.0.1:40000", 86 * "/", 1 << 24, Run(np.empty(0, np.uint64)), 1 << 31)
+#: Tasks of the largest graph that is driven.
+MOST_DRIVEN, QUICK_DRIVEN = 80_000, 500
+#: What keeps the scheduler's process busy.
+STAGES = "build", "order", "state", "drive", "release", "drop"
+
+
+def plan_of(total: int, chunk: int, workers: int, threads: int) -> Plan:
+    """The plan of a sort of int64 on a cluster that is not there."""
+    sizes = (chunk // 8,) * -(-total // chunk)
+    cluster = Workers(workers * threads, MEMORY // threads, processes=workers)
+    return make_plan(ORDER, InputChunks(sizes), sizes, method="auto", exchange="runs", workers=cluster, groups=None)
+
+
+def make_keys() -> np.ndarray:
+    """Task: keys, which nobody asks for."""
+    raise AssertionError
+
+
+def counted(plan: Plan, workers: int, threads: int) -> dict[str, float]:
+    """What follows from the plan alone."""
+    runs, groups, total = len(plan.runs), len(plan.groups), sum(plan.sizes) * plan.row_bytes
+    return {
+        "workers": workers,
+        "runs": runs,
+        "groups": groups,
+        "rounds": plan.rounds,
+        "tasks": plan.num_tasks + runs,
+        "slices": runs * groups,
+        "slice_bytes": total / (runs * groups),
+        "messages": groups * min(workers - 1, runs),
+        "files_of_a_worker": runs / workers,
+        "slices_of_a_worker": runs * groups / workers,
+        "list_bytes": runs * (len(pickle.dumps(LIKE)) + (0 if plan.rounds else CUT_BYTES * (groups + 1))),
+        "cut_bytes": CUT_BYTES * runs * (groups + 1),
+        "summary_share": plan.samples * (ORDER.transit_dtype.itemsize + ENTRY_BYTES) / (total / runs),
+        "table_bytes": plan.table_bytes,
+        "table_share": plan.table_bytes / (MEMORY / threads),
+    }
+
+
+class Cluster:
+    """A scheduler whose workers are stubs."""
+
+    def __init__(self, workers: int, threads: int, sizes: Callable[[Any], float]):
+        self.scheduler, self.sizes = Scheduler(dashboard=False, dashboard_address=":0", extensions={}), sizes
+        self.waiting: defaultdict[str, list[Any]] = defaultdict(list)
+        self.found: defaultdict[str, float] = defaultdict(float)
+        plugin = RunSchedulerPlugin()
+        plugin.scheduler, self.scheduler.plugins[NAME] = self.scheduler, plugin
+        plugin.restart(self.scheduler)
+        for number in range(workers):
+            address = f"tcp://10.0.{number // 256}.{number % 256}:40000"
+            own: dict[str, Any] = {"address": address, "name": address, "server_id": address, "nthreads": threads}
+            own |= {"pid": 0, "local_directory": "", "nanny": "", "memory_limit": MEMORY, "status": Status.running}
+            own |= {"services": {}, "versions": {}, "extra": {}, "scheduler": self.scheduler}
+            state = WorkerState(**own)
+            self.scheduler.workers[address] = state
+            self.scheduler.running.add(state)
+            self.scheduler.total_nthreads += threads
+            self.scheduler.check_idle_saturated(state)
+            self.scheduler.stream_comms[address] = Wire(self, address)  # type: ignore[assignment]
+
+    def finish(self, address: str) -> None:
+        """Let a worker fetch what its most urgent task needs, and say that the task has run."""
+        _, _, message = heapq.heappop(self.waiting[address])
+        key, start = message["key"], time.process_time()
+        fetched = [name for name, holders in message["who_has"].items() if address not in holders]
+        if fetched:
+            self.scheduler.add_keys(worker=address, keys=fetched, stimulus_id="fetched")
+            self.found["fetched_results"] += len(fetched)
+            if str(key[0]).startswith("sort-count"):
+                self.found["runs_moved"] += any(str(name[0]).startswith("sort-local") for name in fetched)
+        ran = {"startstops": [{"action": "compute", "start": 0.0, "stop": 1.0}], "metadata": {}, "thread": 0}
+        result = {"nbytes": int(self.sizes(key)), "type": b"", "typename": "", "run_id": message["run_id"]}
+        self.scheduler.handle_task_finished(key, address, "finished", status="OK", **result, **ran)
+        took = time.process_time() - start
+        self.found["drive_seconds"] += took
+        self.found["longest_stop"] = max(self.found["longest_stop"], took)
+        self.found["messages_to_scheduler"] += 1 + bool(fetched)
+
+
+class Wire:
+    """Takes the place of the connection to a worker."""
+
+    def __init__(self, cluster: Cluster, address: str):
+        self.cluster, self.address = cluster, address
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        """Pickle messages, as a connection does, and keep the tasks."""
+        found = self.cluster.found
+        found["messages_to_workers"] += len(messages)
+        found["sent_bytes"] += sum(memoryview(frame).nbytes for frame in dumps(list(messages)))
+        for message in messages:
+            if message["op"] == "compute-task":
+                entry = message["priority"], message["run_id"], message
+                heapq.heappush(self.cluster.waiting[self.address], entry)
+
+
+async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
+    """What the making and the driving of the graph take."""
+    found: dict[str, float] = {}
+
+    def timed(name: str, function: Callable[..., Any], *args: Any) -> Any:
+        start = time.process_time()
+        result = function(*args)
+        found[f"{name}_seconds"] = time.process_time() - start
+        return result
+
+    x = da.map_blocks(make_keys, chunks=(plan.sizes,), dtype="i8", meta=np.empty(0, "i8"))
+    recipe = Recipe(plan, with_keys=True, with_positions=False, names=(x.name,), extra_dims=(0,))
+    (y,) = new_arrays(recipe, (x,), [Output(x._meta, (plan.chunks,))], "sort")
+    wrapped = Serialize(collections_to_expr([y]).optimize())
+    header, frames = timed("pickle", lambda: serialize(wrapped.data, serializers=["pickle"]))
+    found["graph_bytes"] = sum(memoryview(frame).nbytes for frame in frames)
+    expr, process = deserialize(header, frames), psutil.Process()
+    return_free_memory()
+    before = process.memory_info().rss
+    graph, _ = timed("build", _materialize_graph, expr, False)
+    found["edges"] = sum(len(task.dependencies) for task in graph.values())
+    keys, ordered = set(flatten(y.__dask_keys__())), timed("order", order, graph)
+    entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, 32 * len(plan.groups)
+    made: dict[str, float] = {
+        "sort-local": HANDLE_BYTES,
+        "sort-keep": HANDLE_BYTES,
+        "sort-count": ends,
+        "sort-scan": ends,
+    }
+    made |= {"sort-cut": 32 * CUT_BYTES * len(plan.groups), "sort-sum": plan.kept_samples * entry}
+    made["sort-merge"] = plan.group_bytes
+    cluster = Cluster(workers, threads, lambda key: made.get(key[0].rpartition("-")[0], 8 * plan.sizes[0]))
+    scheduler = cluster.scheduler
+    state: dict[str, Any] = {"start": 0.0, "client": "client", "annotations_by_type": {}, "global_annotations": None}
+    state |= {"stimulus_id": "graph", "submitting_task": None, "span_metadata": {"collections": []}}
+    timed("state", lambda: scheduler._create_taskstate_from_graph(dsk=graph, keys=keys, ordered=ordered, **state))
+    found["memory"] = process.memory_info().rss - before
+    while any(cluster.waiting.values()):
+        for address in [address for address, tasks in cluster.waiting.items() if tasks]:
+            for _ in range(min(threads, len(cluster.waiting[address]))):
+                cluster.finish(address)
+    assert all(scheduler.tasks[key].state == "memory" for key in keys)
+    timed("release", scheduler.client_releases_keys, list(keys), "client", "released")
+    start = time.process_time()
+    while scheduler.tasks:
+        await asyncio.sleep(0)
+    found["drop_seconds"] = time.process_time() - start
+    scheduler.stream_comms.clear()
+    await scheduler.close()
+    return found | cluster.found
+
+
+def main() -> None:
+    options = parse(parser_of("benchmarks.cpu.scheduler_load", __doc__))
+    record = Record(describe_machine(commit=options.commit), {"quick": options.quick})
+    record.add(load(QUICK_DRIVEN if options.quick else MOST_DRIVEN))
+    if options.output:
+        record.write(options.output / "scheduler_load.json")
+
+
+def load(most: int) -> Iterator[Row]:
+    """A row for each sort."""
+    found: dict[str, dict[str, float]] = {}
+    for name, (total, workers) in SIZES.items():
+        for chunk, threads in SHAPES:
+            plan = plan_of(total, chunk, workers, threads)
+            details = counted(plan, workers, threads)
+            if details["tasks"] <= most:
+                details |= asyncio.run(driven(plan, workers, threads))
+                details["scheduler_seconds"] = sum(details[f"{stage}_seconds"] for stage in STAGES)
+            found[f"{name} in {chunk // MIB:,} MiB, {workers:,} workers of {threads} threads"] = details
+    largest = max((one for one in found.values() if "memory" in one), key=lambda one: one["tasks"])
+    for work, details in found.items():
+        if "memory" not in details:
+            scale = details["tasks"] / largest["tasks"]
+            details |= {what: scale * largest[what] for what in ("scheduler_seconds", "memory")}
+            pairs = [one["runs"] * one["workers"] for one in (details, largest)]
+            details |= {"longest_stop": largest["longest_stop"] * pairs[0] / pairs[1], "projected": True}
+        yield Row(work, details["tasks"], "tasks", details=details)
+
+
+if __name__ == "__main__":
+    main()
