@@ -17,6 +17,7 @@ from distributed import SchedulerPlugin, get_worker
 from distributed.client import Client
 from distributed.core import Status, clean_exception
 from distributed.metrics import context_meter, monotonic
+from distributed.metrics import time as wall_time
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import ClientState, Scheduler, TaskState, WorkerState
@@ -41,6 +42,7 @@ __all__ = [
     "register_once",
     "thread_state",
     "to_serialize",
+    "wall_time",
 ]
 
 #: Seconds for which a task waits for a plugin of its worker.
@@ -67,7 +69,7 @@ _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
         | {"exception", "exception_blame", "worker_restrictions", "host_restrictions", "resource_restrictions"}
         | {"loose_restrictions", "waiters", "__weakref__"},
     ),
-    (WorkerState, {"address", "status", "extra", "executing"}),
+    (WorkerState, {"address", "status", "extra", "executing", "last_seen"}),
     (ClientState, {"wants_what"}),
     (WorkerMachine, {"tasks"}),
     (WorkerTask, {"run_id"}),

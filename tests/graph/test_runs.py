@@ -441,6 +441,58 @@ def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, kept_in, monke
     assert len(refused) == 3
 
 
+def refuse_peers(self, name, *ends):
+    """In place of `Store.take`: nothing for a peer."""
+    assert threading.current_thread().name.startswith("Dask-Offload")
+    raise ConnectionError("never")
+
+
+def test_a_worker_that_never_answers_is_told(on_cluster, kept_in, monkeypatch):
+    kept_in("memory")
+    monkeypatch.setattr(slices, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(slices, "SILENT_SECONDS", 2)
+    monkeypatch.setattr(slices, "_take_here", refuse)
+    with monkeypatch.context() as context:
+        context.setattr(store.Store, "take", refuse_peers)
+        future = on_cluster.compute(sort())
+        message = str(gangs.error_of(future))
+    first, second = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain", message).groups()
+    assert {first, second} <= set(on_cluster.scheduler_info(n_workers=-1)["workers"])
+    assert "let workers reach each other" in message
+    assert "never" in message
+    del future
+    runs.check_nothing_is_left(on_cluster)
+    check(on_cluster, sort())  # an answer ends the count
+
+
+def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
+    kept_in("memory")
+    monkeypatch.setattr(slices, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(slices, "SILENT_SECONDS", 0.2)
+    take, silent, refused = store.Store.take, set(), []
+
+    def refuse_of_silent(self, name, *ends):
+        if self.address in silent and threading.current_thread().name.startswith("Dask-Offload"):
+            refused.append(time.monotonic())
+            raise ConnectionError("silent")
+        return take(self, name, *ends)
+
+    def go_silent(scheduler, address):
+        silent.add(address)
+        worker = next(worker for worker in client.cluster.workers.values() if worker.address == address)
+        worker.status = distributed.Status.paused  # as it may ask others, but not itself
+        worker.periodic_callbacks["heartbeat"].stop()
+
+    monkeypatch.setattr(store.Store, "take", refuse_of_silent)
+    with runs.cluster(3) as client:
+        runs.call_at(client, "sort-scan", (1,), go_silent)
+        future = client.compute(sort())
+        gangs.until(lambda: refused and refused[-1] - refused[0] > 2, "a silent worker")
+        (address,) = silent
+        client.sync(lambda: runs.lose(client.cluster.scheduler, address))
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
 def test_a_run_that_is_gone_is_told(on_cluster, kept_in, monkeypatch):
     kept_in("files")
     find = tasks.bound_all

@@ -23,13 +23,13 @@ from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 
 from ...chunk.run import Run
 from .._dask import Task
-from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once
+from .._distributed import logs_errors, mismatch, plugin_of_worker, register_on_workers, register_once, wall_time
 from ..input_checks import changed_source
 from .store import Handle, Store, capacity_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
-LISTED, KEEPS = "sort_run_listed", "sort_run_keeps"
+LISTED, KEEPS, HEARD = "sort_run_listed", "sort_run_keeps", "sort_run_heard"
 
 
 class RunTask(Task):
@@ -84,6 +84,7 @@ class RunSchedulerPlugin(SchedulerPlugin):
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
         scheduler.handlers[LISTED] = self.is_first
         scheduler.handlers[KEEPS] = self.is_kept
+        scheduler.handlers[HEARD] = self.is_heard
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
@@ -139,6 +140,11 @@ class RunSchedulerPlugin(SchedulerPlugin):
     def is_kept(self, key: Key, worker: str) -> bool:
         """Handler: whether a worker should have the runs of a task."""
         return self._keepers.get(key) == worker
+
+    def is_heard(self, worker: str, seconds: float) -> bool:
+        """Handler: whether the scheduler has heard of a worker lately."""
+        state = self.scheduler.workers.get(worker)
+        return state is not None and wall_time() - state.last_seen < seconds
 
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)

@@ -104,11 +104,14 @@ class Store:
     Attributes
     ----------
     closed : bool
+    silent : dict of str to tuple
+        Workers that have given no slices when they were asked last: since when, and when that was.
     """
 
     def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
+        self.silent: dict[str, tuple[float, float]] = {}
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
         self._kept: dict[str, tuple[Handle, Run | None]] = {}
 
