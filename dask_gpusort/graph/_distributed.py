@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from distributed import SchedulerPlugin, get_worker
 from distributed.client import Client
 from distributed.core import Status, clean_exception
+from distributed.diskutils import WorkSpace
 from distributed.metrics import context_meter, monotonic
 from distributed.metrics import time as wall_time
 from distributed.protocol import to_serialize
@@ -30,6 +31,7 @@ from distributed.worker_state_machine import WorkerState as WorkerMachine
 __all__ = [
     "MEMORY_LIMIT",
     "Status",
+    "WorkSpace",
     "clean_exception",
     "context_meter",
     "dumps",
@@ -60,6 +62,7 @@ _METHODS: tuple[tuple[type, str, set[str]], ...] = (
     (Scheduler, "handle_task_erred", {"key", "stimulus_id"}),
     (Scheduler, "stimulus_task_erred", {"key", "worker", "stimulus_id", "run_id"}),
     (TaskState, "add_dependency", {"other"}),
+    (WorkSpace, "new_work_dir", set()),
 )
 #: Attributes of the classes of distributed, as annotations or in the class.
 _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (

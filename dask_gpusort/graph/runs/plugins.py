@@ -174,6 +174,8 @@ class RunWorkerPlugin(WorkerPlugin):
             raise RuntimeError(reason)
         self.worker = worker
         self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
+        with suppress(OSError, ValueError):  # which the first file tells; else files of killed workers go
+            self.store.folders()
         worker.handlers["sort_run_take"] = self.store.serve
         worker.stream_handlers[DROP] = self.store.drop
 

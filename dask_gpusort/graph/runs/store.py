@@ -6,18 +6,20 @@ import errno
 import os
 import pickle
 import shutil
+import threading
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...chunk.run import Run, byte_view, is_fixed_width
-from .._distributed import MEMORY_LIMIT, offload, to_serialize
+from ...config import setting
+from .._distributed import MEMORY_LIMIT, WorkSpace, offload, to_serialize
 
 #: Share of a worker's memory up to which its process takes runs in; those behind it are files. Dask's own limits, from
 #: which on it spills results and pauses the worker, are 0.6 and 0.8.
@@ -26,6 +28,8 @@ MEMORY_SHARE = 0.4
 PICKLED_ROWS = 1 << 13
 #: About as many rows of a run are checked when it is made again.
 CHECKED_ROWS = 1 << 10
+#: Errors of a disk that has no space left.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
 
@@ -97,7 +101,7 @@ class Store:
     address : str
         Of the worker.
     folder : Path
-        Where files go; made for the first one.
+        Where files go without the setting ``directories``; made for the first one.
     capacity : callable()
         Bytes of runs that the process may still take into its memory.
 
@@ -112,6 +116,8 @@ class Store:
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
         self.silent: dict[str, tuple[float, float]] = {}
+        self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
+        self._lock, self._files = threading.Lock(), count()
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
         self._kept: dict[str, tuple[Handle, Run | None]] = {}
 
@@ -164,6 +170,8 @@ class Store:
         self._names.clear()
         self._kept.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
+        for space in self._spaces.values():
+            space.release()
 
     def take(self, name: str, start: int, stop: int) -> Run:
         """A slice of a run of this worker; a view of one in memory.
@@ -206,26 +214,65 @@ class Store:
     def _in_memory(self, name: str, run: Run, like: Run) -> Handle:
         return Handle(name, self.address, "", len(run), like, checksum_of(run))
 
-    def _write(self, name: str, run: Run, like: Run) -> Handle:
-        self.folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        path = self.folder / name
-        ends: list[int] = []
+    def folders(self) -> list[Path]:
+        """Folders for the next file, in the order in which they are tried; those on full disks may be left out.
+
+        Raises
+        ------
+        OSError
+            If one cannot be written.
+        """
+        directories = setting("directories")
+        if directories is None:
+            return [self.folder]
+        with self._lock:
+            for directory in directories:
+                if directory not in self._spaces:
+                    self._make(directory)
+        found = [Path(self._spaces[directory].dir_path) for directory in directories if directory in self._spaces]
+        turn = next(self._files) % max(1, len(found))
+        return found[turn:] + found[:turn]
+
+    def _make(self, directory: str) -> None:
+        """Make the folder of this worker in a directory; leave it out if there is no space."""
         try:
-            with open(path, "xb", buffering=0) as file:
-                for data in _parts(run):
-                    ends.append((ends[-1] if ends else 0) + _write_all(file, data))
+            if not os.path.isdir(directory):  # Dask would make it, perhaps on the disk on which another one is mounted
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            space = WorkSpace(os.path.join(directory, self.folder.name))
+            self._spaces[directory] = space.new_work_dir(prefix="worker-")
         except OSError as error:
-            path.unlink(missing_ok=True)
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise OSError(
-                error.errno,
-                f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
-                "free space there, or set temporary-directory in dask.config to a larger disk",
-                str(path),
-            ) from error
-        parts = () if has_fixed_width(run) else tuple(ends)
-        return Handle(name, self.address, str(path), len(run), like, checksum_of(run), parts)
+            if error.errno not in FULL:
+                raise OSError(
+                    error.errno,
+                    f"worker {self.address} cannot keep sorted runs in a folder of gpusort.directories in dask.config "
+                    f"({error.strerror}): make the folder there and let the worker write to it",
+                    directory,
+                ) from error
+
+    def _write(self, name: str, run: Run, like: Run) -> Handle:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for folder in self.folders():
+            path, ends = folder / name, [0]
+            try:
+                folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
+                with open(path, "xb", buffering=0) as file:
+                    for data in _parts(run):
+                        ends.append(ends[-1] + _write_all(file, data))
+            except OSError as error:
+                path.unlink(missing_ok=True)
+                if error.errno not in FULL:
+                    raise
+                full = error
+            else:
+                parts = () if has_fixed_width(run) else tuple(ends[1:])
+                return Handle(name, self.address, str(path), len(run), like, checksum_of(run), parts)
+        raise OSError(
+            full.errno,
+            f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
+            "free space there, or set temporary-directory in dask.config to a larger disk, or gpusort.directories to "
+            "folders of several",
+            full.filename,
+        ) from full
 
 
 def _parts(run: Run) -> Iterator[Any]:
