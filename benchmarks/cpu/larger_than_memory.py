@@ -142,8 +142,10 @@ def on_cluster(options: Any, memory: int, work: Callable[[], Any]) -> tuple[floa
     return seconds, details
 
 
-def stored(options: Any, made: Callable[..., Any], sources: list[Path], targets: list[Path]) -> None:
-    """Store what a function makes of arrays in Zarr."""
+def stored(
+    options: Any, made: Callable[..., Any], sources: list[Path], targets: list[Path], compute: bool = True
+) -> Any:
+    """Store what a function makes of arrays in Zarr, or return a task that does."""
     found = made(*map(da.from_zarr, sources))
     found = found if isinstance(found, tuple) else (found,)
     for path in targets:
@@ -152,7 +154,7 @@ def stored(options: Any, made: Callable[..., Any], sources: list[Path], targets:
         zarr.create_array(path, shape=one.shape, chunks=one.chunksize, dtype=one.dtype, compressors=None)
         for path, one in zip(targets, found, strict=True)
     ]
-    da.store(list(found), files, lock=False)
+    return da.store(list(found), files, lock=False, compute=compute)
 
 
 def by_duckdb(options: Any, source: Path, memory: int) -> float:
