@@ -11,7 +11,8 @@ import dask
 #: afresh, or None to measure which is faster; it is read where the chunks are, and has no effect on results.
 #: ``gang_timeout``: seconds without progress after which a gang repeats an exchange, and moves a member that a paused
 #: worker keeps. ``held_share``: share of the memory up to which a selection holds its source between two passes, and
-#: above which it reads the source again; workers spill to disk from a share of 0.6 on.
+#: above which it reads the source again; workers spill to disk from a share of 0.6 on. ``directories``: folders where
+#: workers keep files of runs, one after another, or None for the own folder of each; it is read on the workers.
 DEFAULTS: dict[str, Any] = {
     "exchange": "auto",
     "groups": None,
@@ -19,6 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "merged_runs": None,
     "gang_timeout": 60,
     "held_share": 0.3,
+    "directories": None,
 }
 
 dask.config.update_defaults({"gpusort": DEFAULTS})
@@ -47,6 +49,9 @@ def setting(name: str) -> Any:
         raise ValueError(f"gpusort.gang_timeout must be a positive number of seconds (got {value!r})")
     if name == "held_share" and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
         raise ValueError(f"gpusort.held_share must be a number from 0 to 1 (got {value!r})")
+    paths = value if isinstance(value, list | tuple) else ()
+    if name == "directories" and value is not None and not (paths and all(isinstance(one, str) for one in paths)):
+        raise ValueError(f"gpusort.directories must be a list of folders, or None for Dask's (got {value!r})")
     if name == "device" and value not in DEVICES:
         raise ValueError(f"gpusort.device must be None or 'cuda' (got {value!r})")
     return value

@@ -146,15 +146,15 @@ def on_cluster(
     return seconds, details
 
 
-def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path]) -> None:
-    """Store what a function makes of arrays in Zarr."""
+def stored(made: Callable[..., Any], sources: list[Path], targets: list[Path], compute: bool = True) -> Any:
+    """Store what a function makes of arrays in Zarr, or return a task that does."""
     found = made(*map(da.from_zarr, sources))
     found = found if isinstance(found, tuple) else (found,)
     files = [
         zarr.create_array(path, shape=one.shape, chunks=one.chunksize, dtype=one.dtype, compressors=None)
         for path, one in zip(targets, found, strict=True)
     ]
-    da.store(list(found), files, lock=False)
+    return da.store(list(found), files, lock=False, compute=compute)
 
 
 def by_duckdb(options: Any, source: Path, memory: int) -> float:

@@ -16,7 +16,9 @@ from weakref import WeakKeyDictionary
 from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 from distributed.client import Client
 from distributed.core import Status, clean_exception
+from distributed.diskutils import WorkSpace
 from distributed.metrics import context_meter, monotonic
+from distributed.metrics import time as wall_time
 from distributed.protocol import to_serialize
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import ClientState, Scheduler, TaskState, WorkerState
@@ -31,6 +33,7 @@ __all__ = [
     "CheckedSchedulerPlugin",
     "CheckedWorkerPlugin",
     "Status",
+    "WorkSpace",
     "clean_exception",
     "context_meter",
     "dumps",
@@ -42,6 +45,7 @@ __all__ = [
     "register_once",
     "thread_state",
     "to_serialize",
+    "wall_time",
 ]
 
 #: Seconds for which a task waits for a plugin of its worker.
@@ -59,6 +63,7 @@ _METHODS: tuple[tuple[type, str, set[str]], ...] = (
     (Scheduler, "handle_task_erred", {"key", "stimulus_id"}),
     (Scheduler, "stimulus_task_erred", {"key", "worker", "stimulus_id", "run_id"}),
     (TaskState, "add_dependency", {"other"}),
+    (WorkSpace, "new_work_dir", set()),
 )
 #: Attributes of the classes of distributed, as annotations or in the class.
 _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
@@ -68,7 +73,7 @@ _ATTRIBUTES: tuple[tuple[type, set[str]], ...] = (
         | {"exception", "exception_blame", "worker_restrictions", "host_restrictions", "resource_restrictions"}
         | {"loose_restrictions", "waiters", "__weakref__"},
     ),
-    (WorkerState, {"address", "status", "extra", "executing"}),
+    (WorkerState, {"address", "status", "extra", "executing", "last_seen"}),
     (ClientState, {"wants_what"}),
     (WorkerMachine, {"tasks"}),
     (WorkerTask, {"run_id"}),

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -81,6 +82,38 @@ def test_the_next_sort_works_after_a_full_disk(client, failing_disk, monkeypatch
     monkeypatch.setattr(store, "_write_all", WRITE)
     oracle.assert_same_bits(sort(ARRAY).compute(), oracle.sort(ARRAY))
     np.testing.assert_array_equal(sort(-ARRAY).compute(), np.sort(-ARRAY))
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("full", [("first",), ("second",), ("first", "second")])
+def test_other_disks_take_over(client, tmp_path, monkeypatch, full):
+    monkeypatch.setattr(store, "MEMORY_SHARE", 0)
+    written = {"first": 0, "second": 0}
+
+    def write_or_not(file, data):
+        (disk,) = written.keys() & Path(file.name).parts
+        if disk in full and written[disk] >= 40_000:
+            write_to_full_disk(data)
+        done = WRITE(file, data)
+        written[disk] += done
+        return done
+
+    monkeypatch.setattr(store, "_write_all", write_or_not)
+    for disk in written:
+        (tmp_path / disk).mkdir()
+    with dask.config.set({"gpusort.directories": [str(tmp_path / disk) for disk in written]}):
+        future = client.compute(sort(ARRAY))
+        if len(full) == 1:
+            oracle.assert_same_bits(future.result(), oracle.sort(ARRAY))
+            assert sum(written.values()) == ARRAY.nbytes
+            # The others may each write a run, as one of three workers fills the disk.
+            assert 40_000 <= written[full[0]] <= 40_000 + 3 * 16_000
+        else:
+            error = error_of(future)
+            assert error.errno == errno.ENOSPC
+            assert "gpusort.directories" in str(error)
+        del future
+        runs.check_nothing_is_left(client)
 
 
 def test_another_disk_error_is_not_changed(client, failing_disk):

@@ -179,6 +179,61 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, number, code, mess
     assert not any((own._names, own._kept, os.listdir(own.folder)))
 
 
+@pytest.fixture
+def directories(tmp_path):
+    """Two of them, in the settings."""
+    found = [tmp_path / name for name in ("first", "second")]
+    for directory in found:
+        directory.mkdir()
+    with dask.config.set({"gpusort.directories": list(map(str, found))}):
+        yield found
+
+
+def test_files_go_to_all_directories_in_turn(tmp_path, directories):
+    own = store_in(tmp_path)
+    assert not any(map(os.listdir, directories))
+    handles = own.put("key", [Run(np.arange(number)) for number in range(4)])
+    assert [len(files_of(directory)) for directory in directories] == [2, 2]
+    assert {handle.path.split(os.sep)[-4] for handle in handles[:2]} == {"first", "second"}
+    if os.name != "nt":
+        assert {stat.S_IMODE(os.stat(os.path.dirname(handle.path)).st_mode) for handle in handles} == {0o700}
+    for number, handle in enumerate(handles):
+        oracle.assert_same_bits(own.take(handle.name, 0, number).keys, np.arange(number))
+    own.drop("key")
+    assert not any(map(files_of, directories))
+    own.put("key", [Run(np.arange(3))])
+    own.close()
+    assert not any(map(files_of, directories))
+    assert not list(tmp_path.rglob("worker-*"))
+    assert not own.folder.exists()
+
+
+@pytest.mark.parametrize("kind", ["missing", "file"])
+def test_a_directory_that_cannot_be_written_is_told(tmp_path, directories, kind):
+    own, other = store_in(tmp_path), tmp_path / "other"
+    if kind == "file":
+        other.touch()
+    error = pytest.raises(OSError, match=r"worker address .* gpusort\.directories.*make the folder")
+    with dask.config.set({"gpusort.directories": [str(directories[0]), str(other)]}), error as caught:
+        own.put("key", [Run(np.arange(3))])
+    assert caught.value.filename == str(other)
+    assert not files_of(tmp_path)
+    assert other.exists() == (kind == "file")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is refused")
+def test_a_directory_of_another_is_told(tmp_path, directories):
+    directories[1].chmod(0o500)
+    with pytest.raises(PermissionError, match=r"gpusort\.directories"):
+        store_in(tmp_path).put("key", [Run(np.arange(3))])
+
+
+@pytest.mark.parametrize("value", ["/tmp", [], [1], {"a"}])
+def test_wrong_directories_are_refused(tmp_path, value):
+    with dask.config.set({"gpusort.directories": value}), pytest.raises(ValueError, match="a list of folders"):
+        store_in(tmp_path).put("key", [Run(np.arange(3))])
+
+
 @pytest.mark.parametrize(
     ("limit", "available", "capacity"),
     [(1000, 0, 300), (None, 9000, 3000), (None, 7000, 1000), (None, 5000, -1000), (None, 99_000, 3900)],
@@ -501,6 +556,58 @@ def test_a_worker_that_does_not_answer_is_asked_again(on_cluster, kept_in, monke
     assert len(refused) == 3
 
 
+def refuse_peers(self, name, *ends):
+    """In place of `Store.take`: nothing for a peer."""
+    assert threading.current_thread().name.startswith("Dask-Offload")
+    raise ConnectionError("never")
+
+
+def test_a_worker_that_never_answers_is_told(on_cluster, kept_in, monkeypatch):
+    kept_in("memory")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 2)
+    monkeypatch.setattr(keep_and_take, "_take_here", refuse)
+    with monkeypatch.context() as context:
+        context.setattr(store.Store, "take", refuse_peers)
+        future = on_cluster.compute(sort())
+        message = str(gangs.error_of(future))
+    first, second = re.search("^worker (.*) has asked worker (.*) for sorted runs in vain", message).groups()
+    assert {first, second} <= set(on_cluster.scheduler_info(n_workers=-1)["workers"])
+    assert "let workers reach each other" in message
+    assert "never" in message
+    del future
+    runs.check_nothing_is_left(on_cluster)
+    check(on_cluster, sort())  # an answer ends the count
+
+
+def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
+    kept_in("memory")
+    monkeypatch.setattr(keep_and_take, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(keep_and_take, "SILENT_SECONDS", 0.2)
+    take, silent, refused = store.Store.take, set(), []
+
+    def refuse_of_silent(self, name, *ends):
+        if self.address in silent and threading.current_thread().name.startswith("Dask-Offload"):
+            refused.append(time.monotonic())
+            raise ConnectionError("silent")
+        return take(self, name, *ends)
+
+    def go_silent(scheduler, address):
+        silent.add(address)
+        worker = next(worker for worker in client.cluster.workers.values() if worker.address == address)
+        worker.status = distributed.Status.paused  # as it may ask others, but not itself
+        worker.periodic_callbacks["heartbeat"].stop()
+
+    monkeypatch.setattr(store.Store, "take", refuse_of_silent)
+    with runs.cluster(3) as client:
+        runs.call_at(client, "sort-scan", (1,), go_silent)
+        future = client.compute(sort())
+        gangs.until(lambda: refused and refused[-1] - refused[0] > 2, "a silent worker")
+        (address,) = silent
+        client.sync(lambda: runs.lose(client.cluster.scheduler, address))
+        oracle.assert_same_bits(gangs.result_of(future), SORTED)
+
+
 def test_a_run_that_is_gone_is_told(on_cluster, kept_in, monkeypatch):
     kept_in("files")
     find = tasks.bound_all
@@ -515,15 +622,18 @@ def test_a_run_that_is_gone_is_told(on_cluster, kept_in, monkeypatch):
     runs.check_nothing_is_left(on_cluster)
 
 
-@pytest.mark.parametrize("where", ["memory", "files"])
+@pytest.mark.parametrize("where", ["memory", "files", "files in directories"])
 @pytest.mark.parametrize("end", ["cancel", "close"])
-def test_a_sort_that_is_ended(tmp_path, kept_in, where, end):
+def test_a_sort_that_is_ended(tmp_path, request, kept_in, where, end):
     kept_in(where)
     gate = gangs.Gate(tmp_path)
+    if "directories" in where:
+        request.getfixturevalue("directories")
 
     with runs.cluster(2, **{"temporary-directory": str(tmp_path)}) as client:
         future = begin(client, gate)
-        assert len(files_of(tmp_path)) == (SIZE // CHUNK - 1) * (where == "files")
+        assert len(files_of(tmp_path)) == (SIZE // CHUNK - 1) * ("files" in where)
+        assert bool(files_of(tmp_path / "first")) == ("directories" in where)
         if end == "cancel":
             future.cancel()
             gate.open()
@@ -538,10 +648,16 @@ def files_of(folder):
     return [name for _, _, files in os.walk(folder) for name in files if re.fullmatch("[0-9a-f]{32}", name)]
 
 
-def test_a_restart_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("where", ["own folders", "directories"])
+@pytest.mark.parametrize("end", ["restart", "kill"])
+def test_a_restart_or_a_killed_worker_leaves_nothing(tmp_path, request, where, end):
+    gate = gangs.Gate(tmp_path)
+    if where == "directories":
+        request.getfixturevalue("directories")
+
     def wait(block, block_id=None):
-        while block_id[0] == SIZE // CHUNK - 1:
-            time.sleep(0.1)
+        if block_id[0] == SIZE // CHUNK - 1:
+            gate.arrive("last")
         return block
 
     def only_files(dask_worker):
@@ -552,9 +668,17 @@ def test_a_restart_leaves_nothing(tmp_path):
         client.run(only_files)
         found = client.compute(sort(source(wait)))
         gangs.until(lambda: len(files_of(tmp_path)) >= SIZE // CHUNK // 2, "files")
-        client.restart()
-        assert not files_of(tmp_path)
-        assert found.status == "cancelled"
+        assert bool(files_of(tmp_path / "first")) == (where == "directories")
+        if end == "restart":
+            client.restart()
+            assert not files_of(tmp_path)
+            assert found.status == "cancelled"
+        else:
+            found.cancel()
+            gangs.kill(client, gangs.addresses(client)[0])
+            client.wait_for_workers(2, timeout=gangs.LONG)
+            gangs.until(lambda: not files_of(tmp_path), "the end of all files")
+        gate.open()
         check(client, sort())
 
 

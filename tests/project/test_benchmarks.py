@@ -567,6 +567,16 @@ def test_a_soak_records_every_process(tmp_path: Path) -> None:
     assert sum(row.ours for row in found.rows if "all right" in row.work) >= 1
 
 
+@pytest.mark.thorough
+def test_sorts_are_right_while_workers_are_killed(tmp_path: Path) -> None:
+    output = run("cpu.killed_workers", "--quick", "--directory", str(tmp_path))
+    counts = {name: int(number) for name, number in re.findall(r"^([^:]+): (\d+)$", output, re.MULTILINE)}
+    assert counts["killed workers"] >= 1
+    assert counts["int64, right"] >= 1
+    assert counts["workers lost otherwise"] == 0
+    assert not list(tmp_path.iterdir())
+
+
 def test_passes_are_counted(tmp_path: Path) -> None:
     run("cpu.passes", "--quick", "--output", str(tmp_path))
     counted = {row.work: row.details for row in record(tmp_path / "passes.json").rows}

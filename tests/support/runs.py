@@ -80,8 +80,8 @@ def left(client: Any) -> dict[str, Any]:
 
     def on_worker(dask_worker: Any) -> dict[str, Any]:
         store = dask_worker.plugins[NAME].store
-        files = os.listdir(store.folder) if store.folder.exists() else []
-        return {name: str(some) for name, some in vars(store).items() if name[0] == "_" and some} | dict.fromkeys(files)
+        files = [name for folder in (store.folder, *store.folders()) if folder.exists() for name in os.listdir(folder)]
+        return {name: str(some) for name in ("_names", "_kept") if (some := vars(store)[name])} | dict.fromkeys(files)
 
     found = {address: some for address, some in client.run(on_worker).items() if some}
     return found | client.run_on_scheduler(on_scheduler)

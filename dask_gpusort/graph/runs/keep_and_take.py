@@ -15,7 +15,7 @@ from distributed import Reschedule, get_worker
 from ...chunk.run import Run
 from .._distributed import plugin_of_worker
 from ..input_checks import changed_source
-from .plugins import LISTED, NAME
+from .plugins import HEARD, LISTED, NAME
 from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, read_into
 
 #: Seconds until a task is tried again that needs runs of a worker which does not answer: if it is lost, the scheduler
@@ -23,6 +23,9 @@ from .store import Handle, RunIsGone, Store, empty_run, has_fixed_width, read, r
 RETRY_SECONDS = 0.5
 #: Seconds for which a worker is tried to be reached.
 CONNECT_SECONDS = 3.0
+#: Seconds without an answer of a worker after which tasks fail, if the scheduler has heard of it in their second half:
+#: so it is not lost. One that is lost without a sign is noticed by the scheduler after `worker-ttl`, 5 minutes.
+SILENT_SECONDS = 120.0
 
 
 def own_store() -> Store:
@@ -66,7 +69,7 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
     Reschedule
         If a worker does not answer.
     RuntimeError
-        If a worker has lost a run.
+        If a worker has lost a run, or cannot be reached from here.
     """
     store, targets = own_store(), _targets(handles, bounds)
     far: dict[str, list[int]] = {}
@@ -81,7 +84,7 @@ def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) ->
             worker: ([handles[number].name for number in numbers], [bounds[number] for number in numbers])
             for worker, numbers in far.items()
         }
-        for worker, runs in _ask(asked).items():
+        for worker, runs in _ask(store, asked).items():
             for number, run in zip(far[worker], runs, strict=True):
                 found[number] = _copied(run, targets[number])
     return [found[number] for number in range(len(handles))]
@@ -116,24 +119,28 @@ def _copied(run: Run, target: Run | None) -> Run:
     return target
 
 
-def _ask(asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[str, list[Run]]:
+def _ask(store: Store, asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[str, list[Run]]:
     """Slices of runs that peers keep, one message to each."""
     worker: Any = get_worker()
 
     async def ask(address: str) -> dict[str, Any]:
         names, bounds = asked[address]
-        # Dask tries to reach a worker for half a minute, in which this thread would do nothing else.
-        worker.rpc.reuse(address, await worker.rpc.connect(address, timeout=CONNECT_SECONDS))
-        reply: dict[str, Any] = await worker.rpc(address).sort_run_take(names=names, bounds=bounds)
+        try:
+            # Dask tries to reach a worker for half a minute, in which this thread would do nothing else.
+            worker.rpc.reuse(address, await worker.rpc.connect(address, timeout=CONNECT_SECONDS))
+            reply: dict[str, Any] = await worker.rpc(address).sort_run_take(names=names, bounds=bounds)
+        except OSError as error:
+            reply = {"status": "closes", "reason": repr(error)}
+        if reply["status"] == "closes":
+            await _check_lost(worker, store, address, reply["reason"])
+        else:
+            store.silent.pop(address, None)
         return reply
 
     async def ask_all() -> list[dict[str, Any]]:
         return await asyncio.gather(*map(ask, asked))
 
-    try:
-        replies = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
-    except OSError:
-        replies = [{"status": "closes"}]
+    replies = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
     if any(reply["status"] == "closes" for reply in replies):
         time.sleep(RETRY_SECONDS)
         raise Reschedule
@@ -144,3 +151,19 @@ def _ask(asked: Mapping[str, tuple[list[str], list[tuple[int, int]]]]) -> dict[s
         address: [getattr(run, "data", run) for run in reply["runs"]]
         for address, reply in zip(asked, replies, strict=True)
     }
+
+
+async def _check_lost(worker: Any, store: Store, address: str, reason: str) -> None:
+    """Raise an error if a peer has long been silent, and is not lost: Dask would try again for ever."""
+    now = time.monotonic()
+    since, last = store.silent.get(address, (now, now))
+    if now - last > SILENT_SECONDS:  # of another worker, whose address this one has
+        since = now
+    store.silent[address] = since, now
+    seconds = now - since
+    if seconds > SILENT_SECONDS and await getattr(worker.scheduler, HEARD)(worker=address, seconds=seconds / 2):
+        raise RuntimeError(
+            f"worker {store.address} has asked worker {address} for sorted runs in vain for {seconds:.0f} s, though "
+            "the scheduler hears of it: let workers reach each other at their addresses (firewalls, ports, and the "
+            f"option interface of workers), or leave out workers that cannot. The last error: {reason}"
+        )

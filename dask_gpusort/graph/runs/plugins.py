@@ -23,12 +23,13 @@ from .._distributed import (
     logs_errors,
     register_on_workers,
     register_once,
+    wall_time,
 )
 from .store import Store, capacity_of
 
 NAME = "gpusort-runs"
 DROP = "sort-run-drop"
-LISTED, KEPT = "sort_run_listed", "sort_run_kept"
+LISTED, KEPT, HEARD = "sort_run_listed", "sort_run_kept", "sort_run_heard"
 
 
 class RunTask(MarkedTask):
@@ -61,6 +62,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         self.update_graph(scheduler, tasks=list(scheduler.tasks))
         scheduler.handlers[LISTED] = self.is_first
         scheduler.handlers[KEPT] = self.is_kept
+        scheduler.handlers[HEARD] = self.is_heard
         await register_on_workers(scheduler, RunWorkerPlugin())
 
     def restart(self, scheduler: Any) -> None:
@@ -117,6 +119,11 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
         """Handler: whether a worker should have the runs of a task."""
         return self._keepers.get(key) == worker
 
+    def is_heard(self, worker: str, seconds: float) -> bool:
+        """Handler: whether the scheduler has heard of a worker lately."""
+        state = self.scheduler.workers.get(worker)
+        return state is not None and wall_time() - state.last_seen < seconds
+
     def _want(self, key: Key) -> None:
         self.scheduler.client_desires_keys(keys=self._listed[key], client=NAME)
 
@@ -143,6 +150,8 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
         """Register the handlers of the worker."""
         super().setup(worker)
         self.store = Store(worker.address, Path(worker.local_directory) / NAME, partial(capacity_of, worker))
+        with suppress(OSError, ValueError):  # which the first file tells; else files of killed workers go
+            self.store.folders()
         worker.handlers["sort_run_take"] = self.store.serve
         worker.stream_handlers[DROP] = self.store.drop
 

@@ -11,12 +11,13 @@ import mmap
 import os
 import pickle
 import shutil
+import threading
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,8 @@ import numpy as np
 import psutil
 
 from ...chunk.run import Run, byte_view, is_fixed_width
-from .._distributed import MEMORY_LIMIT, offload, to_serialize
+from ...config import setting
+from .._distributed import MEMORY_LIMIT, WorkSpace, offload, to_serialize
 
 try:
     import resource
@@ -42,6 +44,8 @@ CHECKED_ROWS = 1 << 10
 MOST_OPEN = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else 512) // 2
 #: Where Linux lists processes and their open files, memory among them, which they may open that have the same user.
 PROCESSES = "/proc/"
+#: Errors of a disk that has no space left.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are for the user of the worker alone.
 OWNER_ONLY = 0o700
 
@@ -155,18 +159,23 @@ class Store:
     address : str
         Of the worker.
     folder : Path
-        Where files go; made for the first one.
+        Where files go without the setting ``directories``; made for the first one.
     capacity : callable()
         Bytes of runs that the process may still take into its memory.
 
     Attributes
     ----------
     closed : bool
+    silent : dict of str to tuple
+        Workers that have given no slices when they were asked last: since when, and when that was.
     """
 
     def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
+        self.silent: dict[str, tuple[float, float]] = {}
+        self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
+        self._lock, self._files = threading.Lock(), count()
         self._names: dict[Any, list[str]] = {}  # of the runs of each task
         self._kept: dict[str, Kept] = {}
         self._remover = ThreadPoolExecutor(1)
@@ -217,6 +226,8 @@ class Store:
         self._names.clear()
         self._forget(list(self._kept))
         shutil.rmtree(self.folder, ignore_errors=True)
+        for space in self._spaces.values():
+            space.release()
 
     def take(self, name: str, start: int, stop: int) -> Run:
         """A slice of a run of this worker; a view of one in memory.
@@ -263,25 +274,64 @@ class Store:
         # Dask counts what the process has in memory.
         return Kept(handle, _mapped(file, handle, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ), file)
 
-    def _write(self, name: str, run: Run) -> Handle:
-        self.folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        path = self.folder / name
-        ends: list[int] = []
+    def folders(self) -> list[Path]:
+        """Folders for the next file, in the order in which they are tried; those on full disks may be left out.
+
+        Raises
+        ------
+        OSError
+            If one cannot be written.
+        """
+        directories = setting("directories")
+        if directories is None:
+            return [self.folder]
+        with self._lock:
+            for directory in directories:
+                if directory not in self._spaces:
+                    self._make(directory)
+        found = [Path(self._spaces[directory].dir_path) for directory in directories if directory in self._spaces]
+        turn = next(self._files) % max(1, len(found))
+        return found[turn:] + found[:turn]
+
+    def _make(self, directory: str) -> None:
+        """Make the folder of this worker in a directory; leave it out if there is no space."""
         try:
-            file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            for data in _parts(run):
-                ends.append((ends[-1] if ends else 0) + _write_all(file, data))
+            if not os.path.isdir(directory):  # Dask would make it, perhaps on the disk on which another one is mounted
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            space = WorkSpace(os.path.join(directory, self.folder.name))
+            self._spaces[directory] = space.new_work_dir(prefix="worker-")
         except OSError as error:
-            path.unlink(missing_ok=True)
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise OSError(
-                error.errno,
-                f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
-                "free space there, or set temporary-directory in dask.config to a larger disk",
-                str(path),
-            ) from error
-        return self._handle(name, run, str(path), () if has_fixed_width(run) else tuple(ends))
+            if error.errno not in FULL:
+                raise OSError(
+                    error.errno,
+                    f"worker {self.address} cannot keep sorted runs in a folder of gpusort.directories in dask.config "
+                    f"({error.strerror}): make the folder there and let the worker write to it",
+                    directory,
+                ) from error
+
+    def _write(self, name: str, run: Run) -> Handle:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for folder in self.folders():
+            path, ends = folder / name, [0]
+            try:
+                folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
+                file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                for data in _parts(run):
+                    ends.append(ends[-1] + _write_all(file, data))
+            except OSError as error:
+                path.unlink(missing_ok=True)
+                if error.errno not in FULL:
+                    raise
+                full = error
+            else:
+                return self._handle(name, run, str(path), () if has_fixed_width(run) else tuple(ends[1:]))
+        raise OSError(
+            full.errno,
+            f"the disk of worker {self.address} is full, so it cannot keep a sorted run of {run.nbytes:,} bytes: "
+            "free space there, or set temporary-directory in dask.config to a larger disk, or gpusort.directories to "
+            "folders of several",
+            full.filename,
+        ) from full
 
 
 def memory_file(name: str) -> Descriptor | None:
