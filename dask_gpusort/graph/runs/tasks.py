@@ -21,8 +21,8 @@ from ..cuts import boundary_ranks, checked_sizes, find_cuts
 from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .plugins import RunTask, check_listed, keep, own_store
-from .slices import take_slices
+from .plugins import RunTask, check_listed, keep
+from .slices import open_run, take_slices
 from .store import Handle
 
 
@@ -90,10 +90,9 @@ def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> BoundedRuns
     return BoundedRuns(**vars(found), handles=handles)
 
 
-def open_run(kept: tuple[Handle, RankSummary]) -> Run:
+def open_kept(kept: tuple[Handle, RankSummary]) -> Run:
     """Task: a run, for who reads few of its keys."""
-    handle, _ = kept
-    return own_store().open(handle) or take_slices([handle], [(0, handle.length)])[0]
+    return open_run(kept[0])
 
 
 def keep_cuts(cuts: Cuts) -> Handle:
@@ -171,7 +170,7 @@ def exchange_runs(
     kept = List(*(task.ref() for task in tasks))
     listed = _list_key(token, plan)
     if plan.rounds:
-        counted, found = find_cuts(token, plan, [Task(None, open_run, task.ref()) for task in tasks])
+        counted, found = find_cuts(token, plan, [Task(None, open_kept, task.ref()) for task in tasks])
         tasks += counted.values()
         tables = [
             RunTask((f"sort-keep-{token}", number), keep_cuts, TaskRef(cuts)) for number, cuts in enumerate(found.cuts)
