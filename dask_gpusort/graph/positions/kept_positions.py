@@ -165,8 +165,8 @@ def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
     return reply_to(kept, group, lambda offsets: rows.take(offsets, 0))
 
 
-def reply_to(kept: Sequence[Kept], group: int, answer: Callable[[Any], Any]) -> Kept:
-    """Keep the positions of the requests for a group, and what is answered to their keys, portion by portion."""
+def reply_to(kept: Sequence[Kept], group: int, reply: Callable[[Any], Any]) -> Kept:
+    """Keep the positions of the requests for a group, and the replies to their keys, portion by portion."""
     ends: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
     def replies() -> Iterator[Run]:
@@ -176,7 +176,7 @@ def reply_to(kept: Sequence[Kept], group: int, answer: Callable[[Any], Any]) -> 
                 counts[part.sender] += part.stop - part.start
             ends.append(np.array(list(accumulate(counts, initial=0)), np.int64))
             requests = Run.concat(_taken(portion), copy=None)
-            yield Run(requests.values[0], (answer(requests.keys),))
+            yield Run(requests.values[0], (reply(requests.keys),))
 
     return Kept(keep(replies()), ends)
 
