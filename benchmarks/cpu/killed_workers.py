@@ -97,6 +97,8 @@ def sort_once(options: Any, client: Any, losses: Losses, kind: str, wanted: tupl
     """Sort and verify; gives what became of it."""
     paths = [options.directory / name for name in (f"{kind}.zarr", "result.zarr", "moved.zarr")]
     sources, targets = ([paths[0]] * 2, paths[1:]) if kind == "companion" else (paths[:1], paths[1:2])
+    for path in targets:
+        shutil.rmtree(path, ignore_errors=True)
     losses.begin()
     sort = dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort
     futures = client.compute(stored(sort, sources, targets, compute=False))

@@ -108,10 +108,12 @@ def plan_for(
     workers = workers_in_use(kind, client, library)
     if request.staged:
         workers = replace(workers, staging_memory=own_device_memory())
-    given = replace(_given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted)
+    given = replace(
+        _given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted, most_keys=request.most_keys
+    )
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     inputs = (*(keys.parts or (array,)), *values)
-    bound = replace(given, sizes=(request.most_keys,)) if math.isnan(keys.template.size) else given
+    bound = replace(given, sizes=(given.most_keys,)) if math.isnan(keys.template.size) else given
     joins = not request.staged and _joins(request.order, bound, workers, kind, inputs)
     if asked in BY_BUNDLES or (asked == "auto" and library == "cupy"):
         given = replace(given, workers=workers_of_chunks(client, inputs[0]))

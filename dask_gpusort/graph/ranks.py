@@ -22,9 +22,8 @@ from .rechunk import rechunk_checked
 from .rows import check_length
 from .select.build import lanes_of
 from .select.lanes import whole_lanes
-from .sets.build import plan_distinct, plan_sort, sorted_distinct, stable_keys
+from .sets.build import origins, plan_distinct, plan_sort, sorted_distinct, stable_keys
 from .sets.number import Numbered
-from .sets.spread import spread_back
 from .whole import of_whole
 
 
@@ -151,8 +150,9 @@ def _rank_lane(array: Any, ranking: Ranking) -> Any:
     """The ranks of a one-dimensional array of several chunks."""
     found = sorted_distinct(array, columns_of(ranking), equal_nan=True)
     dtype = ranking.dtype_of(array.dtype)
-    ranks, ranked = found.number((RankOf(ranking), count_ranked), (dtype, np.dtype(np.int64)), counted=True)
-    result = spread_back(ranks, found.columns["chunks"], list(found.of_keys.values()))
+    dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype
+    ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)
+    result = found.spread_back(ranks, chunks)
     if not ranking.pct:
         return result
     return da.map_blocks(np.true_divide, result, ranked, dtype=dtype, meta=result._meta, chunks=result.chunks)

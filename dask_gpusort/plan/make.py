@@ -73,7 +73,7 @@ def make_plan(
         if joins:
             groups = 1
         elif groups is None:
-            groups = _choose_groups(order, exchange, total, given, len(runs), chunks, workers)
+            groups = _choose_groups(order, exchange, row_bytes, given, len(runs), chunks, workers)
             if turns is not None:
                 groups = max(groups, turns.num_groups(len(sources), len(chunks)))
         laid_out = lay_out_groups(chunks, groups)
@@ -130,13 +130,16 @@ def cuts_first(turns: Turns | None, num_bundles: int, num_groups: int) -> bool:
 def _choose_groups(
     order: Order,
     exchange: Exchange,
-    total_bytes: float,
+    row_bytes: int,
     given: InputChunks,
     num_runs: int,
     chunks: Sequence[Size],
     workers: Workers,
 ) -> int:
+    total_bytes, most_bytes = sum(given.sizes) * row_bytes, given.most_keys * row_bytes
     if math.isnan(total_bytes):
+        if exchange == "runs" and not math.isnan(most_bytes):
+            return min(len(chunks), count_groups(exchange, most_bytes, num_runs, len(chunks), workers))
         unequal = GROUPS_PER_THREAD * workers.threads
         return min(len(chunks), groups_of_threads(exchange, workers) if exchange in BY_TASKS else unequal)
     if workers.staging_memory is not None:

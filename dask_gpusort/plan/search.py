@@ -20,6 +20,9 @@ JOINED_SHARE = 1 / 4
 #: Share of the memory of a thread up to which chunks of keys are one group, and chunks of needles one bundle. A bundle
 #: is sorted with positions, which takes about five times its bytes.
 GROUP_SHARE = 1 / 16
+#: The same where workers keep what moves: beside it, the chunks of the next one are read, and runs take their share. Of
+#: 512 MiB needles in 512 MiB of keys, two workers of 512 MiB spilled 850 MiB with 1 / 16.
+KEPT_SHARE = 1 / 32
 #: Share of a device's memory that the needles of one search may take. It holds the needles, sorted needles, their
 #: positions, ranks, and (position, rank) pairs: about five times the needles, if these have 8 bytes.
 DEVICE_SHARE = 1 / 16
@@ -71,6 +74,8 @@ class SearchPlan:
         Bytes up to which keys are joined in one array.
     sorts : bool
         Whether the keys are sorted first.
+    kept : bool
+        Whether workers keep what moves, in memory or in files.
     """
 
     groups: Runs
@@ -80,6 +85,7 @@ class SearchPlan:
     workers: Workers
     limit: float
     sorts: bool = False
+    kept: bool = False
 
     @property
     def joined(self) -> bool:
@@ -124,6 +130,7 @@ def make_search_plan(
     one_memory: bool = False,
     whole: SearchReason | None = None,
     sorts: bool = False,
+    kept: bool = False,
 ) -> SearchPlan:
     """The plan of a search.
 
@@ -143,27 +150,31 @@ def make_search_plan(
         Why all keys are joined, however many they are.
     sorts : bool
         Whether the keys are sorted first.
+    kept : bool
+        Whether workers keep what moves, if there are groups.
 
     Notes
     -----
-    Each bundle has a piece in each group, so the number of tasks is that of the chunks, and the product of groups and
-    bundles, whose numbers follow from the bytes and not from the chunks.
+    Each bundle has a piece in each group. A piece is a slice of a run that workers keep, or else tasks. The numbers of
+    groups and bundles follow from the bytes and not from the chunks.
     """
     keys, needles = searched.keys, searched.needles
     own = workers.memory or (memory and memory // workers.threads) or math.inf
     limit = JOINED_SHARE * own * (1 if workers.memory else workers.threads)
     total, everything = sum(keys), (tuple(range(len(keys))),)
+    reason: SearchReason
     if whole is not None:
         return SearchPlan(everything, (), whole, searched, workers, limit, sorts)
     if groups is None and not total > limit:
         near = _near(needles, workers, own) if one_memory else ()
-        reason: SearchReason = "unknown" if math.isnan(total) else "fits"
+        reason = "unknown" if math.isnan(total) else "fits"
         return SearchPlan(everything, near, reason, searched, workers, limit, sorts)
-    most = GROUP_SHARE * own
+    most = (KEPT_SHARE if kept else GROUP_SHARE) * own
     share = most if groups is None else total / groups
     found = tuple(chunk_ranges(range(len(keys)), keys, share))
     bundles = tuple(chunk_ranges(range(len(needles)), needles, most))
-    return SearchPlan(found, bundles, "large" if groups is None else "asked", searched, workers, limit, sorts)
+    reason = "large" if groups is None else "asked"
+    return SearchPlan(found, bundles, reason, searched, workers, limit, sorts, kept and len(found) > 1)
 
 
 def holds_objects(dtype: np.dtype[Any]) -> bool:
@@ -228,7 +239,8 @@ def _moves(plan: SearchPlan) -> str:
     moved = format_size(plan.moved_bytes)
     if plan.joined:
         return f"the keys, to each process: {moved}; needles stay where they are"
-    return f"each key once, each needle once to the group that bounds it, and its result back: {moved}"
+    by = ", by runs that workers keep" if plan.kept else ""
+    return f"each key once, each needle once to the group that bounds it, and its result back{by}: {moved}"
 
 
 def describe_no_search(elements: np.dtype[Any], test: np.dtype[Any], tasks: int, chunks: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -67,6 +68,8 @@ class InputChunks:
         Whether the chunks are in memory before the sort, and stay there.
     task_bytes : int
         Bytes for each key that the task of a join takes beside the sort.
+    most_keys : int
+        An upper bound of the number of keys, where sizes are unknown; nan if there is none.
     """
 
     sizes: Sequence[Size]
@@ -78,6 +81,7 @@ class InputChunks:
     packed: bool = False
     held: bool = False
     task_bytes: int = 0
+    most_keys: Size = math.nan
 
 
 def chunks_of_workers(given: InputChunks) -> list[list[int]]:

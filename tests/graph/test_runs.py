@@ -30,7 +30,7 @@ from support.sorting import groups
 import dask_gpusort
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph import collection
-from dask_gpusort.plan import counting
+from dask_gpusort.plan import counting, search
 
 distributed = pytest.importorskip("distributed")
 gangs = pytest.importorskip("support.gangs")
@@ -299,19 +299,82 @@ CALLS = {
         lambda x, at: np.argsort(np.sort(at) % 9, kind="stable"),
     ),
     "write": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), written),
+    "distinct values": (lambda x, at: dask_gpusort.unique(x), lambda x, at: np.unique(x)),
+    "counts": (lambda x, at: dask_gpusort.unique(x, return_counts=True)[1], lambda x, at: np.unique_counts(x).counts),
+    "first positions of unknown sizes": (
+        lambda x, at: dask_gpusort.unique(ours.forget_sizes(x), return_index=True)[1],
+        lambda x, at: np.unique(x, return_index=True)[1],
+    ),
+    "inverse of several dimensions": (
+        lambda x, at: dask_gpusort.unique_inverse(x.reshape(3, 100)).inverse_indices,
+        lambda x, at: np.unique_inverse(x.reshape(3, 100)).inverse_indices,
+    ),
+    "symmetric difference": (lambda x, at: dask_gpusort.setxor1d(x, at), np.setxor1d),
+    "ranks of equal keys": (
+        lambda x, at: dask_gpusort.rank(x, method="ordinal"),
+        lambda x, at: oracle.argsort(oracle.argsort(x)) + 1,
+    ),
+    "search": (
+        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at.reshape(3, 100), side="right"),
+        lambda x, at: np.searchsorted(np.sort(x), at.reshape(3, 100), side="right"),
+    ),
+    "search in no keys": (
+        lambda x, at: dask_gpusort.searchsorted(da.zeros(9, int, chunks=3)[:0], at),
+        lambda x, at: np.zeros(300, int),
+    ),
+    "search for no needles": (
+        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x), at[at < 0]),
+        lambda x, at: at[:0],
+    ),
+    "search for strings": (
+        lambda x, at: dask_gpusort.searchsorted(dask_gpusort.sort(x.astype("U")), at.astype("U")),
+        lambda x, at: np.searchsorted(np.sort(x.astype("U")), at.astype("U")),
+    ),
+    "membership": (lambda x, at: dask_gpusort.isin(at, x, invert=True), lambda x, at: np.isin(at, x, invert=True)),
     "a copy": (lambda x, at: clone(dask_gpusort.sort(x)), lambda x, at: np.sort(x)),
     "bound": (lambda x, at: bind(dask_gpusort.sort(x), at.sum()), lambda x, at: np.sort(x)),
 }
 
 
 @pytest.mark.parametrize(("name", "where"), grid(list(CALLS), KEPT))
-def test_calls(on_cluster, kept_in, name, where):
+def test_calls(on_cluster, kept_in, monkeypatch, name, where):
     kept_in(where)
+    monkeypatch.setattr(search, "is_small", lambda *_: False)
     function, oracles = CALLS[name]
     with groups(4), dask.config.set({"gpusort.exchange": "runs", "array.chunk-size": "800B"}):
         x, at = (da.from_array(array, chunks=40) for array in (SMALL, AT))
         oracle.assert_same_bits(function(x, at).compute(), oracles(SMALL, AT))
     runs.check_nothing_is_left(on_cluster)
+
+
+DISTINCT = np.random.default_rng(1).permutation(40_000)
+#: What is called with keys that all differ.
+STREAMS = {
+    "unique": lambda x: [dask_gpusort.unique(x)],
+    "counts": lambda x: dask_gpusort.unique_counts(x),
+    "first positions": lambda x: dask_gpusort.unique(x, return_index=True),
+    "inverse": lambda x: [dask_gpusort.unique_inverse(x)[1]],
+    "nunique": lambda x: [dask_gpusort.nunique(x)],
+    "union1d": lambda x: [dask_gpusort.union1d(x, x + 7)],
+    "intersect1d": lambda x: dask_gpusort.intersect1d(x, x + 7, return_indices=True),
+    "setdiff1d": lambda x: [dask_gpusort.setdiff1d(x, x + 7)],
+    "setxor1d": lambda x: [dask_gpusort.setxor1d(x, x + 7)],
+    "rank": lambda x: [dask_gpusort.rank(x)],
+    "ordinal ranks": lambda x: [dask_gpusort.rank(x, method="ordinal")],
+    "searchsorted": lambda x: [dask_gpusort.searchsorted(dask_gpusort.sort(x), x[::-1])],
+    "isin": lambda x: [dask_gpusort.isin(x[::-1], x + 7)],
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_no_stage_holds_all_keys(kept_in, monkeypatch, name):
+    kept_in("files")
+    monkeypatch.setattr(search, "is_small", lambda *_: False)
+    monkeypatch.setattr(search, "KEPT_SHARE", 0.0)
+    with runs.cluster(2) as client, groups(40), runs.watched(client) as held:
+        x = da.from_array(DISTINCT, chunks=1000).map_blocks(np.copy, meta=DISTINCT[:0])
+        dask.compute([one.sum() for one in STREAMS[name](x)])
+    assert held.most < DISTINCT.nbytes / 4
 
 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))

@@ -147,6 +147,22 @@ def test_there_are_at_most_as_many_digits_as_samples():
     assert plan((10_000_000,) * 50, dtype="u1", groups=8).radix_bits == 8
 
 
+def test_groups_of_runs_of_unknown_sizes_follow_the_bound_of_the_number_of_keys():
+    made = {
+        most: make_plan(
+            Order(np.dtype("i8")),
+            InputChunks((math.nan,) * 128, most_keys=most),
+            (math.nan,) * 128,
+            method="auto",
+            exchange="runs",
+            workers=Workers(2, 512 * MIB, processes=2),
+            groups=None,
+        )
+        for most in (1 << 20, 1 << 30, math.nan)
+    }
+    assert {most: len(one.groups) for most, one in made.items()} == {1 << 20: 2, 1 << 30: 128, math.nan: 8}
+
+
 def test_unknown_sizes():
     made = plan((math.nan,) * 10, exchange="runs", workers=Workers(2, 1 << 30))
     assert not made.known

@@ -21,7 +21,7 @@ GUIDE = ROOT / "docs" / "guide"
 GRAPH = ROOT / "dask_gpusort" / "graph"
 #: How sources give names to tasks: whole names, names of layers of blocks, and stages of a name that a method makes.
 NAMED, TOKEN = re.compile(r'f"((?:sort|top|unique|take|put)-[a-z]+)-\{'), re.compile(r'token="([a-z-]+)"')
-STAGE = re.compile(r'_key\("([a-z]+)"')
+STAGE = re.compile(r'(?:key|_ref)\("([a-z]+)"')
 #: A layer of a graph.
 NO_TASKS = {"sort-stages"}
 
@@ -37,7 +37,8 @@ def names_of_tasks() -> Iterator[str]:
         text = path.read_text()
         yield from NAMED.findall(text)
         yield from TOKEN.findall(text)
-        if (first := re.search(r'f"([a-z]+)-\{stage\}-', text)) is not None:
+        folder = "".join(own.read_text() for own in path.parent.glob("*.py"))
+        if (first := re.search(r'f"([a-z]+)-\{stage\}-', folder)) is not None:
             yield from (f"{first[1]}-{stage}" for stage in STAGE.findall(text))
 
 

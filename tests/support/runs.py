@@ -28,6 +28,38 @@ def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
         yield client
 
 
+#: Tasks that need all of a stage.
+STAGE_ENDS = ("sort-scan", "unique-scan", "search-scan", "search-asked", "search-found")
+
+
+class Held(distributed.SchedulerPlugin):
+    """Notes the most bytes that results of tasks take when a task ends for which all others of a stage have ended."""
+
+    name = "held"
+
+    def __init__(self, scheduler: Any):
+        self.scheduler, self.most = scheduler, 0
+        self.held: dict[Any, int] = {}
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Add what a finished task has made, and subtract what is released."""
+        if finish == "memory":
+            self.held[key] = self.scheduler.tasks[key].nbytes
+            if dask.utils.key_split(key) in STAGE_ENDS:
+                self.most = max(self.most, sum(self.held.values()))
+        elif start == "memory":
+            self.held.pop(key, None)
+
+
+@contextmanager
+def watched(client: Any) -> Iterator[Held]:
+    """What the tasks of a cluster in this process hold."""
+    held = Held(client.cluster.scheduler)
+    client.cluster.scheduler.add_plugin(held)
+    yield held
+    client.cluster.scheduler.remove_plugin(held.name)
+
+
 class At(distributed.SchedulerPlugin):
     """Calls a function, with the scheduler and the address of a worker, when tasks with a prefix are finished.
 

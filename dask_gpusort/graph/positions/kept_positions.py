@@ -21,7 +21,7 @@ Import this module only where a client of distributed is in use: it imports dist
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
@@ -80,17 +80,17 @@ def take_kept(take: Take) -> Iterator[Task]:
     chunks = enumerate(map(TaskRef, take.source_keys))
     rows = [RunTask((f"take-rows-{token}", number), keep_rows, chunk) for number, chunk in chunks]
     requests = [_requests((f"take-requests-{token}", bundle), *own) for bundle, own in enumerate(take.requested)]
-    asked = _listed(f"take-asked-{token}", rows, requests)
+    asked = listed((f"take-asked-{token}", 0), rows, requests)
     sources = [(take.groups.chunks(group), take.axis.size_of(group)) for group in groups]
     replies = [
         RunTask((f"take-reply-{token}", group), keep_replies, asked.ref(), group, *own)
         for group, own in enumerate(sources)
     ]
-    replied = _listed(f"take-replied-{token}", [], replies)
+    replied = listed((f"take-replied-{token}", 0), [], replies)
     yield from (*rows, *requests, asked, *replies, replied)
-    for bundle, request in enumerate(requests):
-        shapes = Task((f"take-shapes-{token}", bundle), shapes_of, request.ref())
-        yield shapes
+    shapes = Task((f"take-shapes-{token}", 0), shapes_of, asked.ref())
+    yield shapes
+    for bundle in range(len(requests)):
         yield Task((f"take-fill-{token}", bundle), fill_kept, shapes.ref(), take.rows, replied.ref(), bundle)
 
 
@@ -98,7 +98,7 @@ def put_kept(put: Put) -> Iterator[Task]:
     """Tasks from the requests to the written groups."""
     token = put.token
     requests = [_requests((f"put-requests-{token}", bundle), *own) for bundle, own in enumerate(put.requested)]
-    asked = _listed(f"put-asked-{token}", [], requests)
+    asked = listed((f"put-asked-{token}", 0), [], requests)
     yield from (*requests, asked)
     for group in range(len(put.groups)):
         key = (f"put-merge-{token}", group)
@@ -109,9 +109,10 @@ def _requests(key: Key, *arguments: Any) -> Task:
     return RunTask(key, keep_requests, *arguments)
 
 
-def _listed(name: str, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
+def listed(key: Key, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
+    """The task that lists where all runs are."""
     refs = (List(*(task.ref() for task in tasks)) for tasks in (rows, kept))
-    return ListTask((name, 0), list_kept, *refs)
+    return ListTask(key, list_kept, *refs)
 
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
@@ -120,9 +121,9 @@ def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
     return rows, kept
 
 
-def shapes_of(requests: Kept) -> Shapes:
-    """Task: the shapes of a bundle's chunks."""
-    return requests.shapes
+def shapes_of(asked: Asked) -> list[Shapes]:
+    """Task: the shapes of each bundle's chunks."""
+    return [requests.shapes for requests in asked[1]]
 
 
 def keep_rows(block: Any) -> Handle:
@@ -159,6 +160,11 @@ def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
     rows = Run.concat(pieces, copy=None).values[0]
     if len(rows) != size:
         raise changed_source(f"group {group} received {len(rows)} of {size} elements")
+    return reply_to(kept, group, lambda offsets: rows.take(offsets, 0))
+
+
+def reply_to(kept: Sequence[Kept], group: int, reply: Callable[[Any], Any]) -> Kept:
+    """Keep the positions of the requests for a group, and the replies to their keys, portion by portion."""
     ends: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
     def replies() -> Iterator[Run]:
@@ -168,15 +174,15 @@ def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
                 counts[part.sender] += part.stop - part.start
             ends.append(np.array(list(accumulate(counts, initial=0)), np.int64))
             requests = Run.concat(_taken(portion), copy=None)
-            yield Run(requests.values[0], (rows.take(requests.keys, 0),))
+            yield Run(requests.values[0], (reply(requests.keys),))
 
     return Kept(keep(replies()), ends)
 
 
-def fill_kept(shapes: Shapes, rows: Rows, replied: Asked, bundle: int) -> list[Any]:
+def fill_kept(shapes: list[Shapes], rows: Rows, replied: Asked, bundle: int) -> list[Any]:
     """Task: the elements that the chunks of a bundle requested."""
     runs = (run for portion in _portions(replied[1], bundle) for run in _taken(portion))
-    return fill_bundle(shapes, ((run.keys, run.values[0]) for run in runs), rows)
+    return fill_bundle(shapes[bundle], ((run.keys, run.values[0]) for run in runs), rows)
 
 
 def write_kept(chunks: list[Any], asked: Asked, group: int, writer: GroupWriter) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from ..finish import Finish
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
 from ..task_exchange import Sources
-from .keep_and_take import check_listed, keep, own_store, rows_as_run, take_slices
+from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
 
@@ -88,11 +88,6 @@ def bound_all(kept: list[tuple[Handle, RankSummary]], plan: Plan) -> ListedRuns:
     sizes = checked_sizes(plan, np.concatenate([summary.sizes for summary in summaries]))
     found = bound_cuts(summaries, boundary_ranks(plan, sizes), numpy_ops.key_order(plan.order), plan.radix_bits)
     return ListedRuns(handles, cuts_as_run(found), found.ranks, found.starts)
-
-
-def open_run(handle: Handle) -> Run:
-    """Task: a run, for who reads few of its keys."""
-    return own_store().open(handle) or take_slices([handle], [(0, handle.length)])[0]
 
 
 def keep_cuts(cuts: Cuts) -> Handle:

@@ -27,6 +27,7 @@ from ..collection import Output, chunk_library, count_tasks, new_arrays
 from ..composite_keys import Keys
 from ..inputs import concatenated_dtype, flatten
 from ..options import Options
+from ..positions.choice import keeps_runs
 from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use
 from .keys import Question
 from .lookup import Lookup
@@ -170,8 +171,7 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
         chunks=needles.chunks,
         sorter_blocks=0 if sorter is None else sorter.numblocks[0],
     )
-    dtype = np.dtype(np.int64 if question.is_rank else bool)
-    meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=dtype)
+    meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype)
     prefix = "searchsorted" if question.is_rank else "isin"
     return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
 
@@ -184,7 +184,10 @@ def _plan(
     memory = host_memory() if kind in ONE_PROCESS else None
     searched = Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1))
     near = near and kind in ONE_PROCESS
-    return make_search_plan(searched, workers, memory, setting("groups"), one_memory=near, whole=whole, sorts=sorts)
+    kept = kind == "distributed" and keeps_runs(needles)
+    return make_search_plan(
+        searched, workers, memory, setting("groups"), one_memory=near, whole=whole, sorts=sorts, kept=kept
+    )
 
 
 def _sizes(array: Any) -> list[Size]:

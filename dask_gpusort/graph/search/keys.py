@@ -54,6 +54,11 @@ class Question:
         return self.want in ("left", "right")
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return np.dtype(np.int64 if self.is_rank else bool)
+
+    @property
     def side(self) -> Side:
         """The side of the search. A key that is equal to a needle is before the needle's rank from the right."""
         return "left" if self.want == "left" else "right"

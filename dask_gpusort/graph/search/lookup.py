@@ -40,6 +40,7 @@ from dask.typing import Key
 from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan.search import SearchPlan
+from ...table import Side
 from .._dask import List, Task, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, declared_chunks
 from ..local_sort import NOTHING
@@ -79,18 +80,27 @@ class Lookup(ArrayRecipe):
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks up to the joined keys, or to the results of all bundles; chunks in `held` become part of them."""
+        if self.plan.kept:
+            # Imported here, because it imports distributed.
+            from .kept_search import search_kept
+
+            return {task.key: task for task in search_kept(self)}
         tasks = list(self._joins(held))
         tasks += self._near_bundles(held) if self.plan.joined else self._bundles()
         return {task.key: task for task in tasks}
 
-    def _joins(self, held: Mapping[Key, Any]) -> Iterator[Task]:
+    def joined(self, held: Mapping[Key, Any] = NOTHING) -> Iterator[tuple[Any, ...]]:
+        """The arguments of `join_keys` for each group."""
         keys = _chunks(self.names[0], tuple(map(len, self.key_chunks)), held)
         sizes = [math.prod(chunk) for chunk in product(*self.key_chunks)]
         sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
-        for group, chunks in enumerate(self.plan.groups):
+        for chunks in self.plan.groups:
             parts = List(*(keys[chunk] for chunk in chunks))
-            own = tuple(sizes[chunk] for chunk in chunks)
-            yield Task(self._key("join", group), join_keys, parts, self.question, own, chunks[0], List(*sorter))
+            yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], List(*sorter)
+
+    def _joins(self, held: Mapping[Key, Any]) -> Iterator[Task]:
+        for group, own in enumerate(self.joined(held)):
+            yield Task(self.key("join", group), join_keys, *own)
 
     def _near_bundles(self, held: Mapping[Key, Any]) -> Iterator[Task]:
         """Bundles that are looked up in all keys."""
@@ -98,24 +108,29 @@ class Lookup(ArrayRecipe):
         for bundle, chunks in enumerate(self.plan.bundles):
             parts, said = List(*(needles[chunk] for chunk in chunks)), [declared[chunk] for chunk in chunks]
             inputs = self._ref("join", 0), parts, said
-            yield Task(self._key("scatter", bundle), look_up_bundle, *inputs, self.question)
+            yield Task(self.key("scatter", bundle), look_up_bundle, *inputs, self.question)
+
+    @property
+    def needles(self) -> Iterator[tuple[List, list[DeclaredChunk]]]:
+        """The chunks of needles of each bundle, and what their array says of them."""
+        declared = self._declared()
+        for chunks in self.plan.bundles:
+            said = [declared[chunk] for chunk in chunks]
+            yield List(*(TaskRef((self.names[1], *one.index)) for one in said)), said
 
     def _bundles(self) -> Iterator[Task]:
         groups = range(len(self.plan.groups))
         for group in groups:
-            yield Task(self._key("ends", group), group_ends, self._ref("join", group))
-        yield Task(self._key("scan"), scan_groups, List(*(self._ref("ends", group) for group in groups)))
-        declared = self._declared()
-        for bundle, chunks in enumerate(self.plan.bundles):
-            said = [declared[chunk] for chunk in chunks]
-            parts = List(*(TaskRef((self.names[1], *one.index)) for one in said))
-            yield Task(self._key("sort", bundle), sort_needles, parts, said, self._ref("scan"), self.question)
+            yield Task(self.key("ends", group), group_ends, self._ref("join", group))
+        yield Task(self.key("scan"), scan_groups, List(*(self._ref("ends", group) for group in groups)))
+        for bundle, own in enumerate(self.needles):
+            yield Task(self.key("sort", bundle), sort_needles, *own, self._ref("scan"), self.question)
             for group in groups:
-                yield Task(self._key("piece", bundle, group), cut_needles, self._ref("sort", bundle), group)
+                yield Task(self.key("piece", bundle, group), cut_needles, self._ref("sort", bundle), group)
                 inputs = self._ref("join", group), self._ref("piece", bundle, group), self._ref("scan")
-                yield Task(self._key("rank", bundle, group), look_up_piece, *inputs, group, self.question)
+                yield Task(self.key("rank", bundle, group), look_up_piece, *inputs, group, self.question)
             ranked = List(*(self._ref("rank", bundle, group) for group in groups))
-            yield Task(self._key("scatter", bundle), scatter_found, self._ref("sort", bundle), ranked)
+            yield Task(self.key("scatter", bundle), scatter_found, self._ref("sort", bundle), ranked)
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the joined keys, or from the results of bundles, to the output chunks."""
@@ -143,11 +158,12 @@ class Lookup(ArrayRecipe):
         """What the array of needles says of its chunks."""
         return declared_chunks(self.question.needles, self.question.needle_dtype, self.chunks)
 
-    def _key(self, stage: str, *numbers: int) -> Key:
+    def key(self, stage: str, *numbers: int) -> Key:
+        """Key of a task."""
         return (f"search-{stage}-{self.token}", *(numbers or (0,)))
 
     def _ref(self, stage: str, *numbers: int) -> TaskRef:
-        return TaskRef(self._key(stage, *numbers))
+        return TaskRef(self.key(stage, *numbers))
 
 
 def _chunks(name: str, blocks: tuple[int, ...], held: Mapping[Key, Any]) -> list[Any]:
@@ -183,13 +199,13 @@ class Bundle(NamedTuple):
         The needles in transit, and their positions in the bundle.
     cuts : list of int
         The first needle for each group, and the number of needles.
-    shapes : list of tuple
+    shapes : tuple of tuple
         Shapes of the chunks.
     """
 
     run: Run
     cuts: list[int]
-    shapes: list[tuple[int, ...]]
+    shapes: tuple[tuple[int, ...], ...]
 
 
 def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
@@ -227,20 +243,33 @@ def scan_groups(ends: list[tuple[Any, int]]) -> Scan:
 
 
 def sort_needles(blocks: list[Any], declared: list[DeclaredChunk], scan: Scan, question: Question) -> Bundle:
-    """Task: sort the needles of a bundle, and cut them where groups begin.
+    """Task: sort the needles of a bundle, and cut them where groups begin."""
+    run, shapes = sort_bundle(blocks, declared, question)
+    return Bundle(run, cut_bundle(run.keys, scan, question), shapes)
 
-    A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
-    greater, and all after it none that count.
-    """
+
+def sort_bundle(
+    blocks: list[Any], declared: list[DeclaredChunk], question: Question
+) -> tuple[Run, tuple[tuple[int, ...], ...]]:
+    """The needles of a bundle, sorted, with their positions, and the shapes of its chunks."""
     checked = [one.check(block) for block, one in zip(blocks, declared, strict=True)]
     ops = ops_for(blocks[0])
     needles = ops.concatenate([question.in_transit(block) for block in checked])
     run = ops.local_sort(needles, (), question.transit, positions=True)
-    # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
-    side = "right" if question.side == "left" else "left"
-    begins = ops.rank(run.keys, scan.firsts, question.transit, side).tolist()[1:]
     complete(run.keys)
-    return Bundle(run, _spread(begins, scan, len(run)), [block.shape for block in blocks])
+    return run, tuple(block.shape for block in blocks)
+
+
+def cut_bundle(needles: Any, scan: Scan, question: Question) -> list[int]:
+    """The first needle for each group, and the number of needles, which are sorted.
+
+    A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
+    greater, and all after it none that count.
+    """
+    # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
+    side: Side = "right" if question.side == "left" else "left"
+    begins = ops_for(needles).rank(needles, scan.firsts, question.transit, side).tolist()[1:]
+    return _spread(begins, scan, len(needles))
 
 
 def _spread(begins: Sequence[int], scan: Scan, needles: int) -> list[int]:

@@ -21,4 +21,7 @@ r"""Distinct keys of all chunks, and what is known of each: how it is numbered, 
 The last two stages make an inverse, or ranks. Only distinct keys move, so few distinct keys make small messages,
 whatever the number of keys is. Distinct keys of one chunk are in ascending order before and after the global sort.
 Therefore a stable sort by the number of the chunk brings them back to their order, and no position needs to travel.
+
+On a cluster, workers keep sorted chunks as runs until they are numbered, and inverses until they are used (see
+`kept_chunks`).
 """

@@ -20,6 +20,7 @@ from ..composite_keys import Keys
 from ..global_sort import Request, device_order, global_sort, joins_rows, plan_for
 from ..inputs import describe_flat, flatten
 from ..options import Options
+from ..positions.choice import keeps_runs
 from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
@@ -85,6 +86,11 @@ def numbers(numbered: Numbered) -> Any:
     return numbered.numbers[numbered.groups.numbers]
 
 
+def origins(numbered: Numbered) -> Any:
+    """The number of the chunk from which each key comes."""
+    return numbered.chunks
+
+
 @dataclass(frozen=True)
 class SortedDistinct:
     """The distinct keys of all chunks, sorted.
@@ -96,11 +102,14 @@ class SortedDistinct:
     of_keys : dict of str to dask array
         The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
     equal_nan : bool
+    kept : bool
+        Whether workers keep what is not wanted at once, in runs.
     """
 
     columns: dict[str, Any]
     of_keys: dict[str, Any]
     equal_nan: bool
+    kept: bool
 
     def number(
         self,
@@ -128,10 +137,15 @@ class SortedDistinct:
             self.equal_nan,
             tuple(outputs),
             second=second,
+            kept=self.kept,
             **options,
         )
         metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
         return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
+
+    def spread_back(self, known: Any, chunks: Any) -> Any:
+        """For each key of the input what its distinct key knows; the arguments are those of `spread_back`."""
+        return spread_back(known, chunks, list(self.of_keys.values()), self.kept)
 
 
 def stable_keys(array: Any) -> tuple[Request, Keys]:
@@ -156,14 +170,15 @@ def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDist
         If CuPy chunks of its dtype cannot be sorted.
     """
     _, keys = stable_keys(array)
-    found = local_distinct(array, keys.order, columns, equal_nan)
+    kept = math.prod(array.numblocks) > 1 and keeps_runs(array)
+    found = local_distinct(array, keys.order, columns, equal_nan, kept)
     of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
     if found["values"].numblocks[0] > 1:
         request, keys, others = sort_of_distinct(found, array.size)
         presorted = ((0, keys.array.numblocks[0]),)
         arrays = global_sort(request, keys, others, keys.array.chunks[0], presorted)
         found = dict(zip(found, arrays, strict=True))
-    return SortedDistinct(found, of_keys, equal_nan)
+    return SortedDistinct(found, of_keys, equal_nan, kept)
 
 
 def sort_of_distinct(columns: dict[str, Any], most_keys: float) -> tuple[Request, Keys, list[Any]]:
@@ -251,13 +266,13 @@ def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
     if wanted.index:
         makes["firsts"] = OfGroups("firsts")
     if wanted.inverse:
-        makes["inverse"] = numbers
+        makes |= {"inverse": numbers, "chunks": origins}
     if wanted.counts:
         makes["counts"] = OfGroups("counts")
-    dtypes = [found.columns["values"].dtype, *[np.dtype(np.int64)] * (len(makes) - 1)]
+    dtypes = [found.columns[name].dtype if name in ("values", "chunks") else np.dtype(np.int64) for name in makes]
     made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
     if wanted.inverse:
-        made["inverse"] = spread_back(made["inverse"], found.columns["chunks"], [found.of_keys["inverse"]])
+        made["inverse"] = found.spread_back(made["inverse"], made.pop("chunks"))
     return made
 
 

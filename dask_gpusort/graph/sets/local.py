@@ -47,6 +47,8 @@ class LocalDistinct(ArrayRecipe):
         Its chunk sizes, nan where unknown.
     outputs : tuple of str
         Names of the output arrays, of `OUTPUTS`.
+    kept : bool
+        Whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles.
     """
 
     order: Order
@@ -55,6 +57,7 @@ class LocalDistinct(ArrayRecipe):
     names: tuple[str, ...]
     chunks: Chunks
     outputs: tuple[str, ...]
+    kept: bool = False
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
@@ -84,13 +87,18 @@ class LocalDistinct(ArrayRecipe):
         position = OUTPUTS.index(wanted)
         known, tasks = self._starts, []
         for number, index in enumerate(self.indices):
-            key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
+            key: Key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
             found = TaskRef((f"unique-local-{self.token}", number))
             if wanted == "firsts":
                 start: Any = known[number]
                 if math.isnan(known[-1]):
                     start = Task(None, getitem, TaskRef(f"unique-starts-{self.token}"), number)
                 tasks.append(Task(key, shifted, found, position, start))
+            elif self.kept and wanted in OF_KEYS:
+                # Imported here, because it imports distributed.
+                from .kept_chunks import keep_of_keys
+
+                tasks.append(keep_of_keys(key, Task(None, getitem, found, position)))
             else:
                 tasks.append(Task(key, getitem, found, position))
         return {task.key: task for task in tasks}
@@ -136,7 +144,7 @@ def shifted(found: tuple[Any, ...], position: int, start: int) -> Any:
     return found[position] + int(start)
 
 
-def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) -> dict[str, Any]:
+def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, kept: bool = False) -> dict[str, Any]:
     """The distinct keys of each chunk of an array, and what is wanted of them, by the names in `OUTPUTS`.
 
     Parameters
@@ -146,16 +154,18 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool) 
         Ascending and stable.
     columns : Columns
     equal_nan : bool
+    kept : bool
+        As in `LocalDistinct`.
 
     Returns
     -------
     dict of str to dask array
         One-dimensional arrays of as many chunks as the input has, of unknown sizes; "inverse" and "repeats" have the
-        input's chunks.
+        input's chunks, for `spread_back` alone.
     """
     wanted = {"chunks": columns.origins, **{name: getattr(columns, name) for name in OUTPUTS[2:]}}
     names = ("values", *(name for name in OUTPUTS[1:] if wanted[name]))
-    recipe = LocalDistinct(order, columns, equal_nan, (array.name,), array.chunks, names)
+    recipe = LocalDistinct(order, columns, equal_nan, (array.name,), array.chunks, names, kept)
     unknown = ((math.nan,) * math.prod(array.numblocks),)
     dtypes = {
         "values": array.dtype,

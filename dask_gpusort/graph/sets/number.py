@@ -127,6 +127,8 @@ class Numbered:
     groups : TieGroups
     offset : Offset
     scan : Scan
+    chunks : array, shape (n,), or None
+        Number of the chunk from which each key of the chunk comes, if it is known.
     amounts : array, shape (n,)
         Keys of the input that each key of the chunk stands for.
     counts, firsts : list of int64 arrays, shape (groups,)
@@ -136,6 +138,7 @@ class Numbered:
     groups: TieGroups
     offset: Offset
     scan: Scan
+    chunks: Any
     amounts: Any
     counts: list[Any]
     firsts: list[Any]
@@ -181,6 +184,8 @@ class Numbering(ArrayRecipe):
         Whether counts are wanted; without a column of them each key counts once.
     second : int or None
         The first chunk of the second side; None if there is one side. Sides need the column "chunks".
+    kept : bool
+        Whether workers keep the sorted chunks until these are numbered.
     """
 
     names: tuple[str, ...]
@@ -190,10 +195,16 @@ class Numbering(ArrayRecipe):
     outputs: tuple[Callable[[Numbered], Any], ...]
     counted: bool = False
     second: int | None = None
+    kept: bool = False
 
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """Tasks from the sorted chunks to the results of each."""
-        blocks = [List(*(TaskRef((name, chunk)) for name in self.names)) for chunk in range(self.num_chunks)]
+        if self.kept:
+            # Imported here, because it imports distributed.
+            from .kept_chunks import number_kept
+
+            return {task.key: task for task in number_kept(self)}
+        blocks = self.blocks
         edges = [
             Task((f"unique-edges-{self.token}", chunk), edge_of, block, self) for chunk, block in enumerate(blocks)
         ]
@@ -203,6 +214,11 @@ class Numbering(ArrayRecipe):
             for chunk, block in enumerate(blocks)
         ]
         return {task.key: task for task in (*edges, scan, *numbers)}
+
+    @property
+    def blocks(self) -> list[List]:
+        """The arrays of each sorted chunk."""
+        return [List(*(TaskRef((name, chunk)) for name in self.names)) for chunk in range(self.num_chunks)]
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """Tasks from the results to the chunks of one output array."""
@@ -322,4 +338,4 @@ def _number(column: dict[str, Any], scan: Scan, chunk: int, numbering: Numbering
         heads, tails = getattr(offset.head, whole), getattr(offset.tail, whole)
         for array, head, tail in zip(arrays, heads, tails, strict=len(groups.keys) > 0):
             array[0], array[-1] = head, tail
-    return Numbered(groups, offset, scan, amounts, counts, firsts)
+    return Numbered(groups, offset, scan, column.get("chunks"), amounts, counts, firsts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +29,23 @@ class Spread(ArrayRecipe):
         Names of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
     numblocks : tuple of int
         Chunks of the output in each dimension.
+    kept : bool
+        Whether workers keep the inverse and what is added.
     """
 
     names: tuple[str, ...]
     numblocks: tuple[int, ...]
+    kept: bool = False
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """One task for each chunk."""
         known, *of_keys = self.names
+        function: Callable[..., Any] = spread
+        if self.kept:
+            # Imported here, because it imports distributed.
+            from .kept_chunks import spread_kept as function
         tasks = (
-            Task((name, *index), spread, TaskRef((known, number)), *(TaskRef((own, *index)) for own in of_keys))
+            Task((name, *index), function, TaskRef((known, number)), *(TaskRef((own, *index)) for own in of_keys))
             for number, index in enumerate(np.ndindex(*self.numblocks))
         )
         return {task.key: task for task in tasks}
@@ -79,7 +86,7 @@ def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
     return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
 
 
-def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool) -> Any:
     """For each key of the input what its distinct key knows, in the input's chunks.
 
     Parameters
@@ -88,9 +95,11 @@ def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any]) -> Any:
         As for `scatter_to_chunks`.
     of_keys : sequence of dask arrays
         The inverse, and perhaps what is added.
+    kept : bool
+        As in `Spread`.
     """
     inverse = of_keys[0]
     inputs = [scatter_to_chunks(known, chunks, inverse.size), *of_keys]
-    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks)
+    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks, kept)
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
     return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]

@@ -1,0 +1,64 @@
+"""What is known of distinct keys, in runs that workers keep: no task's result is held while others are made.
+
+Import this module only where a client of distributed is in use: it imports distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dask.typing import Key
+
+from ...chunk.run import Run
+from .._dask import List, Task
+from ..positions.kept_positions import keep_rows
+from ..runs.keep_and_take import check_listed, keep, take_run
+from ..runs.plugins import ListTask, RunTask
+from ..runs.store import Handle
+from .number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
+from .spread import spread
+
+
+def number_kept(numbering: Numbering) -> Iterator[Task]:
+    """Tasks from the sorted chunks, which are kept, to the results of each."""
+    token = numbering.token
+    edges = [
+        RunTask((f"unique-edges-{token}", chunk), keep_sorted, block, numbering)
+        for chunk, block in enumerate(numbering.blocks)
+    ]
+    listed = List(*(edge.ref() for edge in edges))
+    scan = ListTask((f"unique-scan-{token}", 0), scan_kept, listed, numbering.equal_nan)
+    yield from (*edges, scan)
+    for chunk in range(len(edges)):
+        yield Task((f"unique-number-{token}", chunk), number_again, scan.ref(), chunk, numbering)
+
+
+def keep_sorted(arrays: list[Any], numbering: Numbering) -> tuple[Handle, Edge | None]:
+    """Task: keep a sorted chunk, and tell its ends."""
+    edge = edge_of(arrays, numbering)
+    (handle,) = keep([Run(arrays[0], tuple(arrays[1:]))])
+    return handle, edge
+
+
+def scan_kept(kept: list[tuple[Handle, Edge | None]], equal_nan: bool) -> tuple[list[Handle], Scan]:
+    """Task: where the sorted chunks are, and the offset of each one's groups."""
+    handles, edges = map(list, zip(*kept, strict=True))
+    check_listed(handles)
+    return handles, scan_edges(edges, equal_nan)
+
+
+def number_again(kept: tuple[list[Handle], Scan], chunk: int, numbering: Numbering) -> tuple[Any, ...]:
+    """Task: the results of one sorted chunk, which is kept."""
+    handles, scan = kept
+    return number_chunk(list(take_run(handles[chunk]).arrays), scan, chunk, numbering)
+
+
+def keep_of_keys(key: Key, found: Task) -> Task:
+    """The task that keeps what is known of each key of a chunk."""
+    return RunTask(key, keep_rows, found)
+
+
+def spread_kept(known: Any, *of_keys: Handle) -> Any:
+    """Task: as `spread`, of arrays that are kept."""
+    return spread(known, *(take_run(handle).values[0] for handle in of_keys))
