@@ -101,17 +101,6 @@ def open_run(handle: Handle) -> Run:
     return own_store().open(handle) or take_run(handle)
 
 
-def take_run(handle: Handle) -> Run:
-    """A whole run, as `take_slices`."""
-    (run,) = take_slices([handle], [(0, handle.length)])
-    return run
-
-
-def open_run(handle: Handle) -> Run:
-    """A run, for who reads few of its keys."""
-    return own_store().open(handle) or take_run(handle)
-
-
 def _targets(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> Sequence[Run | None]:
     """Memory for each slice, neighbours in one array; None if the rows have no fixed or no common width."""
     kinds = {tuple((array.dtype, array.shape[1:]) for array in handle.like.arrays) for handle in handles}
