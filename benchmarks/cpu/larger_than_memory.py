@@ -11,8 +11,9 @@ spilled, how often a worker was paused, and for each stage its first start, its 
 are read back with zarr and numpy alone: each chunk is in order, also with the one before it, and all rows together have
 the sums and the hashes of the input.
 
-A copy and ``numpy.sort`` of each chunk in place run with the least memory; DuckDB sorts Parquet files into one, with as
-much memory and as many threads as all workers of the least memory together, if it is installed.
+A copy and ``numpy.sort`` of each chunk in place run with the least memory, and Dask's P2P rechunk of as many bytes with
+each other one. DuckDB sorts Parquet files into one, with as much memory and as many threads as all the workers of the
+least memory have, if it is installed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from ..harness.machine import describe_machine
 from ..harness.records import Record, Row
 
 FILE = "larger_than_memory_cpu.json"
-BASELINES = ("DuckDB", "copy", "numpy.sort of each chunk")
+P2P = "P2P rechunk"
+BASELINES = (P2P, "DuckDB", "copy", "numpy.sort of each chunk")
 KINDS = ("int64", "skewed", "sorted", "companion", "S20")
 #: An odd number, by which equal keys are told from others that have the same sum.
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -223,6 +225,9 @@ def rows(options: Any) -> Iterator[Row]:
                 baselines["DuckDB"] = by_duckdb(options, source, least * options.workers)
                 yield Row(f"DuckDB, {format_bytes(least * options.workers)}", baselines["DuckDB"], unit="s")
         for memory in options.memory if kind == "int64" else [least]:
+            if kind == "int64" and memory > least:
+                baselines[P2P], details = on_cluster(options, memory, to_columns, sources, targets)
+                yield _row(options, P2P, memory, baselines[P2P], details)
             sort = dask_gpusort.sort_by_key if kind == "companion" else dask_gpusort.sort
             seconds, details = on_cluster(options, memory, sort, sources, targets)
             found = summed(targets[0], in_order=True)
@@ -236,12 +241,19 @@ def rows(options: Any) -> Iterator[Row]:
             shutil.rmtree(path)
 
 
+def to_columns(array: Any) -> Any:
+    """The bytes of an array, whose chunks are rows, in as many chunks of columns."""
+    rows = array.reshape(array.numblocks[0], -1)
+    return rows.rechunk((len(rows), rows.shape[1] // len(rows)), method="p2p")
+
+
 def _mapped(function: Callable[..., Any], array: Any) -> Any:
     return array.map_blocks(function, dtype=array.dtype)
 
 
 def _row(options: Any, work: str, memory: int, seconds: float, details: dict[str, Any]) -> Row:
-    name = f"{work}, {options.workers} workers of {format_bytes(memory)} and {options.threads} threads"
+    amount = format_bytes(memory).replace(".00", "")
+    name = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
     return Row(name, seconds, unit="s", keys=options.keys, details=details)
 
 
