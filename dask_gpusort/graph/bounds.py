@@ -115,7 +115,7 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     """First and last possible position of the cut at each rank, shape (chunks, boundaries) each.
 
     In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
-    before a place in that order: from the first sample of some value on, all lesser keys are, at least; then come those
+    before some point of that order: from the first sample of a value on, all lesser keys are, at least; then come those
     that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
     """
     keys = np.concatenate([summary.keys for summary in summaries])
@@ -128,8 +128,8 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     opens, closes = np.diff(chunk, prepend=-1) != 0, np.diff(chunk, append=-1) != 0
     previous, following = np.where(opens, 0, np.roll(right, 1)), np.where(closes, right, np.roll(left, -1))
     permutation = order.argsort(keys)
-    place = np.empty_like(permutation)
-    place[permutation] = np.arange(len(keys))
+    number = np.empty_like(permutation)
+    number[permutation] = np.arange(len(keys))
     begin = np.flatnonzero(np.append(True, order.changes(keys[permutation])))
     begin, end = (np.repeat(one, np.diff(begin, append=len(keys))) for one in (begin, np.append(begin[1:], len(keys))))
     steps = (left - previous, right - left, following - right)
@@ -137,14 +137,14 @@ def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: 
     # The last sample that is certainly not behind each boundary, and the first one that is not before it.
     most, least = greater[begin] + own[:-1], lesser[end] + own[1:]
     before, behind = np.searchsorted(most, ranks, "right") - 1, np.searchsorted(least, ranks, "left")
-    labels, width = chunk * len(keys) + place, every * len(keys)
+    labels, width = chunk * len(keys) + number, every * len(keys)
     low, high = np.searchsorted(labels, width + before), np.searchsorted(labels, width + behind, "right") - 1
     # Of each chunk, the sample before these, and the sample that is equal to them.
     start = np.searchsorted(chunk, every)
     first = np.where(low > start, right[low - 1], 0)
     low = np.minimum(low, len(keys) - 1)
-    first = np.where((chunk[low] == every) & (place[low] < end[before]), left[low], first)
-    last = np.where(high >= start, np.where(place[high] < begin[behind], following[high], right[high]), 0)
+    first = np.where((chunk[low] == every) & (number[low] < end[before]), left[low], first)
+    last = np.where(high >= start, np.where(number[high] < begin[behind], following[high], right[high]), 0)
     # A boundary among the keys of one chunk that are equal.
     ties = (right - left)[permutation]
     first += (every == chunk[permutation[before]]) * np.minimum(ranks - most[before], ties[before])
