@@ -671,7 +671,7 @@ def test_a_lost_worker_that_the_scheduler_notices_late(kept_in, monkeypatch):
 
     monkeypatch.setattr(store.Store, "take", refuse_of_silent)
     with runs.cluster(3) as client:
-        runs.call_at(client, "sort-scan", (1,), go_silent)
+        runs.call_at(client, "sort-list", (1,), go_silent)
         future = client.compute(sort())
         gangs.until(lambda: refused and refused[-1] - refused[0] > 2, "a silent worker")
         (address,) = silent
