@@ -53,13 +53,7 @@ def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], 
 
 
 def choose_path(order: Order, method: str) -> Path:
-    """The path for an order: digits if keys have codes of up to 64 bits, else ranks of samples.
-
-    Raises
-    ------
-    TypeError
-        If ``method="radix"`` is asked for keys without codes.
-    """
+    """Choose digits if keys have codes of up to 64 bits, else ranks of samples; keys without codes refuse "radix"."""
     if method == "merge" or (method == "auto" and not order.coded):
         return "merge"
     if not order.coded:
