@@ -141,23 +141,7 @@ def held_chunks(array: Any) -> dict[Key, Any]:
 
 
 def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
-    """The output arrays of one recipe.
-
-    Parameters
-    ----------
-    recipe : ArrayRecipe
-        For example a `Recipe` or a `Join`.
-    inputs : sequence of dask arrays
-        The arrays that the recipe names.
-    outputs : sequence of Output
-        In the order of the finished groups' arrays.
-    prefix : str
-        Prefix of the outputs' names.
-
-    Returns
-    -------
-    tuple of dask arrays
-    """
+    """Make the output arrays of one recipe; `outputs` are in the order of the finished groups' arrays."""
     if not da.array_expr_enabled():
         return _new_graphs(recipe, inputs, outputs, prefix)
     return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))

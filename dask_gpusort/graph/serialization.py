@@ -26,15 +26,7 @@ Message = tuple[dict[str, Any], list[Any]]
 
 
 class ArrayParts(NamedTuple):
-    """How objects of one class are split into arrays and rebuilt.
-
-    Attributes
-    ----------
-    split : callable(object)
-        Gives the pickled part and the arrays.
-    join : callable(pickled part, arrays)
-        Gives the object.
-    """
+    """Split objects of one class into a pickled part and arrays, and rebuild them."""
 
     split: Callable[[Any], tuple[Any, Sequence[Any]]]
     join: Callable[[Any, Sequence[Any]], Any]

@@ -43,14 +43,7 @@ def install(client: Any) -> str | None:
 
 
 class GangSchedulerPlugin(CheckedSchedulerPlugin):
-    """Assigns workers to members, and passes events between the scheduler of Dask, the coordinator and the workers.
-
-    Attributes
-    ----------
-    gangs : Gangs
-    specs : dict of key to GangSpec
-        The members that the scheduler knows.
-    """
+    """Assign workers to members, and pass events between the scheduler of Dask, the coordinator and the workers."""
 
     name = NAME
     idempotent = True

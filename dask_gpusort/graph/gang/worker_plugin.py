@@ -16,16 +16,7 @@ NAME = "gpusort-gang"
 
 
 class GangWorkerPlugin(CheckedWorkerPlugin):
-    """Passes the coordinator's messages to the members of this worker.
-
-    Attributes
-    ----------
-    outboxes : Outboxes
-    members : dict of int to callable(op, fields)
-        Where each member of this worker takes messages, by run id.
-    closed : bool
-        Whether the worker closes, so that no member hears of anything any more.
-    """
+    """Pass the coordinator's messages to the members of this worker."""
 
     name = NAME
 
@@ -97,13 +88,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         self.worker.loop.add_callback(self.worker.batched_send, {"op": op, **fields})
 
     def communicator(self, token: str, rank: int, start: dict[str, Any]) -> Communicator:
-        """The communicator of an attempt, for a member that has its start message.
-
-        Raises
-        ------
-        Aborted
-            If it is closed already.
-        """
+        """Make the communicator of an attempt, for a member that has its start message, unless it is closed already."""
         addresses = tuple(start["addresses"])
         progress = Progress(partial(self.send, PROGRESS, token=token, attempt=start["attempt"]))
         if start["communicator"] is None:

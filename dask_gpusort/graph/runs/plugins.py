@@ -137,12 +137,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
 
 class RunWorkerPlugin(CheckedWorkerPlugin):
-    """Has the runs of a worker.
-
-    Attributes
-    ----------
-    store : Store
-    """
+    """Have the runs of a worker."""
 
     name = NAME
 
