@@ -16,27 +16,13 @@ _TABLE_CODES = 1 << 18
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct keys of one chunk; what was not wanted is None.
+    """Hold the distinct keys of one chunk; what was not wanted is None."""
 
-    Attributes
-    ----------
-    values : array, shape (d,)
-        The distinct keys, ascending.
-    counts : int64 array, shape (d,)
-        How often each occurs.
-    firsts : int64 array, shape (d,)
-        Position of each in the flat chunk: that of the first of equal keys.
-    inverse : unsigned array of the chunk's shape
-        The position of each key in `values`.
-    repeats : unsigned array of the chunk's shape
-        How many equal keys precede each key.
-    """
-
-    values: Any
-    counts: Any = None
-    firsts: Any = None
-    inverse: Any = None
-    repeats: Any = None
+    values: Any  # shape (d,): the distinct keys, ascending
+    counts: Any = None  # shape (d,): how often each occurs
+    firsts: Any = None  # shape (d,): position of each in the flat chunk: that of the first of equal keys
+    inverse: Any = None  # of the chunk's shape: the position of each key in `values`
+    repeats: Any = None  # of the chunk's shape: how many equal keys precede each key
 
 
 @dataclass(frozen=True)
@@ -61,17 +47,7 @@ class Columns:
 
 
 def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
-    """The distinct keys of one chunk of any dimensions.
-
-    Parameters
-    ----------
-    block : array
-    order : Order
-        Ascending and stable.
-    columns : Columns
-    equal_nan : bool
-        As in `TieGroups`.
-    """
+    """Find the distinct keys of one chunk of any dimensions, in an ascending and stable order."""
     if library_of(block) == "numpy" and order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
         codes = ops_for(block).encode(block, order)
         if _is_narrow(codes):

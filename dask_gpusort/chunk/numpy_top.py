@@ -21,22 +21,9 @@ _COMPARED_KINDS = "biufcmMSU"
 
 
 def first_indices(block: np.ndarray, order: Order, count: int, axis: int) -> np.ndarray:
-    """Indices of the first keys of each row in the order of a stable sort.
+    """Find int64 indices of the first `count` keys of each row along an axis in the order of a stable sort, or of all.
 
-    Parameters
-    ----------
-    block : array
-        The user's keys.
-    order : Order
-    count : int
-        How many to select of each row; longer than a row means all.
-    axis : int
-        The rows are along it.
-
-    Returns
-    -------
-    array of int64, the block's shape with at most `count` elements along the axis
-        A row's indices are not sorted by key. Indices of equal keys ascend.
+    A row's indices are not sorted by key, but those of equal keys ascend.
     """
     rows = np.moveaxis(block, axis, -1)
     length = rows.shape[-1]

@@ -67,7 +67,6 @@ def device_bytes(itemsize: int) -> int:
 
 def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
     """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
-    # A chunk of an array of one dimension is never made of several ones.
     # An unknown number of lanes cannot be ranked one by one.
     unknown = math.isnan(lanes.count) or math.isnan(lanes.keys)
     strategy: RankStrategy
@@ -75,7 +74,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
         strategy = "blocks"
     elif joins:
         strategy = "join"
-    elif flat:
+    elif flat:  # a chunk is never made of several ones
         strategy = "global"
     else:
         strategy = "rechunk" if unknown or lanes.keys * lanes.itemsize <= lanes.limit else "global"
