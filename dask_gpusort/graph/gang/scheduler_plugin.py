@@ -53,7 +53,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         await super().start(scheduler)
         self.gangs = Gangs(self._watch_attempt, self._watch_aborted)
         self.assignment = Assignment(scheduler, self._members)
-        self.specs: dict[Key, GangSpec] = {}
+        self.specs: dict[Key, GangSpec] = {}  # the members that the scheduler knows
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at

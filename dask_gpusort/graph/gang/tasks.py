@@ -137,6 +137,7 @@ class SortWork:
     outputs: Outputs  # new for each attempt
 
     def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
+        # The bundle is kept until all shards have arrived, because an exchange may be repeated.
         self.bundle, self.plan, self.finish = bundle, plan, finish
         self.groups = plan.member_groups
         self.own = self.groups[rank]

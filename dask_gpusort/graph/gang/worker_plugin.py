@@ -23,8 +23,9 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
         super().setup(worker)
-        self.closed = False
+        self.closed = False  # whether the worker closes, so that no member hears of anything any more
         self.outboxes = Outboxes(worker)
+        #: Where each member of this worker takes messages (op, fields), by run id.
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
         self._made: dict[tuple[str, ...], tuple[int, KeptCommunicator]] = {}  # changed on the worker's loop alone
         self._makers: list[Maker | None] = []  # the maker, once it is known

@@ -137,6 +137,7 @@ class Store:
     def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
+        #: Workers that have given no slices when they were asked last: since when, and when that was.
         self.silent: dict[str, tuple[float, float]] = {}
         self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
         self._lock, self._files = threading.Lock(), count()
