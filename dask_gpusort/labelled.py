@@ -55,26 +55,9 @@ def map_along(
     others: bool = True,
     encoding: bool = True,
 ) -> xr.Dataset:
-    """Replace the arrays of all variables along a dimension.
-
-    Parameters
-    ----------
-    ds : Dataset
-    dim : hashable
-    function : callable(array, axis)
-        Gives an array with the same dimensions, of which the one along the axis may have another size.
-    labels : bool
-        Whether the coordinates along the dimension are kept.
-    others : bool
-        Whether variables without the dimension are kept.
-    encoding : bool
-        Whether arrays are written to files as before: if their values are some of those that were there.
-
-    Raises
-    ------
-    ValueError
-        If there is no such dimension.
-    """
+    """Replace the arrays of all variables along a dimension by those of a function, of another size perhaps."""
+    # `labels` keeps the coordinates along the dimension, `others` the variables without it, and `encoding` how arrays
+    # are written to files: if their values are some of those that were there.
     _check_dims(ds, [dim])
     found = {}
     for name, array in ds.data_vars.items():
