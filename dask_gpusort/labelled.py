@@ -209,11 +209,9 @@ def _order_of(keys: Sequence[Any], ascending: bool) -> np.ndarray:
 def _moved(
     variables: Mapping[Hashable, Any], dim: Hashable, keys: Sequence[Any], ascending: bool
 ) -> dict[Hashable, xr.Variable]:
-    """Variables whose rows along a dimension are sorted by keys, the first one most significant.
-
-    Rows are divided as the chunks are, and the parts are companions. In descending order equal keys are reversed, as in
-    xarray: rows are turned round before the stable sort.
-    """
+    """Sort the rows of variables along a dimension by keys, the first one most significant."""
+    # Rows are divided as the chunks are, and the parts are companions. In descending order equal keys are reversed, as
+    # in xarray: rows are turned round before the stable sort.
     if not variables:
         return {}
     step = 1 if ascending else -1

@@ -36,17 +36,15 @@ def ops_for(array: Any, *, staged: bool = False) -> ModuleType:
 
 
 def communicator_maker() -> Any:
-    """Makes communicators between this process's GPU and others (see `cupy_nccl`); None without CuPy, GPU or NCCL."""
+    """Make communicators between this process's GPU and others (see `cupy_nccl`); None without CuPy, GPU or NCCL."""
     if find_spec("cupy") is None:
         return None
     return import_module(f"{__name__}.cupy_nccl").make_maker()
 
 
 def complete(array: T) -> T:
-    """The array, after waiting for its kernels, so that any stream may read it.
-
-    UCX and spills to host memory ignore CUDA streams. Arrays on the host are always complete.
-    """
+    """Give the array, after waiting for its kernels, so that any stream may read it."""
+    # UCX and spills to host memory ignore CUDA streams. Arrays on the host are always complete.
     if library_of(array) == "cupy":
         ops_for(array).synchronize()
     return array

@@ -58,10 +58,8 @@ class NcclMaker:
         self._lock = threading.Lock()
 
     def offer(self) -> bytes | None:
-        """A unique id, for one communicator. It stays the same until this process hears of that communicator.
-
-        None if NCCL cannot make one, as where it finds no network interface.
-        """
+        """Give a unique id, the same until this process hears of its communicator, or None if NCCL cannot make one."""
+        # NCCL cannot make one where it finds no network interface, for instance.
         with self._lock:
             if self._offer is None:
                 with suppress(Exception):  # CuPy's errors have no class in common; NCCL's log names the cause

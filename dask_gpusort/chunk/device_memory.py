@@ -34,7 +34,7 @@ def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
 
 
 class Gate:
-    """Lets threads pass while their shares of a memory are free, in the order in which they come."""
+    """Let threads pass while their shares of a memory are free, in the order in which they come."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -27,11 +27,10 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which arrays of `Distinct` are wanted besides the values.
+    """Say which arrays of `Distinct` are wanted besides the values."""
 
-    `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
-    inverse, or None for the smallest one.
-    """
+    # `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
+    # inverse, or None for the smallest one.
 
     origins: bool = False
     counts: bool = False

@@ -184,7 +184,7 @@ def _like_nan(missing: Any) -> bool:
 
 
 class _Least:
-    """Comes before every other object: a filler for missing ones."""
+    """Come before every other object: a filler for missing ones."""
 
     def __lt__(self, other: object) -> bool:
         return other is not self

@@ -104,12 +104,9 @@ def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int,
 
 
 def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped: int) -> None:
-    """Order keys with equal digits by the low bits that their words lack.
-
-    Works on flat blocks that end at the end of a tie group. Within a block the
-    tied keys are sorted, stably, by (group, low bits); as those take few bits,
-    this is one more pass over the tied keys only.
-    """
+    """Order keys with equal digits by the low bits that their words lack."""
+    # Works on flat blocks that end at the end of a tie group. Within a block the tied keys are sorted, stably, by
+    # (group, low bits); as those take few bits, this is one more pass over the tied keys only.
     num_keys = rows.shape[-1]
     flat = words.reshape(-1)
     mask = np.uint64((1 << index_bits) - 1)

@@ -107,7 +107,7 @@ def _order_block(permutation: IntArray, starts: Array, digit: Sequence[_Part]) -
 
 
 class _Reader:
-    """Reads the varying bits of the columns, most significant first."""
+    """Read the varying bits of the columns, most significant first."""
 
     def __init__(self, columns: Sequence[Array]):
         self._columns = iter(columns)

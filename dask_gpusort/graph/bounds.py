@@ -89,12 +89,10 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
 
 
 def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder) -> tuple[IntArray, IntArray]:
-    """First and last possible position of the cut at each rank, shape (chunks, boundaries) each.
-
-    In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
-    before a place in that order: from the first sample of some value on, all lesser keys are, at least; then come those
-    that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
-    """
+    """Find the first and the last possible cut at each rank, shape (chunks, boundaries) each."""
+    # In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
+    # before a place in that order: from the first sample of some value on, all lesser keys are, at least; then come
+    # those that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
     keys = np.concatenate([summary.keys for summary in summaries])
     every = np.arange(len(summaries))[:, None]
     if not len(keys):

@@ -48,10 +48,8 @@ def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries
 
 
 def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces that have keys, or the first one.
-
-    One alone is copied, because the finish may write to its pieces. It copies several anyway.
-    """
+    """Choose the pieces that have keys, or the first one."""
+    # One alone is copied, because the finish may write to its pieces. It copies several anyway.
     held = [piece for piece in pieces if len(piece[1])] or list(pieces[:1])
     return held if len(held) > 1 else [(held[0][0], held[0][1].copy())]
 

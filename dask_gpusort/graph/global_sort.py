@@ -141,11 +141,9 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
 
 
 def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
-    """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
-
-    One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
-    key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
-    """
+    """Tell whether one task sorts all chunks: those of a GPU that can hold the whole sort, or few keys of the host."""
+    # One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
+    # key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     if workers.devices:
         return workers.threads == 1 and fits_join(order, given, workers)
     if kind == "distributed" or setting("groups") is not None:

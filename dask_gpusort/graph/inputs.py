@@ -61,11 +61,9 @@ def _blocks_in_a_row(array: Any) -> Any:
 
 
 def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Chunks that are each contiguous in C order, and the axis that they divide.
-
-    The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if they
-    are so; others have at most as many elements as the largest of the array's.
-    """
+    """Find chunks that are each contiguous in C order, and the axis that they divide."""
+    # The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if
+    # they are so; others have at most as many elements as the largest of the array's.
     rows = [math.prod(array.shape[dim + 1 :]) for dim in range(array.ndim)]
     divided = next((dim for dim, sizes in enumerate(array.chunks) if set(sizes) != {1}), array.ndim - 1)
     if all(count == 1 for count in array.numblocks[divided + 1 :]):
@@ -167,7 +165,7 @@ def _sizes_match(shape: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
-    """Resolve the chunks of the sorted array from the argument ``chunks`` with its axes resolved."""
+    """Find the chunks of the sorted array from the argument ``chunks``, whose axes are resolved already."""
     if chunks is None:
         return keys.chunks
     if any(math.isnan(size) for size in keys.shape):

@@ -133,11 +133,9 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
 
 
 def chunk_arrays(source: RunSource, keys: Sequence[Sequence[Key]], held: Mapping[Key, Any] = NOTHING) -> List:
-    """The argument `arrays` of `sort_run`: chunks by key, and those in `held` as they are.
-
-    A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with their
-    keys.
-    """
+    """Make the argument `arrays` of `sort_run`: chunks by key, and those in `held` as they are."""
+    # A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with
+    # their keys.
     names = concat(keys[chunk] for chunk in source.chunks)
     return List(*(held[key] if key in held else TaskRef(key) for key in names))
 

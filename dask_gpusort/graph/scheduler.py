@@ -93,11 +93,9 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
 
 
 def workers_of_cluster(client: Any) -> dict[str, Any]:
-    """What the scheduler knows of its workers, by address.
-
-    `Client.scheduler_info` returns what the client has stored last. Every 2 s the client stores an answer without
-    workers, which may come between the call's own answer and its return.
-    """
+    """Ask what the scheduler knows of its workers, by address."""
+    # `Client.scheduler_info` returns what the client has stored last. Every 2 s the client stores an answer without
+    # workers, which may come between the call's own answer and its return.
     workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return workers
 

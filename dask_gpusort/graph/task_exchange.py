@@ -147,11 +147,9 @@ _remembered: list[tuple[list[ref[RankSummary]], PlannedBounds]] = []
 
 
 def bounds_of(cut_info: CutInfo, plan: Plan | None) -> PlannedBounds:
-    """The bounds that the scan task found; without a scan task, found here from the summaries and the plan.
-
-    All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
-    computed again has a new summary, which misses. A result is kept as long as its summaries are.
-    """
+    """Give the bounds that the scan task found, or without one find them from the summaries and the plan."""
+    # All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
+    # computed again has a new summary, which misses. A result is kept as long as its summaries are.
     if isinstance(cut_info, Bounds):
         return cut_info
     assert plan is not None

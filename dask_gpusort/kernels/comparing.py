@@ -56,13 +56,14 @@ def sort_by_comparison(
 ) -> Any:
     """Sort contiguous keys by comparing them, in NumPy's order or by a strict weak order `less`, a CUDA C++ expression.
 
-    The result holds keys in no useful order if it is none; `out` may be `keys`.
+    It is true where key ``a`` comes before key ``b``. If it is no such order, the result holds keys of the input in no
+    useful order, some perhaps missing or repeated. `out` may be `keys`.
     """
     # Keys have a radix dtype; with `less` also complex128, and not float16. Without `less`, NaN and NaT stay last, and
     # `stable` lets zeros of both signs, and NaNs, keep their order. With it equal keys always do. "merge" cuts runs
-    # into parts by `split`: in fours by selection, or in pairs by merge path or by the paper's samples. The algorithms
-    # are those of Satish, Harris, Garland, IPDPS 2009, section 5; Odeh et al., IPDPS workshops 2012; Batcher, AFIPS
-    # 1968.
+    # into parts by `split`: in fours by selection, or in pairs by merge path or by the paper's samples.
+    #
+    # Satish, Harris, Garland, IPDPS 2009, section 5; Odeh et al., IPDPS workshops 2012; Batcher, AFIPS 1968.
     check_array(keys, "keys")
     check_algorithm(algorithm, ALGORITHMS)
     out = prepare_out(out, keys.shape, keys.dtype)

@@ -93,9 +93,10 @@ def merge_runs(
     # `ties_of`, the keys' dtype, keys that NumPy calls equal compare equal, and the earlier run goes first;
     # `descending` says whether its codes are those of a descending sort. With `less`, as for
     # `comparing.sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
-    # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays (Odeh,
-    # Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS 2012;
-    # Satish, Harris, Garland, IPDPS 2009, section 5).
+    # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays.
+    #
+    # Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS
+    # 2012; Satish, Harris, Garland, IPDPS 2009, section 5.
     check_runs(runs, companions, coded=less is None)
     total = sum(len(run) for run in runs)
     if total == 0 or len(runs) == 1 or is_too_wide(runs[0]):

@@ -23,7 +23,7 @@ PART_KEYS = 1 << 31  # more keys than INDEX_LIMIT are sorted in parts of this si
 
 
 def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: str = "auto") -> Any:
-    """Find the int64 positions that sort the keys, stably; the memory of `out` may begin with the keys."""
+    """Find the int64 positions that sort the keys, stably; keys that begin the memory of `out` are overwritten."""
     check_array(keys, "keys")
     check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)

@@ -114,10 +114,9 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Count the keys of each value of their code's most significant bits, shape (2**bits,), int64.
+    """Count the keys of each value of their code's `bits` most significant bits: at most 16, or 15 or 14 on small GPUs.
 
-    Bits are 16 at most (15 or 14 on GPUs with less shared memory), and those of a code; one tile is the whole chunk of
-    Satish, Harris, Garland, IPDPS 2009, section 4, step 2.
+    This is step 2 of section 4 of Satish, Harris, Garland, IPDPS 2009, with the whole chunk as one tile.
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)

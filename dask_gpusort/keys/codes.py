@@ -92,13 +92,8 @@ def tie_floor(codes: Array, dtype: Any, *, descending: bool = False, out: Array 
 
 
 def tie_ceiling(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """The greatest code of each code's tie class.
-
-    Used in searches from the right: the codes of keys up to ``x`` are those up
-    to the ceiling of the code of ``x``.
-
-    Parameters, result and errors are those of `tie_floor`.
-    """
+    """Find the greatest code of each code's tie class, with the arguments of `tie_floor`."""
+    # Used in searches from the right: the codes of keys up to ``x`` are those up to the ceiling of the code of ``x``.
     return _tie_end(codes, np.dtype(dtype), floor=False)
 
 

@@ -219,12 +219,10 @@ class Plan:
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
 
     def _member_bytes(self, bundle: float) -> float:
-        """Peak bytes of a member of a gang with so many keys.
-
-        It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
-        sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
-        more than two runs. Only the merge of a single group waits until the sent shards are freed.
-        """
+        """Count peak bytes of a member of a gang with so many keys."""
+        # It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
+        # sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
+        # more than two runs. Only the merge of a single group waits until the sent shards are freed.
         made = max(sum(self.chunks[own.start : own.stop]) for own in self.member_chunks)
         received = (1 + self.unresolved) * made * (1 - 1 / len(self.sources))
         merged = made + (1 + self.unresolved) * self.group_bytes / self.row_bytes

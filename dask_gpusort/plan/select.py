@@ -133,11 +133,9 @@ def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
 
 
 def choose_partition(lanes: Lanes, ranks: int, positions: bool, held: bool) -> Partition:
-    """How lanes are partitioned; `held` says whether the source stays in memory between passes over it.
-
-    "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
-    between them, which reads the source once more; "sort" sorts the keys. A few `ranks` are compared with each key.
-    """
+    """Choose how lanes are partitioned; `held` says whether the source stays in memory between passes over it."""
+    # "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
+    # between them, which reads the source once more; "sort" sorts the keys. A few `ranks` are compared with each key.
     if lanes.chunks == 1:
         return "blocks"
     fits = lanes.keys * lanes.itemsize <= lanes.limit

@@ -65,12 +65,10 @@ class Turns:
         return max(self._free / each, self.keys / MOST_BUNDLES)
 
     def num_groups(self, num_bundles: int, num_chunks: int) -> int:
-        """Number of groups; more than output chunks, whose parts are copied once more, only if a step is too large.
-
-        A group's shards, once freed, leave one hole in the memory of every bundle. Only after about as many groups as
-        there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
-        pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
-        """
+        """Count groups: more than output chunks, whose parts are copied once more, only if a step is too large."""
+        # A group's shards, once freed, leave one hole in the memory of every bundle. Only after about as many groups as
+        # there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
+        # pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
         with_holes = self._groups_of(self._merge_step + num_bundles / self.devices * self.output)
         return min(with_holes, max(num_chunks, self._groups_of(self._merge_step)))
 
@@ -151,12 +149,10 @@ def make_turns(order: Order, given: InputChunks, memory: int, devices: int) -> T
 
 
 def _step_bytes(order: Order, given: InputChunks, in_run: int) -> float:
-    """Bytes that the sort of all keys as one bundle takes beside its chunks.
-
-    It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
-    are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their
-    bytes on one thread and 4.5 on several.
-    """
+    """Count bytes that the sort of all keys as one bundle takes beside its chunks."""
+    # It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
+    # are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their
+    # bytes on one thread and 4.5 on several.
     joined, rows = join_bytes(order, given), sum(given.sizes) * in_run
     if given.positions and not given.packed:
         return joined + rows if order.coded else joined

@@ -64,7 +64,7 @@ def _check_method(method: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """Say what is wanted of each lane: made by `quantiles` or `median`."""
+    """Say what is wanted of each lane; `quantiles` or `median` make it."""
 
     kind: Literal["quantile", "median"]
     #: in [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median
@@ -230,11 +230,9 @@ class Statistic:
         return np.where(fraction >= 0.5, following - distance * complement, previous + distance * fraction_used)
 
     def _neighbours(self, counts: Array) -> tuple[Array, Array, Array]:
-        """Ranks below and above each virtual index, and its fraction; shape (quantiles, *lanes).
-
-        Rank -1 is the last. There, and below rank 0, both ranks are the same, and the fraction is not in [0, 1): it
-        decides the sign of a zero.
-        """
+        """Find ranks below and above each virtual index, and its fraction; shape (quantiles, *lanes)."""
+        # Rank -1 is the last. There, and below rank 0, both ranks are the same, and the fraction is not in [0, 1): it
+        # decides the sign of a zero.
         index = self._virtual_index(counts)
         last = np.maximum(counts, 1) - 1
         floor = np.maximum(np.floor(index), 0)

@@ -62,7 +62,7 @@ class Progress:
 
 
 class Communicator(Protocol):
-    """Moves shards between the members of one attempt."""
+    """Move shards between the members of one attempt."""
 
     def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
         """Exchange piece after piece, as many on all members; while the caller works on one, the next are on their way.
@@ -76,7 +76,7 @@ class Communicator(Protocol):
 
 
 class KeptCommunicator(Protocol):
-    """Moves shards between the members of many attempts, one after another."""
+    """Move shards between the members of many attempts, one after another."""
 
     def exchange(
         self, pieces: Sequence[ExchangePiece], progress: Callable[[], None]
@@ -88,16 +88,14 @@ class KeptCommunicator(Protocol):
 
 
 class Maker(Protocol):
-    """Makes communicators of workers that have a GPU each. They are kept for later gangs of the same workers.
+    """Make communicators of workers that have a GPU each, and keep them for later gangs of the same workers."""
 
-    A worker whose `worker_plugin.GangWorkerPlugin.maker` is not None offers to make one with every member that it runs.
-    """
+    # A worker whose `worker_plugin.GangWorkerPlugin.maker` is not None offers to make one with every member that it
+    # runs.
 
     def offer(self) -> bytes | None:
-        """What all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part.
-
-        Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
-        """
+        """Offer what all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part."""
+        # Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
 
     def make(self, offer: bytes, size: int, rank: int) -> KeptCommunicator:
         """Make a communicator together with all other ranks, which do so at the same time, without waiting for them.
@@ -256,11 +254,9 @@ class Outboxes:
             event.set()
 
     async def take(self, key: Sequence[Any], to: Sequence[int], start: int | None = None) -> dict[str, Any]:
-        """Handler: the shard of a member for another one, whole, or a portion of it from some key on.
-
-        Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
-        attempt is aborted. A shard is forgotten with its last portion.
-        """
+        """Handler: give the shard of a member for another one, whole, or a portion of it from some key on."""
+        # Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
+        # attempt is aborted. A shard is forgotten with its last portion.
         serialization.register()
         token, attempt, rank = key
         mine = (token, attempt, rank)

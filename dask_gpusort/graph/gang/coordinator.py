@@ -310,11 +310,9 @@ class Gangs:
         return messages + [_to(member, START, token, rank, **fields) for rank, member in members.items()]
 
     def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[Kept | None, list[Message]]:
-        """A communicator of these workers, None for the workers' own comms; and messages.
-
-        The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
-        Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
-        """
+        """Choose a communicator of these workers, None for the workers' own comms; and messages."""
+        # The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
+        # Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
         addresses = rank_order(_addresses(members))
         offers = {member.worker: member.offer for member in members.values()}
         if gang.size == 1 or gang.failures or len(offers) < len(addresses) or None in offers.values():

@@ -37,7 +37,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
 
     @property
     def maker(self) -> Maker | None:
-        """Makes communicators for this worker's GPU; read for members with chunks on GPUs."""
+        """Make communicators for this worker's GPU; read for members with chunks on GPUs."""
         with self._making:
             if not self._makers:
                 self._makers.append(communicator_maker())
@@ -61,11 +61,9 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
             deliver(op, fields)
 
     def _make(self, rank: int, *, addresses: Sequence[str], communicator: tuple[int, bytes], **_: Any) -> None:
-        """Make the communicator of an attempt, unless it is kept from an earlier one.
-
-        NCCL waits for all ranks, however long. So each worker takes part as soon as it hears of the attempt, whatever
-        becomes of its member.
-        """
+        """Make the communicator of an attempt, unless it is kept from an earlier one."""
+        # NCCL waits for all ranks, however long. So each worker takes part as soon as it hears of the attempt, whatever
+        # becomes of its member.
         epoch, offer = communicator
         order = rank_order(addresses)
         known, made = self._made.get(order, (None, None))

@@ -227,11 +227,10 @@ def sort_bundle(
 
 
 def cut_bundle(needles: Any, scan: Scan, question: Question) -> list[int]:
-    """The first needle for each group, and the number of needles, which are sorted.
-
-    A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
-    greater, and all after it none that count.
-    """
+    """Find the first needle for each group, and the number of needles, which are sorted."""
+    # A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
+    # greater, and all after it none that count.
+    #
     # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
     side: Side = "right" if question.side == "left" else "left"
     begins = ops_for(needles).rank(needles, scan.firsts, question.transit, side).tolist()[1:]

@@ -55,7 +55,7 @@ class FineCounts:
 
 
 def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets, table: Any = None) -> FineCounts:
-    """Count the n raw keys of each fine bucket into a new table, or into one of zeros."""
+    """Count the n raw keys of each fine bucket in a new table, or in `table`, which holds zeros."""
     is_wide = n >= NARROW_KEYS
     if table is None:
         table = require_cupy().zeros(buckets.count if is_wide else blocks_for(buckets.count, 2), np.uint64)
@@ -73,9 +73,9 @@ def count_blocks(n: int, shared_bytes: int) -> int:
 
 
 def scan_fine(counts: FineCounts, starts: Any, cursors: Any, whole: Any = None) -> None:
-    """Scan the counts into starts, and the number of all keys, of 64 bits each, and the starts once more into cursors.
+    """Scan the counts: `starts` receives the first offset of each bucket, and the number of all keys, of 64 bits each.
 
-    `whole` receives the segment of all keys.
+    `cursors` receives the first offsets once more, and `whole` the segment of all keys.
     """
     arguments = counts.table, np.uint32(counts.is_wide), np.uint32(counts.num_fine), starts, cursors, whole
     Launch(SOURCE, SCAN_FINE, blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()

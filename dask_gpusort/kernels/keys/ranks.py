@@ -23,11 +23,11 @@ def rank_samples(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Read some keys of sorted codes, and count the keys less than each and at most each, in one launch and one copy.
 
-    An int d selects every d-th position and the last; all three arrays are on the host.
+    An integer d as `positions` selects every d-th one and the last; all three arrays are on the host.
     """
     # With `ties_of`, keys that NumPy calls equal (signed zeros, NaNs) count as equal, and the least code of them stands
-    # for each; `descending` says whether its codes are those of a descending sort (Satish, Harris, Garland, IPDPS 2009,
-    # section 5.2).
+    # for each; `descending` says whether its codes are those of a descending sort. This is section 5.2 of Satish,
+    # Harris, Garland, IPDPS 2009.
     cupy = require_cupy()
     check_array(codes, "codes")
     key = device_key(codes.dtype if ties_of is None else ties_of, descending and ties_of is not None)

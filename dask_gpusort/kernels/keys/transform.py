@@ -118,7 +118,7 @@ def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int
 def gather_in_range(values: Any, indices: Any, out: Any) -> bool:
     """Gather ``values[indices]`` of rows that one memory access moves, and tell whether all indices are in range.
 
-    Otherwise the elements of the others are undefined; the host waits for the device.
+    Elements of other indices are undefined; the host waits for the device.
     """
     n, wrong = indices.size, require_cupy().zeros(1, np.uint32)
     arguments = (values, np.uint64(len(values)), indices, out, np.uint64(n), wrong)

@@ -37,11 +37,9 @@ def count_type(n: int) -> tuple[str, Any]:
 
 
 def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, list[int]]:
-    """Scan histograms of all bytes of the codes, shape (num_bytes, 256), and choose bytes, least significant first.
-
-    Up to `tuning.LSD_ALL_PASSES` keys are sorted by all bytes: a pass takes less time than a readback. For more keys,
-    bytes that all keys share are left out.
-    """
+    """Scan histograms of all bytes of the codes, shape (num_bytes, 256), and list the bytes to sort by."""
+    # Up to `tuning.LSD_ALL_PASSES` keys are sorted by all bytes: a pass takes less time than a readback. For more keys,
+    # bytes that all keys share are left out.
     cupy = require_cupy()
     counts = cupy.zeros((num_bytes + 1) * RADIX, np.uint64)
     trivial = counts[num_bytes * RADIX :]

@@ -26,7 +26,7 @@ class BlockSortShape:
     threads: int
     items: int
     bins: int  # that the codes are counted into
-    blocks: int = 1  # least a multiprocessor, which bounds the registers
+    blocks: int = 1  # fewest on a multiprocessor, which bounds the registers
     uniform_blocks: int = 2  # the same in the kernel for uniform buckets
     uniform_items: int = 0  # 0: `items`, where the buckets are small enough
 
@@ -56,8 +56,8 @@ class Tile:
 
     threads: int
     items: int
-    blocks: int = 2  # least a multiprocessor, which bounds the registers
-    digits: int = MAX_DIGITS  # at most
+    blocks: int = 2  # fewest on a multiprocessor, which bounds the registers
+    digits: int = MAX_DIGITS  # most digits
 
     @property
     def keys(self) -> int:
@@ -234,7 +234,7 @@ class ScatterShape:
     items: int
     radix: int  # buckets of one pass, unless more are needed
     bucket_bits: int  # bits of a position in its bucket, whose values fit shared memory
-    least: int  # numbers that are partitioned: the writes of fewer hit the cache
+    least: int  # fewest numbers that are partitioned: the writes of fewer hit the cache
 
     @property
     def tile(self) -> int:

@@ -51,7 +51,7 @@ class Extracted:
     #: shape (rows, 4, brackets): keys less than each low end, up to it, less than the high end, and up to it
     ends: IntArray
     nans: IntArray  # shape (rows,): keys that are NaN or NaT
-    #: shape (rows,): keys strictly inside some bracket, of which some lack if there are more than the capacity
+    #: shape (rows,): keys strictly inside some bracket; `inside` lacks those beyond its capacity
     found: IntArray
     inside: Any  # shape (rows, capacity): the first ``found[row]`` of each row are those keys, in any order
 
