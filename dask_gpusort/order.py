@@ -31,9 +31,9 @@ class Order:
     descending: bool = False  # largest first; NaN and NaT stay last
     stable: bool = False  # equal keys keep their input order, if that is visible: signed zeros and NaNs, or companions
     fields: tuple[str, ...] = ()  # of a structured dtype to compare first
-    #: whether each field of a structured dtype descends, if the fields differ in direction; else empty
+    #: Whether each field of a structured dtype descends, if the fields differ in direction; else empty.
     directions: tuple[bool, ...] = ()
-    #: a function of NumPy arrays, or for CuPy chunks a CUDA C++ expression in ``a`` and ``b``
+    #: A function of NumPy arrays, or for CuPy chunks a CUDA C++ expression in ``a`` and ``b``.
     less: Callable[[Any, Any], Any] | str | None = None
 
     @property

@@ -38,7 +38,7 @@ class Bounds:
 
     first: IntArray  # shape (chunks, groups + 1): the cut of chunk c before group g is at ``first[c, g]`` or behind
     last: IntArray  # shape (chunks, groups + 1): and at ``last[c, g]`` or before
-    #: shape (groups + 1,): global rank at which each group begins, in keys; the number of keys at the end
+    #: Shape (groups + 1,): global rank at which each group begins, in keys; the number of keys at the end.
     ranks: IntArray
     starts: IntArray  # shape (chunks + 1,): global position of each chunk's first key in the input
     fingerprints: tuple[int, ...]  # of each chunk's summary, to recognise a chunk that changed

@@ -32,7 +32,7 @@ class Keys:
 
     array: Any  # of the shape of the sorted array; words have one more dimension, the last, in one chunk
     order: Order
-    #: the arrays that are packed into `array`, most significant first, with its chunks; else empty
+    #: The arrays that are packed into `array`, most significant first, with its chunks; else empty.
     parts: tuple[Any, ...] = ()
     directions: tuple[bool, ...] = ()  # whether each of them descends
 

@@ -33,10 +33,12 @@ class Finish:
     staged: bool = False  # whether pieces of the host are merged on a GPU
 
     def __call__(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...] = ()) -> tuple[Any, ...]:
-        """Merge the pieces of a group, in chunk order, which may be overwritten: keys if wanted, then the values.
+        """Merge the pieces of a group, in chunk order, into keys if wanted, then values; positions are global.
 
-        The group keeps the range `kept`; in `memory`, as from `allocate`, the rest may be overwritten.
+        The pieces may be overwritten; the result is their range `kept`, because the ends belong to the neighbours.
         """
+        # `memory` has arrays as from `allocate`, as long as all pieces together, or nothing. With it the result is
+        # their range `kept`, and what is before and behind it may be overwritten.
         found = self._on_device(pieces, kept) if self.staged else self._merge(pieces, kept, memory)
         if not memory:
             return found

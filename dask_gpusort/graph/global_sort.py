@@ -60,7 +60,7 @@ class Request:
     method: str
     exchange: str
     staged: bool = False  # whether chunks of the host are sorted on a GPU, some at a time
-    #: an upper bound of the number of keys, where chunk sizes are unknown; nan if there is none
+    #: An upper bound of the number of keys, where chunk sizes are unknown; nan if there is none.
     most_keys: float = math.nan
 
 

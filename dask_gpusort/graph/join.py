@@ -47,7 +47,7 @@ class Join(ArrayRecipe):
     chunks: Chunks  # sizes in each dimension of the keys, nan where unknown; without the dimension of words
     extra_dims: tuple[int, ...]  # further dimensions of each input, one chunk each
     presorted: tuple[tuple[int, int], ...] = ()  # as in `Recipe`
-    #: dtypes of several arrays of keys, most significant first, which are packed when they are whole; else empty
+    #: Dtypes of several arrays of keys, most significant first, which are packed when they are whole; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()  # whether each of them descends
 

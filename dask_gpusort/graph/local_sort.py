@@ -32,7 +32,7 @@ class LocalSort:
     order: Order
     positions: bool  # whether the keys' positions in the run travel with them
     staged: bool = False  # whether NumPy chunks are sorted on a GPU
-    #: dtypes of several arrays of keys, most significant first, which are packed into one; else empty
+    #: Dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()  # whether each of them descends
 
@@ -43,7 +43,7 @@ class RunSource:
 
     chunks: tuple[int, ...]  # their numbers
     sizes: tuple[Size, ...]  # keys in each, nan where unknown
-    #: for presorted chunks, the user's array and the chunk's number in it; else empty
+    #: For presorted chunks, the user's array and the chunk's number in it; else empty.
     origins: tuple[tuple[int, int], ...] = ()
 
 

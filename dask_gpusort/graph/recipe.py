@@ -65,12 +65,12 @@ class Recipe(ArrayRecipe):
     plan: Plan
     with_keys: bool  # whether the finished groups hold keys besides the companions
     with_positions: bool  # and whether they hold positions
-    #: of the input arrays, keys first; all with the same chunks along the first dimension, and one along others
+    #: Of the input arrays, keys first; all with the same chunks along the first dimension, and one along others.
     names: tuple[str, ...]
     extra_dims: tuple[int, ...]  # dimensions of each input after the first
-    #: for presorted chunks, (number, chunks): how many come from each of the user's arrays; else empty
+    #: For presorted chunks, (number, chunks): how many come from each of the user's arrays; else empty.
     presorted: tuple[tuple[int, int], ...] = ()
-    #: dtypes of several arrays of keys, most significant first, which are packed into one; else empty
+    #: Dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
     directions: tuple[bool, ...] = ()  # whether each of them descends
     gang_timeout: float = 60  # the setting where the sort is built, read here because tasks are made on a scheduler

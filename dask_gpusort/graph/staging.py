@@ -70,7 +70,7 @@ class Staging:
 
     device: str | None = None  # None leaves all chunks where they are
     nat_last: bool = False  # whether dates are shifted on the device, so that NaT is the greatest
-    #: the memory that the device lacks for all chunks together, which then stay on the host
+    #: The memory that the device lacks for all chunks together, which then stay on the host.
     shortage: Shortage | None = None
 
     def _shift(self, dtype: np.dtype[Any]) -> int:

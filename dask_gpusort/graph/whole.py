@@ -41,7 +41,7 @@ class Whole(ArrayRecipe):
     names: tuple[str, ...]  # of the input
     chunks: Chunks  # sizes of the input, nan where unknown
     dtype: np.dtype[Any]  # of the input
-    #: whether each array has the shape of the input, and is divided into its chunks; else it is one chunk
+    #: Whether each array has the shape of the input, and is divided into its chunks; else it is one chunk.
     divided: tuple[bool, ...]
 
     takes_held_chunks = True

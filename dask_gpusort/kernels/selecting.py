@@ -58,8 +58,8 @@ def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
 
     Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0.
     """
-    # Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side. With k
-    # = 0, NaN are counted alone. At most the last rank is selected.
+    # Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
+    # Without ranks (k = 0), NaN are counted alone. At most the last rank is selected.
     check_array(keys, "keys", 2)
     device_key(keys.dtype)
     if axis not in (0, 1):

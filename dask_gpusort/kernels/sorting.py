@@ -114,7 +114,7 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Count the keys of each value of their code's `bits` most significant bits: at most 16, or 15 or 14 on small GPUs.
+    """Count the keys of each value of their code's most significant bits, at most 16 or what shared memory allows.
 
     This is step 2 of section 4 of Satish, Harris, Garland, IPDPS 2009, with the whole chunk as one tile.
     """

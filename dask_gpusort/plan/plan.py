@@ -37,7 +37,7 @@ class Plan:
     exchange: Exchange
     sizes: tuple[Size, ...]  # keys in each input chunk, nan where unknown
     chunks: tuple[Size, ...]  # keys in each output chunk, nan where unknown
-    #: (first output chunk, last + 1, part, parts): some output chunks, or one of several equal parts of one
+    #: (first output chunk, last + 1, part, parts): some output chunks, or one of several equal parts of one.
     groups: tuple[tuple[int, int, int, int], ...]
     radix_bits: int  # bits of the digits counted in each run, 0 on the merge path
     samples: int  # keys in the summary of a run in one round
@@ -49,7 +49,7 @@ class Plan:
     #: plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
     runs: Runs
     sources: Runs = ()  # runs that one task sorts, for an exchange by tasks or a gang; else empty
-    #: whether an exchange by tasks cuts all runs before it finishes any group (see `turns.Turns.cuts_first`)
+    #: Whether an exchange by tasks cuts all runs before it finishes any group (see `turns.Turns.cuts_first`).
     cut_first: bool = False
     joined_bytes: float = 0  # that a join takes beside its input; 0 if the chunks are on several workers
     turns: Turns | None = None  # memory of an exchange on GPUs of known size

@@ -54,7 +54,7 @@ class SearchPlan:
     """Say how needles are searched for."""
 
     groups: Runs  # the chunks of the sorted keys that are joined
-    #: the chunks of needles that are sorted together, numbered in C order; empty if each is looked up on its own
+    #: The chunks of needles that are sorted together, numbered in C order; empty if each is looked up on its own.
     bundles: Runs
     reason: SearchReason
     searched: Searched

@@ -78,15 +78,15 @@ class SelectPlan:
 
     strategy: Strategy
     lanes: Lanes
-    #: for each round, the neighbouring keys of a chunk that one sample is drawn from
+    #: For each round, the neighbouring keys of a chunk that one sample is drawn from.
     keys_per_stratum: tuple[float, ...] = ()
     samples: float = 0  # of one group of lanes in the first round
-    #: inside the first brackets of one group of lanes, at most, but for the distribution of the keys
+    #: Keys inside the first brackets of one group of lanes, at most, but for the distribution of the keys.
     inside_keys: float = 0
     fetched_keys: float = 0  # the same of the last brackets
     held: bool = True  # whether the source stays in memory between the passes over it
     threads: int = 1  # of all workers together
-    #: most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger
+    #: Most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger.
     lanes_bytes: float = LANES_BYTES
     searches: bool = False  # whether lanes are searched one by one, by samples
 

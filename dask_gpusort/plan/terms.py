@@ -26,7 +26,7 @@ class Workers:
     threads: int  # of all workers together; with CuPy chunks, the number of GPUs
     memory: int | None = None  # bytes for each thread or GPU, None if there is no known limit
     devices: bool = False  # whether the chunks are on GPUs, one GPU for each worker
-    #: bytes of the GPU on which chunks and groups of the host are sorted, some at a time
+    #: Bytes of the GPU on which chunks and groups of the host are sorted, some at a time.
     staging_memory: int | None = None
     processes: int = 0  # worker processes of a cluster; 0 without a cluster
 
@@ -37,7 +37,7 @@ class InputChunks:
 
     sizes: Sequence[Size]  # keys in each chunk, nan where unknown
     companion_bytes: int = 0  # bytes that travel with each key
-    #: that hold each chunk, None where it is not computed yet; empty if nothing is known
+    #: The workers that hold each chunk, None where it is not computed yet; empty if nothing is known.
     workers: Sequence[str | None] = ()
     presorted: bool = False  # whether each chunk is sorted already
     companions: int = 0  # arrays that travel with the keys

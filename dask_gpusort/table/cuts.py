@@ -36,7 +36,7 @@ class Counts:
     """Count keys up to the ends of the brackets, in a sorted chunk or in several together."""
 
     sizes: IntArray  # shape (chunks,): keys in each chunk
-    #: shape (4, brackets): keys less than the low end, up to it, less than the high end (no fewer), and up to it
+    #: Shape (4, brackets): keys less than the low end, up to it, less than the high end (no fewer), and up to it.
     ends: IntArray
 
 

@@ -67,7 +67,7 @@ class Statistic:
     """Say what is wanted of each lane; `quantiles` or `median` make it."""
 
     kind: Literal["quantile", "median"]
-    #: in [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median
+    #: In [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median.
     q: np.ndarray | None
     method: str  # one of `METHODS`
     skip_nan: bool  # whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN

@@ -49,7 +49,7 @@ class Member:
     worker: str  # its address
     run_id: int
     summaries: bytes  # checksum of the summaries of its runs, then they themselves, pickled
-    #: what its worker offers to make a communicator with the others (see `communicator.Maker`)
+    #: What its worker offers to make a communicator with the others (see `communicator.Maker`).
     offer: bytes | None = None
     seconds: float = 0  # how long it has sorted
 
@@ -107,11 +107,11 @@ class Gang:
     ready: dict[int, Member] = field(default_factory=dict)  # members that wait, by rank
     attempt: Attempt | None = None  # the exchange in progress
     failures: int = 0  # attempts that failed, though no worker was lost
-    #: checksums of the summaries that finished members have used, by rank
+    #: Checksums of the summaries that finished members have used, by rank.
     digests: dict[int, bytes] = field(default_factory=dict)
-    #: run id and seconds of the last member of each rank that has sorted
+    #: Run id and seconds of the last member of each rank that has sorted.
     sorted: dict[int, tuple[int, float]] = field(default_factory=dict)
-    #: seconds for which others have waited for a member, where nobody else measures that, by rank
+    #: Seconds for which others have waited for a member, where nobody else measures that, by rank.
     waited: dict[int, float] = field(default_factory=dict)
 
 

@@ -48,7 +48,7 @@ class Kept:
     """Hold runs that a task keeps for several receivers."""
 
     handles: list[Handle]
-    #: shape (receivers + 1,) of each run: where the part for each receiver begins, and the end
+    #: Shape (receivers + 1,) of each run: where the part for each receiver begins, and the end.
     ends: list[np.ndarray[Any, np.dtype[np.int64]]]
     shapes: Shapes = ()  # of each chunk of indices, if the runs are requests
 

@@ -74,7 +74,7 @@ class Handle:
     length: int  # keys
     like: Run  # has the dtypes of the run, and no keys
     checksum: int  # of some of its rows: it tells a run that was made again and differs
-    #: where each pickled part ends in the file; empty if rows have a fixed width: then one array follows another
+    #: Where each pickled part ends in the file; empty if rows have a fixed width: then one array follows another.
     ends: tuple[int, ...] = ()
 
     @property

@@ -26,7 +26,7 @@ class Question:
     """Say what is asked of each needle."""
 
     order: Order  # of keys and needles, in their common dtype
-    #: the rank of the needle from one side, or whether it is, or is not, among the keys
+    #: The rank of the needle from one side, or whether it is, or is not, among the keys.
     want: Literal["left", "right", "in", "not in"]
     key_dtype: np.dtype[Any]
     needle_dtype: np.dtype[Any]

@@ -88,7 +88,7 @@ class SortedDistinct:
     """Hold the sorted distinct keys of all chunks."""
 
     columns: dict[str, Any]  # the "values", and their companions "chunks", "counts" and "firsts" where these are wanted
-    #: the "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted
+    #: The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
     of_keys: dict[str, Any]
     equal_nan: bool
     kept: bool  # whether workers keep what is not wanted at once, in runs

@@ -39,7 +39,7 @@ class LocalDistinct(ArrayRecipe):
     names: tuple[str, ...]  # of the input
     chunks: Chunks  # sizes of the input, nan where unknown
     outputs: tuple[str, ...]  # names of the output arrays, of `OUTPUTS`
-    #: whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles
+    #: Whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles.
     kept: bool = False
 
     @property

@@ -116,10 +116,10 @@ class Numbering(ArrayRecipe):
     columns: tuple[str, ...]  # what they are: "values", then any of "chunks", "counts" and "firsts"
     num_chunks: int
     equal_nan: bool  # whether all NaN are one group
-    #: functions that make the chunk of an output array, and that can be pickled
+    #: Functions that make the chunk of an output array, and that can be pickled.
     outputs: tuple[Callable[[Numbered], Any], ...]
     counted: bool = False  # whether counts are wanted; without a column of them each key counts once
-    #: the first chunk of the second side; None if there is one side. Sides need the column "chunks"
+    #: The first chunk of the second side; None if there is one side. Sides need the column "chunks".
     second: int | None = None
     kept: bool = False  # whether workers keep the sorted chunks until these are numbered
 

@@ -23,7 +23,7 @@ from ..recipe import ArrayRecipe, Chunks
 class Spread(ArrayRecipe):
     """Hold all that the tasks of this stage are made from."""
 
-    #: of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any
+    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
     names: tuple[str, ...]
     numblocks: tuple[int, ...]  # chunks of the output in each dimension
     kept: bool = False  # whether workers keep the inverse and what is added

@@ -37,7 +37,7 @@ class Buckets:
     stride: int = 0
     overflow: Any = None  # buckets that do not fit a block: the C++ struct ``Overflow``; None where every bucket fits
     segments: Any = None  # a list of those buckets; None where every bucket fits
-    #: device address of a counter at zero, then 32 bits for each bucket: buckets that are not uniform
+    #: Device address of a counter at zero, then 32 bits for each bucket: buckets that are not uniform.
     pending: Any = None
 
     @property

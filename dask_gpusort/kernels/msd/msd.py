@@ -56,7 +56,7 @@ class SortTask:
     keys: Any
     n: int
     arrays: Arrays  # `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket
-    #: of the keys, where an earlier level has written them; else a payload is the elements' positions
+    #: Of the keys, where an earlier level has written them; else a payload is the elements' positions.
     payload: Any = None
     may_decline: bool = False  # decline keys that are skewed at every scale: stable passes sort them in less time
 

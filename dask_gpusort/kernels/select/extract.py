@@ -48,10 +48,10 @@ MOST_PIECE = 1 << 30
 class Extracted:
     """Hold keys of each row of a matrix between bounds."""
 
-    #: shape (rows, 4, brackets): keys less than each low end, up to it, less than the high end, and up to it
+    #: Shape (rows, 4, brackets): keys less than each low end, up to it, less than the high end, and up to it.
     ends: IntArray
     nans: IntArray  # shape (rows,): keys that are NaN or NaT
-    #: shape (rows,): keys strictly inside some bracket; `inside` lacks those beyond its capacity
+    #: Shape (rows,): keys strictly inside some bracket; `inside` lacks those beyond its capacity.
     found: IntArray
     inside: Any  # shape (rows, capacity): the first ``found[row]`` of each row are those keys, in any order
 
