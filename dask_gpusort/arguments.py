@@ -32,15 +32,7 @@ def checked_options(
     method: str = "auto",
     exchange: str = "auto",
 ) -> Options:
-    """The options that all sorts share, as `dask_gpusort.sort` documents them.
-
-    Raises
-    ------
-    ValueError
-        If an option has an unknown value, or two options contradict each other.
-    TypeError
-        If `kind` is no string.
-    """
+    """Check the options that all sorts share, as `dask_gpusort.sort` documents them."""
     asks_stable = _asks_stable(kind, stable)
     if less is not None:
         for name, value in {"key": key, "order": order, "descending": descending}.items():
@@ -55,13 +47,7 @@ def checked_options(
 
 
 def on_device(options: Options, device: Any) -> Options:
-    """The options for a sort on a device; None follows the setting ``gpusort.device``.
-
-    Raises
-    ------
-    ValueError
-        If the device is unknown.
-    """
+    """Set the device of a sort; None follows the setting ``gpusort.device``."""
     if device not in DEVICES:
         raise ValueError(f"device must be None or 'cuda' (got {device!r})")
     return replace(options, device=setting("device") if device is None else device)
@@ -87,13 +73,7 @@ def _asks_stable(kind: str | None, stable: bool | None) -> bool:
 
 
 def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
-    """An integer of any type.
-
-    Raises
-    ------
-    TypeError
-        If it is none.
-    """
+    """Convert an integer of any type, and refuse others."""
     try:
         return operator.index(value)
     except TypeError as error:
@@ -101,24 +81,9 @@ def checked_integer(name: str, value: Any, instead: str = "an integer") -> int:
 
 
 def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool = False, where: str = "") -> int:
-    """The axis counted from the first dimension.
-
-    Parameters
-    ----------
-    axis : int
-    ndim : int
-    flattens, several : bool
-        Whether the function also takes None, or a tuple of axes, for error messages.
-    where : str
-        Of which argument it is part, for error messages.
-
-    Raises
-    ------
-    AxisError
-        If the axis is out of bounds, or there is no dimension.
-    TypeError
-        If it is no integer.
-    """
+    """Count the axis from the first dimension."""
+    # `flattens` and `several` say whether the function also takes None, or a tuple of axes, and `where` of which
+    # argument the axis is part: for error messages.
     instead = "an integer" + ", a tuple of them" * several + " or None, which takes all elements" * flattens
     number = checked_integer(f"axis{where}", axis, instead)
     if ndim == 0:
@@ -130,17 +95,7 @@ def checked_axis(axis: Any, ndim: int, *, flattens: bool = False, several: bool 
 
 
 def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The reduced axes, ascending, counted from the first dimension; all of them for None.
-
-    Raises
-    ------
-    AxisError
-        If an axis is out of bounds.
-    ValueError
-        If an axis occurs twice.
-    TypeError
-        If an axis is no integer.
-    """
+    """List the reduced axes, ascending, counted from the first dimension; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
     several = isinstance(axis, Iterable) and not isinstance(axis, str) and getattr(axis, "ndim", 1) == 1
@@ -152,21 +107,9 @@ def checked_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
-    """The weights of an array's elements, a Dask array of as many dimensions that broadcasts to its shape.
+    """Make weights a Dask array of as many dimensions as an array, that broadcasts to its shape.
 
-    Parameters
-    ----------
-    weights : array_like
-        Of the array's shape, or of the sizes along the axes, in their order.
-    array : dask array
-    axis : int, tuple of int or None
-
-    Raises
-    ------
-    TypeError
-        If the weights are no real numbers; if the shapes differ, and there is no axis.
-    ValueError
-        If the shapes do not match, or sizes of chunks are unknown.
+    They have the array's shape, or the sizes along the axes, in their order.
     """
     checked = checked_array(weights, "weights")
     if checked.dtype.kind == "O":
@@ -194,52 +137,26 @@ def checked_weights(weights: Any, array: Any, axis: Any) -> Any:
 
 
 def check_weighted_method(method: str) -> None:
-    """Refuse the methods for which NumPy has no weights.
-
-    Raises
-    ------
-    ValueError
-        If it is one of these.
-    """
+    """Refuse the methods for which NumPy has no weights."""
     if method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}. Give method='inverted_cdf'")
 
 
 def checked_strategy(strategy: str) -> str:
-    """The strategy of an order statistic.
-
-    Raises
-    ------
-    ValueError
-        If it is unknown.
-    """
+    """Check the strategy of an order statistic."""
     _check_choice("strategy", strategy, ("auto", *STRATEGIES))
     return strategy
 
 
 def checked_ranking(method: str, nan_policy: str, pct: bool) -> Ranking:
-    """How keys are ranked.
-
-    Raises
-    ------
-    ValueError
-        If the method or the policy is unknown.
-    """
+    """Check how keys are ranked."""
     _check_choice("method", method, METHODS)
     _check_choice("nan_policy", nan_policy, NAN_POLICIES)
     return Ranking(method, nan_policy, bool(pct))  # type: ignore[arg-type]
 
 
 def checked_kth(kth: Any) -> tuple[int, ...]:
-    """The ranks of a partition.
-
-    Raises
-    ------
-    TypeError
-        If they are no integers.
-    ValueError
-        If they are booleans, or have several dimensions.
-    """
+    """Check the ranks of a partition."""
     ranks = np.asarray(kth)
     if ranks.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index: give kth as integers")
@@ -251,15 +168,7 @@ def checked_kth(kth: Any) -> tuple[int, ...]:
 
 
 def check_select_kind(kind: Any) -> None:
-    """Refuse all but NumPy's only kind of partitions.
-
-    Raises
-    ------
-    TypeError
-        If it is no string.
-    ValueError
-        If it is another one.
-    """
+    """Refuse all but NumPy's only kind of partitions."""
     if not isinstance(kind, str):
         raise TypeError(f"select kind must be str, not {type(kind).__name__}")
     if kind != "introselect":
@@ -267,13 +176,7 @@ def check_select_kind(kind: Any) -> None:
 
 
 def refuse_in_place(name: str, out: Any, overwrite_input: Any) -> None:
-    """Refuse the arguments of NumPy's reductions that name memory.
-
-    Raises
-    ------
-    TypeError
-        If one of them is given.
-    """
+    """Refuse the arguments of NumPy's reductions that name memory."""
     if out is not None:
         raise TypeError(f"{name} of a Dask array is lazy and cannot fill out=: assign its result")
     if overwrite_input:
@@ -300,13 +203,7 @@ def resolved_chunks(chunks: Any, axis: int | None, ndim: int) -> Any:
 
 
 def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
-    """Whether each of several keys descends.
-
-    Raises
-    ------
-    ValueError
-        If there is another number of directions than of keys.
-    """
+    """Tell whether each of several keys descends."""
     if not isinstance(descending, Iterable) or getattr(descending, "ndim", 1) == 0:
         return [bool(descending)] * count
     directions = list(map(bool, descending))
@@ -316,28 +213,14 @@ def checked_directions(descending: bool | Sequence[bool] | None, count: int) -> 
 
 
 def refuse_for_several_keys(**options: Any) -> None:
-    """Refuse the options of a sort that say how elements of one array are compared.
-
-    Raises
-    ------
-    ValueError
-        If one is given.
-    """
+    """Refuse the options of a sort that say how elements of one array are compared."""
     for name, option in options.items():
         if option is not None:
             raise ValueError(f"{name} cannot be combined with several keys: apply it to each of them first")
 
 
 def checked_side(side: Any) -> Any:
-    """The side of a search.
-
-    Raises
-    ------
-    TypeError
-        If it is no string.
-    ValueError
-        If it is neither side.
-    """
+    """Check the side of a search."""
     if not isinstance(side, str):
         raise TypeError(f"search side must be str, not {type(side).__name__}")
     _check_choice("search side", side, ("left", "right"))
@@ -345,15 +228,7 @@ def checked_side(side: Any) -> Any:
 
 
 def checked_sorter(sorter: Any, array: Any) -> Any:
-    """The positions that sort an array, as a Dask array; None if there are none.
-
-    Raises
-    ------
-    TypeError
-        If they are no integers.
-    ValueError
-        If they have another shape than the array.
-    """
+    """Make the positions that sort an array a Dask array, if there are any."""
     if sorter is None:
         return None
     checked = checked_array(sorter, "sorter")
@@ -366,13 +241,7 @@ def checked_sorter(sorter: Any, array: Any) -> Any:
 
 
 def checked_by_values(kind: Any, *dtypes: np.dtype[Any]) -> bool | None:
-    """Whether `isin` keeps integers as a set of values; None if that is left open.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or asks for a set of others than integers.
-    """
+    """Tell whether `isin` keeps integers as a set of values; None if that is left open."""
     if kind not in (None, "sort", "table"):
         raise ValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
     if kind == "table" and not all(dtype.kind in "biu" for dtype in dtypes):

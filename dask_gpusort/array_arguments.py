@@ -23,21 +23,7 @@ _REMEDIES = {
 
 
 def checked_array(a: Any, name: str = "a", *, scalars: bool = False) -> Any:
-    """A Dask array whose chunks can be sorted.
-
-    Parameters
-    ----------
-    a : array_like
-    name : str
-        Of the argument, for error messages.
-    scalars : bool
-        Whether it may be one element.
-
-    Raises
-    ------
-    TypeError
-        If the array has labels, or is no array; if the chunks are masked, or neither NumPy nor CuPy arrays.
-    """
+    """Make a Dask array whose chunks can be sorted, of an argument of some name; `scalars` lets it be one element."""
     refuse_labels(a, name)
     if library_of(a) == "pandas":
         a = np.asarray(a)  # Dask keeps indices unconverted, and cannot read dtypes of pandas.
@@ -72,13 +58,7 @@ def _as_array(element: Any) -> np.ndarray:
 
 
 def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
-    """Refuse what NumPy takes for one element, though it is no number, or has several itself.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
+    """Refuse what NumPy takes for one element, though it is no number, or has several itself."""
     kind, several = type(a).__name__, isinstance(a, Iterable) and not isinstance(a, (str, bytes))
     if several or not (scalars or isinstance(a, Number)):
         remedy = _REMEDIES.get(kind, "list(a)" if several else "an array or a list")
@@ -86,13 +66,7 @@ def _refuse_objects(a: Any, name: str, scalars: bool) -> None:
 
 
 def refuse_masked(a: Any, name: str) -> None:
-    """Refuse a masked array.
-
-    Raises
-    ------
-    TypeError
-        If it is one.
-    """
+    """Refuse a masked array."""
     if isinstance(a, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is masked, and masked arrays are not sorted: fill them first, with "
@@ -101,15 +75,9 @@ def refuse_masked(a: Any, name: str) -> None:
 
 
 def refuse_labels(a: Any, name: str) -> None:
-    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays.
-
-    The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels alone.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
+    """Refuse what has labels, which would be lost, and other collections of Dask that are no arrays."""
+    # The type's own package names it, so that neither xarray nor pandas is imported. An index of pandas is labels
+    # alone.
     kind, library = type(a).__name__, library_of(a)
     if library == "xarray":
         remedy = "import dask_gpusort.xarray and use its methods, such as x.gpusort.sortby(key)"
@@ -136,13 +104,7 @@ def refuse_labels(a: Any, name: str) -> None:
 
 
 def check_known_axis(array: Any, axis: int, name: str) -> None:
-    """Refuse an axis in several chunks of unknown sizes.
-
-    Raises
-    ------
-    ValueError
-        If it is one.
-    """
+    """Refuse an axis in several chunks of unknown sizes."""
     if math.isnan(array.shape[axis]) and array.numblocks[axis] > 1:
         raise ValueError(
             f"{name} has several chunks of unknown sizes along axis {axis}: call {name}.compute_chunk_sizes() first"
@@ -150,20 +112,9 @@ def check_known_axis(array: Any, axis: int, name: str) -> None:
 
 
 def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequence[str] = ()) -> tuple[Any, Any]:
-    """Two arrays whose elements are compared, as Dask arrays.
+    """Make two arguments whose elements are compared Dask arrays of one library.
 
-    Parameters
-    ----------
-    first, second : array_like
-    names : tuple of str
-        Of the arguments, for error messages.
-    scalars : sequence of str
-        Names of those that may be one element, such as a string.
-
-    Raises
-    ------
-    TypeError
-        If one has NumPy chunks and the other CuPy chunks.
+    `scalars` names those that may be one element, such as a string.
     """
     one, other = (checked_array(a, own, scalars=own in scalars) for a, own in zip((first, second), names, strict=True))
     check_library((one, other))
@@ -171,15 +122,7 @@ def checked_sides(first: Any, second: Any, names: tuple[str, str], scalars: Sequ
 
 
 def checked_lexsort_keys(keys: Any) -> list[Any]:
-    """The keys of `lexsort` as a list of Dask arrays.
-
-    Raises
-    ------
-    TypeError
-        If there is no key.
-    ValueError
-        If the number of keys in an array is unknown.
-    """
+    """Make the keys of `lexsort` a list of Dask arrays."""
     refuse_labels(keys, "keys")
     arrays = [checked_array(key, f"key {number}") for number, key in enumerate(_as_sequence(keys))]
     if not arrays:
@@ -201,13 +144,7 @@ def _as_sequence(keys: Any) -> Sequence[Any]:
 
 
 def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
-    """The keys of `sort_by_key` as Dask arrays, and whether they are several: a tuple or list of arrays.
-
-    Raises
-    ------
-    TypeError
-        If one of them is no array, or there is none.
-    """
+    """Make the keys of `sort_by_key` Dask arrays, and tell whether they are several: a tuple or list of arrays."""
     if isinstance(keys, tuple) and not keys:
         raise TypeError("need sequence of keys with len > 0 in sort_by_key: give at least one array")
     if isinstance(keys, (tuple, list)) and any(getattr(key, "ndim", 0) for key in keys):
@@ -216,15 +153,7 @@ def checked_sort_keys(keys: Any) -> tuple[list[Any], bool]:
 
 
 def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
-    """The arrays of `merge_sorted` as Dask arrays.
-
-    Raises
-    ------
-    TypeError
-        If there is no array, or some have NumPy chunks and others CuPy chunks.
-    ValueError
-        If an array has another number of dimensions than one.
-    """
+    """Make the arrays of `merge_sorted` Dask arrays of one library."""
     if not arrays:
         raise TypeError("merge_sorted needs at least one array")
     checked = [checked_array(array, f"array {number}") for number, array in enumerate(arrays)]
@@ -236,12 +165,6 @@ def checked_sorted_arrays(arrays: Sequence[Any]) -> list[Any]:
 
 
 def check_library(arrays: Sequence[Any]) -> None:
-    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks.
-
-    Raises
-    ------
-    TypeError
-        If there are both.
-    """
+    """Refuse arrays of NumPy chunks beside arrays of CuPy chunks."""
     if len({library_of(array._meta) for array in arrays}) > 1:
         raise TypeError("arrays of NumPy and of CuPy chunks: move one kind, with map_blocks(cupy.asarray)")

@@ -31,13 +31,7 @@ DEVICES = (None, "cuda")
 
 
 def setting(name: str) -> Any:
-    """The current value of a setting.
-
-    Raises
-    ------
-    ValueError
-        If its value is invalid.
-    """
+    """Read the current value of a setting, and refuse an invalid one."""
     value = dask.config.get(f"gpusort.{name}")
     if name == "exchange" and value not in EXCHANGES:
         raise ValueError(f"gpusort.exchange must be one of {', '.join(map(repr, EXCHANGES))} (got {value!r})")

@@ -36,65 +36,32 @@ WHOLE_ROWS = "path      rows are sorted whole: nothing is cut, so the method has
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one sort on any machine.
+    """Count the cost of one sort on any machine."""
 
-    Attributes
-    ----------
-    tasks : int
-        Without those that make the input.
-    rounds : int
-        Rounds of counting, the last one included.
-    messages : int
-        Separate messages that the exchange sends from task to task. Of runs, the most that it may send: slices that are
-        on the same worker, or in files of the same host, need none.
-    pieces : int
-        Pieces cut out of chunks and merged in groups.
-    moved_bytes : float
-        Bytes read and written by all tasks, nan if sizes are unknown.
-    exchanged_bytes : float
-        Bytes that the exchange passes on. With W workers the share 1 - 1/W crosses to another worker.
-    counted_bytes : float
-        Most bytes that the counting tasks receive, in all rounds.
-    """
-
-    tasks: int
-    rounds: int
+    tasks: int  # without those that make the input
+    rounds: int  # of counting, the last one included
+    #: Separate messages that the exchange sends from task to task. Of runs, the most that it may send: slices that are
+    #: on the same worker, or in files of the same host, need none.
     messages: int
-    pieces: int
-    moved_bytes: float
-    exchanged_bytes: float
-    counted_bytes: float
+    pieces: int  # cut out of chunks and merged in groups
+    moved_bytes: float  # read and written by all tasks, nan if sizes are unknown
+    exchanged_bytes: float  # that the exchange passes on; with W workers the share 1 - 1/W crosses to another worker
+    counted_bytes: float  # most that the counting tasks receive, in all rounds
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of a machine, measured or assumed.
-
-    Attributes
-    ----------
-    workers, threads : int
-        Workers, and threads (or GPUs) of all workers together.
-    sort_keys, merge_keys : float
-        Keys a second that one thread sorts in a chunk, and merges in a group.
-    scan_bytes : float
-        Bytes of summaries a second that a counting task processes.
-    exchange_bytes : float
-        Bytes a second that each worker sends.
-    task_seconds : float
-        Scheduler time for each task.
-    message_seconds, piece_seconds : float
-        Thread time for each message, or slice of a run; and to cut a piece out of a chunk and merge it.
-    """
+    """Hold rates of a machine, measured or assumed."""
 
     workers: int
-    threads: int
-    sort_keys: float
-    merge_keys: float
-    scan_bytes: float
-    exchange_bytes: float
-    task_seconds: float
-    message_seconds: float
-    piece_seconds: float
+    threads: int  # threads (or GPUs) of all workers together
+    sort_keys: float  # keys a second that one thread sorts in a chunk
+    merge_keys: float  # keys a second that one thread merges in a group
+    scan_bytes: float  # bytes of summaries a second that a counting task processes
+    exchange_bytes: float  # bytes a second that each worker sends
+    task_seconds: float  # scheduler time for each task
+    message_seconds: float  # thread time for each message, or slice of a run
+    piece_seconds: float  # thread time to cut a piece out of a chunk and merge it
 
 
 def cost_of(plan: Plan) -> Cost:
@@ -124,18 +91,9 @@ def _counted_bytes(plan: Plan) -> float:
 
 
 def predict(plan: Plan, rates: Rates) -> dict[str, float]:
-    """Seconds of each stage. Stages do not overlap, so their sum is the time of the sort.
+    """Predict the seconds of each stage for known chunk sizes.
 
-    Parameters
-    ----------
-    plan : Plan
-        All chunk sizes must be known.
-    rates : Rates
-
-    Returns
-    -------
-    dict of str to float
-        ``sort``, ``count``, ``exchange``, ``merge``, and ``tasks``, the scheduler's time for all tasks.
+    Stages do not overlap, so their sum is the time of the sort; "tasks" is the scheduler's time for all tasks.
     """
     cost, keys, joins = cost_of(plan), sum(plan.sizes), plan.exchange == "join"
     leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
@@ -160,16 +118,10 @@ def describe(plan: Plan) -> str:
 
 
 def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:
-    """How the rows along an axis are sorted, as text.
+    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows.row_strategy`, as text.
 
-    Parameters
-    ----------
-    strategy : {"join", "whole", "rechunk", "global"}
-        As `graph.rows.row_strategy` chooses it.
-    count : int or None
-        Chunks for "join" and "whole", rows for "global"; None for the one row of a one-dimensional array.
-    plan : Plan, optional
-        Plan of the global sort of one row.
+    `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
+    array, and `plan` is of one row.
     """
     chunks = format_chunks(count or 0)
     if strategy == "join":

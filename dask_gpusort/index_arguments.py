@@ -18,13 +18,7 @@ _MODES = ("clip", "raise", "wrap")
 
 
 def check_mode(mode: Any) -> None:
-    """Refuse unknown modes of `take`.
-
-    Raises
-    ------
-    ValueError
-        If it is one.
-    """
+    """Refuse unknown modes of `take`."""
     if mode not in _MODES:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
@@ -35,13 +29,7 @@ def indices_in_memory(indices: Any) -> bool:
 
 
 def checked_take_indices(indices: Any, array: Any = None) -> Any:
-    """Indices of `take`: a Dask array, or in memory an array.
-
-    Raises
-    ------
-    TypeError
-        If they are no integers or booleans; if their chunks are of another library than those of `array`.
-    """
+    """Make indices of `take` a Dask array, or in memory an array."""
     known = indices if library_of(indices) in ("numpy", "cupy", "dask") else np.asarray(indices)
     refuse_masked(known, "indices")
     if known.size == 0 and not hasattr(indices, "dtype"):
@@ -66,15 +54,7 @@ def _check_library(array: Any, other: Any, name: str = "indices") -> None:
 
 
 def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
-    """The array and the axis along which positions count; the flattened array for None.
-
-    Raises
-    ------
-    ValueError
-        If the axis is None, and the indices do not have one dimension.
-    AxisError
-        If the axis is out of bounds.
-    """
+    """Give the array and the axis along which positions count; the flattened array for None."""
     checked = axis_or_none(axis, array.ndim)
     if checked is not None:
         return array, checked
@@ -84,17 +64,7 @@ def along_axis(array: Any, axis: Any, indices: Any) -> tuple[Any, int]:
 
 
 def checked_along_indices(indices: Any, array: Any) -> Any:
-    """Indices of `take_along_axis`, a Dask array.
-
-    Raises
-    ------
-    IndexError
-        If they are no integers.
-    ValueError
-        If the number of dimensions is not the array's.
-    TypeError
-        If their chunks are of another library.
-    """
+    """Make indices of `take_along_axis` a Dask array."""
     checked = checked_array(indices, "indices")
     if checked.dtype.kind not in "iu":
         raise IndexError(f"`indices` must be an integer array, not {checked.dtype}")
@@ -108,13 +78,7 @@ def checked_along_indices(indices: Any, array: Any) -> Any:
 
 
 def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int) -> tuple[float, ...]:
-    """The shape of the elements that indices name.
-
-    Raises
-    ------
-    IndexError
-        If the shapes do not match along another axis.
-    """
+    """Find the shape of the elements that indices name."""
     pairs = list(enumerate(zip(shape, indices, strict=True)))
     if any(
         dim != axis and 1 not in (own, other) and own != other and own == own and other == other
@@ -128,15 +92,7 @@ def check_broadcast(shape: Sequence[float], indices: Sequence[float], axis: int)
 
 
 def checked_values(values: Any, array: Any, shape: Sequence[float]) -> Any:
-    """Values of `put_along_axis`, a Dask array that broadcasts to a shape.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    TypeError
-        If its chunks are of another library than those of the array.
-    """
+    """Make values of `put_along_axis` a Dask array that broadcasts to a shape."""
     checked = checked_array(values, "values", scalars=True)
     if not is_dask_collection(values) and library_of(array._meta) == "cupy":
         checked = checked.map_blocks(np.asarray, like=array._meta, dtype=checked.dtype, meta=array._meta)

@@ -55,26 +55,9 @@ def map_along(
     others: bool = True,
     encoding: bool = True,
 ) -> xr.Dataset:
-    """Replace the arrays of all variables along a dimension.
-
-    Parameters
-    ----------
-    ds : Dataset
-    dim : hashable
-    function : callable(array, axis)
-        Gives an array with the same dimensions, of which the one along the axis may have another size.
-    labels : bool
-        Whether the coordinates along the dimension are kept.
-    others : bool
-        Whether variables without the dimension are kept.
-    encoding : bool
-        Whether arrays are written to files as before: if their values are some of those that were there.
-
-    Raises
-    ------
-    ValueError
-        If there is no such dimension.
-    """
+    """Replace the arrays of all variables along a dimension by those of a function, of another size perhaps."""
+    # `labels` keeps the coordinates along the dimension, `others` the variables without it, and `encoding` how arrays
+    # are written to files: if their values are some of those that were there.
     _check_dims(ds, [dim])
     found = {}
     for name, array in ds.data_vars.items():
@@ -226,11 +209,9 @@ def _order_of(keys: Sequence[Any], ascending: bool) -> np.ndarray:
 def _moved(
     variables: Mapping[Hashable, Any], dim: Hashable, keys: Sequence[Any], ascending: bool
 ) -> dict[Hashable, xr.Variable]:
-    """Variables whose rows along a dimension are sorted by keys, the first one most significant.
-
-    Rows are divided as the chunks are, and the parts are companions. In descending order equal keys are reversed, as in
-    xarray: rows are turned round before the stable sort.
-    """
+    """Sort the rows of variables along a dimension by keys, the first one most significant."""
+    # Rows are divided as the chunks are, and the parts are companions. In descending order equal keys are reversed, as
+    # in xarray: rows are turned round before the stable sort.
     if not variables:
         return {}
     step = 1 if ascending else -1

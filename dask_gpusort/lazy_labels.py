@@ -15,20 +15,13 @@ from dask.base import tokenize
 
 
 class LazyLabels(xr.Index):
-    """The labels of a dimension in a lazy order, of which only equality is known, by the names of the lazy arrays.
+    """Hold the labels of a dimension in a lazy order, of which only equality is known.
 
-    xarray refuses to align an object with this index and one with another index, and so does this index for labels in
-    another order. Labels are not selected by it, nor aligned: `set_xindex` computes them.
-
-    Parameters
-    ----------
-    names : iterable of hashable
-        Names of the coordinates.
-    size : int
-        Number of labels.
-    token : str
-        Equal for equal labels.
+    Equal labels have equal tokens; the names are those of the lazy coordinates.
     """
+
+    # xarray refuses to align an object with this index and one with another index, and so does this index for labels in
+    # another order. Labels are not selected by it, nor aligned: `set_xindex` computes them.
 
     def __init__(self, names: Iterable[Hashable], size: int, token: str):
         self._names, self._size, self._token = tuple(names), size, token

@@ -37,14 +37,9 @@ Layer = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def odd_even_merge_steps(n: int) -> Iterator[tuple[int, int]]:
-    """The layers of Batcher's odd-even merge sort of `n` keys, as two numbers each.
+    """Yield the layers of Batcher's odd-even merge sort of `n` keys, as two numbers each: run and distance.
 
-    Yields
-    ------
-    run : int
-        Keys in each of the sorted runs that are merged in pairs: 1, 2, 4, ...
-    distance : int
-        Distance between the ends of the layer's comparators: `run`, `run` / 2, ..., 1.
+    Runs of 1, 2, 4, ... keys are merged in pairs, with comparators at the distances `run`, `run` / 2, ..., 1.
     """
     run = 1
     while run < n:
@@ -56,12 +51,9 @@ def odd_even_merge_steps(n: int) -> Iterator[tuple[int, int]]:
 
 
 def odd_even_merge_layers(n: int) -> Iterator[Layer]:
-    """Batcher's odd-even merge sort of `n` keys, in ``m * (m + 1) / 2`` layers for ``m = ceil(log2(n))``.
+    """Yield the ``m * (m + 1) / 2`` layers of Batcher's odd-even merge sort of `n` keys, for ``m = ceil(log2(n))``.
 
-    Yields
-    ------
-    low, high : int64 arrays, shape (comparators,)
-        Positions compared in one layer, ``low < high < n``.
+    Each has the positions compared, shape (comparators,): ``low < high < n``.
     """
     positions = np.arange(n)
     for run, distance in odd_even_merge_steps(n):
@@ -82,18 +74,7 @@ def odd_even_transposition_layers(n: int) -> Iterator[Layer]:
 
 
 def apply(layers: Iterator[Layer], keys: NDArray[Any]) -> NDArray[Any]:
-    """Run keys through a network.
-
-    Parameters
-    ----------
-    layers : iterator of (low, high)
-    keys : array, shape (n, ...)
-        Each column, along the first axis, is sorted separately.
-
-    Returns
-    -------
-    array, same shape
-    """
+    """Run keys, shape (n, ...), through a network; each column along the first axis is sorted separately."""
     keys = keys.copy()
     for low, high in layers:
         first, second = keys[low], keys[high]

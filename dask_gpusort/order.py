@@ -25,30 +25,15 @@ POSITION_BYTES = 8
 
 @dataclass(frozen=True)
 class Order:
-    """How keys of one dtype are sorted.
+    """Say how keys of one dtype are sorted."""
 
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Dtype of the user's keys; for words, ``(uint64, (words,))``.
-    descending : bool
-        Largest first; NaN and NaT stay last.
-    stable : bool
-        Equal keys keep their input order, if that is visible: signed zeros and NaNs, or companions.
-    fields : tuple of str
-        Fields of a structured dtype to compare first.
-    directions : tuple of bool
-        Whether each field of a structured dtype descends, if the fields differ in direction; else empty.
-    less : callable(a, b), str or None
-        Whether elements of one array come before those of another: a function of NumPy arrays, or for CuPy chunks a
-        CUDA C++ expression in ``a`` and ``b``.
-    """
-
-    dtype: np.dtype[Any]
-    descending: bool = False
-    stable: bool = False
-    fields: tuple[str, ...] = ()
+    dtype: np.dtype[Any]  # of the user's keys; for words, ``(uint64, (words,))``
+    descending: bool = False  # largest first; NaN and NaT stay last
+    stable: bool = False  # equal keys keep their input order, if that is visible: signed zeros and NaNs, or companions
+    fields: tuple[str, ...] = ()  # of a structured dtype to compare first
+    #: Whether each field of a structured dtype descends, if the fields differ in direction; else empty.
     directions: tuple[bool, ...] = ()
+    #: A function of NumPy arrays, or for CuPy chunks a CUDA C++ expression in ``a`` and ``b``.
     less: Callable[[Any, Any], Any] | str | None = None
 
     @property

@@ -39,7 +39,7 @@ ROOTISH_STAGES = 1
 
 
 class SortSchedulerPlugin(SchedulerPlugin):
-    """Sends messages to workers and clients without delay, and runs tasks where their data are."""
+    """Send messages to workers and clients without delay, and run tasks where their data are."""
 
     name = "gpusort-scheduler"
 
@@ -134,7 +134,7 @@ def _made_for(state: Any) -> Iterator[Any]:
 
 
 class SortWorkerPlugin(WorkerPlugin):
-    """Sends messages from a worker to the scheduler without delay."""
+    """Send messages from a worker to the scheduler without delay."""
 
     name = "gpusort-worker"
 

@@ -179,7 +179,7 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
         "sort-local": HANDLE_BYTES,
         "sort-keep": HANDLE_BYTES,
         "sort-count": ends,
-        "sort-scan": ends,
+        "sort-list": ends,
     }
     made |= {"sort-cut": 32 * CUT_BYTES * len(plan.groups), "sort-sum": plan.kept_samples * entry}
     made["sort-merge"] = plan.group_bytes

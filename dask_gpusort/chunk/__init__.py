@@ -27,30 +27,24 @@ def library_of(array: Any) -> str:
 
 
 def ops_for(array: Any, *, staged: bool = False) -> ModuleType:
-    """The steps for chunks of an array's type; CuPy is imported only if it is needed.
+    """Find the steps for chunks of an array's type; CuPy is imported only if it is needed.
 
-    Parameters
-    ----------
-    array : array
-    staged : bool
-        Whether the heavy steps of NumPy chunks run on a GPU.
+    If `staged`, the heavy steps of NumPy chunks run on a GPU.
     """
     name = "cupy_ops" if library_of(array) == "cupy" else "cupy_staged_ops" if staged else "numpy_ops"
     return import_module(f"{__name__}.{name}")
 
 
 def communicator_maker() -> Any:
-    """Makes communicators between this process's GPU and others (see `cupy_nccl`); None without CuPy, GPU or NCCL."""
+    """Make communicators between this process's GPU and others (see `cupy_nccl`); None without CuPy, GPU or NCCL."""
     if find_spec("cupy") is None:
         return None
     return import_module(f"{__name__}.cupy_nccl").make_maker()
 
 
 def complete(array: T) -> T:
-    """The array, after waiting for its kernels, so that any stream may read it.
-
-    UCX and spills to host memory ignore CUDA streams. Arrays on the host are always complete.
-    """
+    """Give the array, after waiting for its kernels, so that any stream may read it."""
+    # UCX and spills to host memory ignore CUDA streams. Arrays on the host are always complete.
     if library_of(array) == "cupy":
         ops_for(array).synchronize()
     return array

@@ -10,22 +10,11 @@ from ..table import IntArray
 
 
 def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
-    """Number of sorted keys that each needle passes.
+    """Count the sorted keys that each needle passes: the first position not passed, shape (count,).
 
-    Parameters
-    ----------
-    size : int
-        Number of sorted keys.
-    count : int
-        Number of needles.
-    passes : callable(positions)
-        Whether each needle passes the key at its position; positions has shape (count,).
-
-    Returns
-    -------
-    int64 array, shape (count,)
-        The first position not passed. Ends after ``log2(size) + 1`` calls, whatever they return.
+    `passes` tells whether each needle passes the key at its position, for positions of shape (count,).
     """
+    # It ends after ``log2(size) + 1`` calls, whatever they return.
     low = np.zeros(count, np.int64)
     high = np.full(count, size, np.int64)
     while (open_ := low < high).any():

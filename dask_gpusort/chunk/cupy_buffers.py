@@ -22,11 +22,9 @@ def as_host_buffer(array: Any) -> memoryview:
 
 
 def from_buffer(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """An array from the bytes of a buffer.
-
-    A device buffer (anything with the CUDA array interface) is not copied; the array keeps it alive. A host buffer is
-    copied to the device.
-    """
+    """Make an array from the bytes of a buffer."""
+    # A device buffer (anything with the CUDA array interface) is not copied; the array keeps it alive. A host buffer is
+    # copied to the device.
     if hasattr(buffer, "__cuda_array_interface__"):
         return cupy.ndarray(shape, dtype, memptr=cupy.asarray(buffer).data)
     host = np.frombuffer(buffer, np.uint8)

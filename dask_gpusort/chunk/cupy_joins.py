@@ -54,10 +54,8 @@ def sort_chunks_by_key(
 
 
 def concatenate_chunks(chunks: Sequence[Any], memory: Any = None) -> tuple[Any, bool]:
-    """Chunks end to end along their first dimension, and whether the result is a copy.
-
-    Neighbours in memory, such as slices of one array, are not copied. A copy goes to the start of `memory`, if given.
-    """
+    """Put chunks end to end along their first dimension, and tell whether the result is a copy."""
+    # Neighbours in memory, such as slices of one array, are not copied. A copy goes to the start of `memory`, if given.
     if len({(chunk.dtype, chunk.shape[1:]) for chunk in chunks}) > 1:
         return cupy.concatenate(chunks), True
     first = chunks[0]

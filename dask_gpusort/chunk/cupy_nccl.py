@@ -50,13 +50,7 @@ class Aborted(RuntimeError):
 
 
 class NcclMaker:
-    """Makes communicators for this process.
-
-    Attributes
-    ----------
-    device : int
-        The GPU of this process.
-    """
+    """Make communicators for this process, on its GPU."""
 
     def __init__(self) -> None:
         self.device = cupy.cuda.runtime.getDevice()
@@ -64,10 +58,8 @@ class NcclMaker:
         self._lock = threading.Lock()
 
     def offer(self) -> bytes | None:
-        """A unique id, for one communicator. It stays the same until this process hears of that communicator.
-
-        None if NCCL cannot make one, as where it finds no network interface.
-        """
+        """Give a unique id, the same until this process hears of its communicator, or None if NCCL cannot make one."""
+        # NCCL cannot make one where it finds no network interface, for instance.
         with self._lock:
             if self._offer is None:
                 with suppress(Exception):  # CuPy's errors have no class in common; NCCL's log names the cause
@@ -88,15 +80,7 @@ def make_maker() -> NcclMaker | None:
 
 
 class NcclCommunicator:
-    """One rank of a communicator.
-
-    Parameters
-    ----------
-    device : int
-    offer : bytes
-        The unique id.
-    size, rank : int
-    """
+    """Take part in a communicator as one rank; `offer` is the unique id."""
 
     def __init__(self, device: int, offer: bytes, size: int, rank: int):
         self._device, self._rank = device, rank
@@ -113,29 +97,14 @@ class NcclCommunicator:
     def exchange(
         self, pieces: Sequence[tuple[Sequence[Run], Sequence[int]]], progress: Callable[[], None]
     ) -> Generator[list[Run], None, None]:
-        """Send shards to each rank and receive some from each, piece after piece, on a stream of its own.
+        """Send shards to each rank and receive announced numbers of keys from each, as many pieces on all ranks.
 
-        All pieces are enqueued at once. The next ones are on their way while the caller works on one.
-
-        Parameters
-        ----------
-        pieces : sequence of (sequence of Run, sequence of int)
-            Shards for each rank, and how many keys arrive from each rank. As many pieces on all ranks.
-        progress : callable()
-            Called whenever keys have arrived.
-
-        Yields
-        ------
-        list of Run
-            For each piece the shards from each rank, complete. The own one is the one that was given.
-
-        Raises
-        ------
-        Aborted
-            If `abort` was called.
-        RuntimeError
-            If NCCL failed.
+        Yields the complete shards from each rank, the own one as given; raises `Aborted` after `abort`.
         """
+        # All pieces are enqueued at once, on a stream of their own. The next ones are on their way while the caller
+        # works on one.
+        # All pieces are enqueued at once, on a stream of their own. The next ones are on their way while the caller
+        # works on one.
         self._wait_for_ranks()
         # The arrays are made on the caller's stream, which may use their memory again once they are freed.
         enqueued = deque(self._allocate(shards, lengths) for shards, lengths in pieces)

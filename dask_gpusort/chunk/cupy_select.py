@@ -56,21 +56,9 @@ def from_host(array: npt.NDArray[Any]) -> Any:
 
 
 def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
-    """Count the keys at the ends of brackets, and take those strictly inside.
+    """Count the keys less than and up to both ends of brackets, shape (4, brackets), and take those strictly inside.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-    low, high : numpy.ndarray, shape (brackets,), the dtype of the keys
-        Ends of the brackets, `low` up to `high` in NumPy's order. Keys that NumPy calls equal to an end count as equal.
-
-    Returns
-    -------
-    ends : int64 array, shape (4, brackets)
-        Keys less than the low end, up to the low end, less than the high end, and up to the high end (see
-        `table.Counts`).
-    inside : cupy.ndarray, shape (k,)
-        Keys strictly inside some bracket, each once, in any order.
+    They come once, in any order; keys that NumPy calls equal to an end count as equal (see `table.Counts`).
     """
     ends, inside, _ = extract_all([keys], low, high)
     return ends, inside

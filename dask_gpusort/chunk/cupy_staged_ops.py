@@ -51,13 +51,7 @@ def usable_bytes() -> float:
 
 
 def _when_free(nbytes: float, step: Callable[[], T]) -> T:
-    """The result of a step that takes so many bytes of the device, all of which it frees.
-
-    Raises
-    ------
-    MemoryError
-        If the step does not fit the device.
-    """
+    """Run a step that takes so many bytes of the device, all of which it frees, unless it does not fit."""
     usable = usable_bytes()
     share = nbytes / usable
     for empty_pool in (False, True):
@@ -122,24 +116,9 @@ def run_on_device(
     with_keys: bool,
     with_positions: bool,
 ) -> tuple[np.ndarray, ...]:
-    """Merge runs of the host on the device.
-
-    Parameters
-    ----------
-    runs : sequence of Run, not empty
-    order : Order
-    step : callable(runs, order)
-        Gets the runs on the device and the order of their keys there, and gives the user's keys, if wanted, and the
-        companions.
-    with_keys : bool
-        Whether the result begins with the keys.
-    with_positions : bool
-        Whether the last companions become positions, int64.
-
-    Returns
-    -------
-    tuple of NumPy arrays
-    """
+    """Merge runs of the host on the device: keys, if wanted, and companions, of which the last may be positions."""
+    # `step` gets the runs on the device and the order of their keys there, and gives the user's keys, if wanted, and
+    # the companions.
     dtypes = [value.dtype for value in runs[0].values]
     if with_positions:
         dtypes[-1] = np.dtype(np.int64)

@@ -113,20 +113,10 @@ def _copy(target: np.ndarray, source: np.ndarray, shift: int) -> None:
 
 
 def to_device(array: np.ndarray, shift: int = 0) -> Any:
-    """Copy a NumPy array to the current device.
+    """Copy a NumPy array of a dtype that CuPy has, any strides and byte order, to the current device.
 
-    Parameters
-    ----------
-    array : NumPy array
-        bool, integers, floats and complex numbers that CuPy has, datetime64 or timedelta64; any shape, strides and
-        byte order.
-    shift : int
-        Added to integers and dates, wrapping around.
-
-    Returns
-    -------
-    CuPy array
-        The same shape, contiguous, complete; native byte order, dates as int64.
+    The copy is complete, contiguous and native, with dates as int64; `shift` is added to integers and dates, wrapping
+    around.
     """
     source = _flat(array)
     result = cupy.empty(array.shape, device_dtype(array.dtype))
@@ -135,18 +125,7 @@ def to_device(array: np.ndarray, shift: int = 0) -> Any:
 
 
 def to_device_joined(arrays: Sequence[np.ndarray]) -> list[Any]:
-    """Copy NumPy arrays to neighbouring memory of the current device.
-
-    Parameters
-    ----------
-    arrays : sequence of NumPy arrays, not empty
-        As for `to_device`, all of one dtype.
-
-    Returns
-    -------
-    list of CuPy arrays
-        As `to_device`, views of one array.
-    """
+    """Copy NumPy arrays of one dtype, as for `to_device`, to neighbouring memory: views of one array."""
     sources = list(map(_flat, arrays))
     ends = list(accumulate((source.size for source in sources), initial=0))
     result = cupy.empty(ends[-1], device_dtype(arrays[0].dtype))
@@ -189,21 +168,9 @@ def _copy_joined(
 
 
 def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:
-    """Copy a CuPy array to the host.
+    """Copy a CuPy array of any strides to pageable memory of the host, in either byte order, or as dates of int64.
 
-    Parameters
-    ----------
-    array : CuPy array
-        Any shape and strides.
-    dtype : numpy.dtype
-        The result's: the array's in either byte order, or for int64 a dtype of dates.
-    shift : int
-        Added to integers and dates, wrapping around.
-
-    Returns
-    -------
-    NumPy array
-        The same shape, contiguous, in pageable memory.
+    `shift` is added to integers and dates, wrapping around.
     """
     flat = cupy.ascontiguousarray(array).reshape(-1)
     result = np.empty(array.shape, dtype)

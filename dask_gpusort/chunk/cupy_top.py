@@ -9,9 +9,7 @@ from .cupy_rows import argsort_rows
 
 
 def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
-    """Indices of the first keys of each row in the order of a stable sort; see `numpy_top.first_indices`.
-
-    The rows are sorted whole. The copy frees the memory of the other indices.
-    """
+    """Find the first keys of each row in the order of a stable sort, as `numpy_top.first_indices`."""
+    # The rows are sorted whole. The copy frees the memory of the other indices.
     indices = argsort_rows(block, order, axis)
     return indices[(slice(None),) * axis + (slice(count),)].copy()

@@ -21,15 +21,9 @@ PERMUTATION_BYTES = 24
 
 
 def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
-    """Bytes of the device that the sort or the merge of some keys takes at its peak, its input and output included.
+    """Count bytes of the device that the sort or the merge of some keys takes at its peak, input and output included.
 
-    Parameters
-    ----------
-    order : Order
-    rows : float
-        Number of keys, nan if unknown.
-    companion_bytes : int
-        Bytes that travel with each key, positions included.
+    Companions include positions; `rows` is nan if unknown.
     """
     width = order.transit_dtype.itemsize
     # Complex keys that compare equal are put in order by their positions.
@@ -40,7 +34,7 @@ def step_bytes(order: Order, rows: float, companion_bytes: int) -> float:
 
 
 class Gate:
-    """Lets threads pass while their shares of a memory are free, in the order in which they come."""
+    """Let threads pass while their shares of a memory are free, in the order in which they come."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -49,13 +43,7 @@ class Gate:
 
     @contextmanager
     def reserved(self, share: float) -> Iterator[None]:
-        """Wait until a share of the memory is free, and hold it.
-
-        Parameters
-        ----------
-        share : float
-            Of the whole memory, which is 1. A larger share passes alone.
-        """
+        """Wait until a share of the memory, which is 1, is free, and hold it; a larger share passes alone."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)

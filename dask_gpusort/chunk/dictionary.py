@@ -27,17 +27,7 @@ _MULTIPLIERS = np.random.default_rng(0).integers(1 << 62, 1 << 63, 64, dtype=np.
 
 
 def dictionary_encode(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """The rank of each key's value among the distinct values of a column; None if there are many.
-
-    Parameters
-    ----------
-    column : unsigned array, shape (n,)
-        Any strides and byte order.
-
-    Returns
-    -------
-    uint8 array, shape (n,), or None
-    """
+    """Rank each key's value among the distinct values of a column of any strides; None if there are many."""
     # NumPy sorts keys of the other byte order slowly, and under the interpreter's lock.
     sampled = np.unique(column[:: len(column) // _SAMPLED_KEYS + 1].astype(np.uint64))
     if len(sampled) > MOST_VALUES // 2:

@@ -16,36 +16,21 @@ _TABLE_CODES = 1 << 18
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct keys of one chunk; what was not wanted is None.
+    """Hold the distinct keys of one chunk; what was not wanted is None."""
 
-    Attributes
-    ----------
-    values : array, shape (d,)
-        The distinct keys, ascending.
-    counts : int64 array, shape (d,)
-        How often each occurs.
-    firsts : int64 array, shape (d,)
-        Position of each in the flat chunk: that of the first of equal keys.
-    inverse : unsigned array of the chunk's shape
-        The position of each key in `values`.
-    repeats : unsigned array of the chunk's shape
-        How many equal keys precede each key.
-    """
-
-    values: Any
-    counts: Any = None
-    firsts: Any = None
-    inverse: Any = None
-    repeats: Any = None
+    values: Any  # shape (d,): the distinct keys, ascending
+    counts: Any = None  # shape (d,): how often each occurs
+    firsts: Any = None  # shape (d,): position of each in the flat chunk: that of the first of equal keys
+    inverse: Any = None  # of the chunk's shape: the position of each key in `values`
+    repeats: Any = None  # of the chunk's shape: how many equal keys precede each key
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which arrays of `Distinct` are wanted besides the values.
+    """Say which arrays of `Distinct` are wanted besides the values."""
 
-    `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
-    inverse, or None for the smallest one.
-    """
+    # `origins`, the number of the chunk for each value, is for the stage that knows it. `inverse_dtype` is that of the
+    # inverse, or None for the smallest one.
 
     origins: bool = False
     counts: bool = False
@@ -61,17 +46,7 @@ class Columns:
 
 
 def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -> Distinct:
-    """The distinct keys of one chunk of any dimensions.
-
-    Parameters
-    ----------
-    block : array
-    order : Order
-        Ascending and stable.
-    columns : Columns
-    equal_nan : bool
-        As in `TieGroups`.
-    """
+    """Find the distinct keys of one chunk of any dimensions, in an ascending and stable order."""
     if library_of(block) == "numpy" and order.coded and _is_exact(order.dtype, equal_nan) and not columns.repeats:
         codes = ops_for(block).encode(block, order)
         if _is_narrow(codes):

@@ -8,23 +8,8 @@ import numpy as np
 
 
 def positions_of(indices: Any, size: int, axis: int, mode: str = "raise") -> Any:
-    """Indices as int64 positions from 0 to ``size - 1``.
-
-    Parameters
-    ----------
-    indices : integer array
-    size : int
-        Of the axis.
-    axis : int
-        For the error.
-    mode : {"raise", "wrap", "clip"}
-        As for `numpy.take`.
-
-    Raises
-    ------
-    IndexError
-        If an index is out of range and `mode` is "raise"; if the axis is empty, and there is an index.
-    """
+    """Convert indices to int64 positions from 0 to ``size - 1``, as `numpy.take` does; `axis` is for the error."""
+    # If the axis is empty, every mode refuses an index.
     positions = indices.astype(np.int64, copy=False)
     if positions.size == 0:
         return positions

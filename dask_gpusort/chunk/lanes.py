@@ -43,17 +43,9 @@ def batches(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
 
 
 def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> Any:
-    """The statistic of each row, shape (quantiles, rows).
+    """Find the statistic of each row, shape (quantiles, rows), from sorted rows with NaN last and their numbers.
 
-    Parameters
-    ----------
-    rows : array, shape (rows, length)
-        Sorted, with NaN last; of one column if lanes have no keys.
-    statistic : Statistic
-    nans : int64 array, shape (rows,)
-        Number of NaN in each row.
-    length : int
-        Keys of a lane.
+    Rows have one column if lanes have no keys (`length` 0).
     """
     counts = length - nans * statistic.skip_nan
     ranks = statistic.ranks(counts)

@@ -33,16 +33,9 @@ Sort: TypeAlias = Callable[[np.ndarray], object]
 
 
 def prefers_merge(dtype: np.dtype[Any], runs: int, fresh: Sort = np.ndarray.sort) -> bool:
-    """Whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort.
+    """Tell whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort.
 
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Unsigned integers of at least 32 bits, complex numbers, or strings of fixed width.
-    runs : int
-        Number of runs.
-    fresh : callable(keys), optional
-        A sort of keys in any order, in place or not.
+    The dtype is unsigned of at least 32 bits, complex, or strings of fixed width.
     """
     fixed = setting("merged_runs")
     return bool(runs <= (most_merged_runs(dtype, fresh) if fixed is None else fixed))

@@ -32,21 +32,11 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the keys.
+    """Hold one column of the keys."""
 
-    Attributes
-    ----------
-    values : array, shape (n,)
-        Unsigned codes, or values that NumPy compares.
-    descending : bool
-        Whether larger values come first; False for codes, which contain the direction.
-    bits : int
-        Width of codes: every value is below ``2**bits``. 0 for values that NumPy compares.
-    """
-
-    values: np.ndarray
-    descending: bool = False
-    bits: int = 0
+    values: np.ndarray  # shape (n,): unsigned codes, or values that NumPy compares
+    descending: bool = False  # whether larger values come first; False for codes, which contain the direction
+    bits: int = 0  # width of codes: every value is below ``2**bits``; 0 for values that NumPy compares
 
     def __getitem__(self, index: Any) -> Column:
         return Column(self.values[index], self.descending, self.bits)
@@ -97,19 +87,7 @@ def _incomparable(values: np.ndarray) -> str:
 
 
 def columns_of(array: np.ndarray, order: Order) -> list[Column]:
-    """Split keys into columns.
-
-    Parameters
-    ----------
-    array : array, shape (n,)
-        Keys of ``order.dtype`` that are not coded.
-    order : Order
-
-    Returns
-    -------
-    list of Column
-        Most significant first; never empty.
-    """
+    """Split keys of ``order.dtype`` that are not coded into columns, most significant first; never none."""
     dtype = array.dtype
     if keys.code_dtype(dtype) is not None:
         return [_coded(array, order)]
@@ -206,7 +184,7 @@ def _like_nan(missing: Any) -> bool:
 
 
 class _Least:
-    """Comes before every other object: a filler for missing ones."""
+    """Come before every other object: a filler for missing ones."""
 
     def __lt__(self, other: object) -> bool:
         return other is not self
@@ -280,24 +258,12 @@ def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
 
 
 def argsort_columns(found: Sequence[Column], offsets: IntArray | None = None) -> np.ndarray:
-    """Stable permutation that sorts keys by all their columns.
+    """Find the stable permutation that sorts keys by all their columns, most significant first.
 
-    Parameters
-    ----------
-    found : sequence of Column
-        Most significant first, all of length n.
-    offsets : int64 array, shape (runs + 1,), optional
-        Ends of contiguous sorted runs, if the keys are such runs.
-
-    Returns
-    -------
-    int64 array, shape (n,)
-
-    Notes
-    -----
-    Columns of codes are sorted together. Otherwise the first column sorts all keys, and each later one only those that
-    still tie.
+    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, if the keys are such runs.
     """
+    # Columns of codes are sorted together. Otherwise the first column sorts all keys, and each later one only those
+    # that still tie.
     codes = codes_of(found)
     if codes is not None:
         return numpy_words.argsort(codes, offsets)
@@ -351,21 +317,7 @@ def less(first: Sequence[Column], second: Sequence[Column]) -> np.ndarray:
 
 
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """`numpy.searchsorted` for keys of several columns.
-
-    Parameters
-    ----------
-    array : array, shape (n,)
-        Sorted keys.
-    needles : array, shape (m,)
-    order : Order
-    side : {"left", "right"}
-
-    Returns
-    -------
-    int64 array, shape (m,)
-        Number of keys before ("left"), or not after ("right"), each needle.
-    """
+    """Rank needles among sorted keys of several columns, as `numpy.searchsorted`."""
     array, needles = alike(array, needles)
     wanted = columns_of(needles, order)
 

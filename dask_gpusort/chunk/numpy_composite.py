@@ -12,20 +12,10 @@ from ..order import Order, of_words
 
 
 def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
-    """Pack several keys of one chunk into one.
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension.
 
-    Parameters
-    ----------
-    parts : sequence of arrays of one shape
-        The most significant one first.
-    directions : sequence of bool
-        Whether each descends.
-
-    Returns
-    -------
-    array
-        Unsigned codes in the parts' shape, or words with an additional dimension, in the order of the sort and equal
-        where NumPy calls the keys equal. A record of columns if NumPy must compare one of them. See `packed_order`.
+    They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    compare one of them. See `packed_order`.
     """
     columns = _columns([part.reshape(-1) for part in parts], directions)
     if numpy_columns.codes_of(columns) is None:

@@ -21,21 +21,9 @@ _BATCH_BYTES = 1 << 20
 
 
 def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
-    """The statistic of each lane of a chunk.
+    """Find the statistic of each lane of a chunk, shape (*statistic.shape, *kept axes), or a scalar without dimensions.
 
-    Parameters
-    ----------
-    block : array
-    statistic : Statistic
-    axes : sequence of int
-        The reduced axes, not negative.
-    keepdims : bool
-        Whether the reduced axes are kept, with size one.
-
-    Returns
-    -------
-    array, shape (*statistic.shape, *kept axes)
-        The bits of NumPy's function, apart from which of two equal zeros is at a rank. A scalar if it has no dimension.
+    The bits are those of NumPy's function, apart from which of two equal zeros is at a rank.
     """
     shape = result_shape(statistic, block.shape, axes, keepdims)
     if block.dtype.hasobject or statistic.objects:

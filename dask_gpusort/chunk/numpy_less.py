@@ -42,27 +42,9 @@ _REMEDY = "for any two elements it must say which comes first, or that neither d
 
 
 def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArray:
-    """Stable permutation that sorts keys by a comparison.
+    """Find the stable permutation that sorts keys of any dtype by a comparison of two arrays of one shape.
 
-    Parameters
-    ----------
-    array : array, shape (n,)
-        Any dtype.
-    less : callable(a, b)
-        For two arrays of one shape, whether elements of the first come before those of the second.
-    offsets : int64 array, shape (runs + 1,), optional
-        Ends of contiguous sorted runs; without it every key is a run.
-
-    Returns
-    -------
-    int64 array, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If the comparison was found to contradict itself; the message names the elements.
-    TypeError
-        If it does not return truth values.
+    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs; without them every key is a run.
     """
     if len(array) and offsets is None:
         check(array, less)
@@ -81,13 +63,7 @@ def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArr
 
 
 def compare(less: Less, first: Array, second: Array) -> Array:
-    """The result of the comparison as an array of bool.
-
-    Raises
-    ------
-    TypeError
-        If the result is not an array of truth values of the same shape.
-    """
+    """Compare, and refuse a result that is not an array of truth values of the same shape."""
     found = np.asarray(less(first, second))
     if found.shape != first.shape or found.dtype.kind not in "bO":
         raise TypeError(
@@ -98,15 +74,8 @@ def compare(less: Less, first: Array, second: Array) -> Array:
 
 
 def check(array: Array, less: Less) -> None:
-    """Refuse a comparison that contradicts itself among some of the keys.
-
-    Every element is compared with itself, and `TESTED_KEYS` of them with each other.
-
-    Raises
-    ------
-    ValueError
-        Naming the elements.
-    """
+    """Refuse a comparison that contradicts itself among some of the keys, and name these."""
+    # Every element is compared with itself, and `TESTED_KEYS` of them with each other.
     selves = np.flatnonzero(compare(less, array, array))
     if len(selves):
         raise ValueError(f"less is no strict weak order: less(a, a) is true for a = {array[selves[0]]!r}; {_REMEDY}")

@@ -25,28 +25,9 @@ _FOUND_RUNS = 2
 
 
 def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
-    """Merge sorted runs into new memory, or into `out`.
+    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`.
 
-    Parameters
-    ----------
-    runs : sequence of 1-D arrays of one unsigned dtype, each sorted
-        Not modified. They need not be contiguous.
-    out : 1-D array, optional
-        As long as all runs, of their dtype.
-
-    Returns
-    -------
-    1-D array
-
-    Raises
-    ------
-    ValueError
-        If there are no runs, not even empty ones: the dtype is unknown.
-
-    Notes
-    -----
-    The runs are concatenated, then merged by NumPy's stable sort or sorted
-    afresh, whichever is faster on this processor (see `merge_choice`).
+    NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
     """
     if not runs:
         raise ValueError("no runs to join; pass at least one, which may be empty")
@@ -63,20 +44,7 @@ def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
 
 
 def argmerge_runs(codes: Array, offsets: Sequence[int] | Array) -> Array:
-    """Positions that sort contiguous sorted runs, stably.
-
-    Parameters
-    ----------
-    codes : 1-D unsigned array, shape (n,)
-        Not modified.
-    offsets : ints, shape (runs + 1,)
-        Run i is ``codes[offsets[i]:offsets[i + 1]]``.
-
-    Returns
-    -------
-    int64 array, shape (n,)
-        As from `argsort`: equal codes stay in input order.
-    """
+    """Find the int64 positions that sort contiguous sorted runs ``codes[offsets[i]:offsets[i + 1]]`` stably."""
     runs = len(offsets) - 1
     if codes.size == 0 or runs <= 1:
         return np.arange(codes.size, dtype=np.int64)

@@ -99,22 +99,9 @@ _SCANNED_KEYS = 1 << 16
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
-    """Sort one chunk.
+    """Sort one chunk, shape (n,), with its companions, stably if there are any.
 
-    Parameters
-    ----------
-    block : array, shape (n,)
-        The user's keys.
-    values : sequence of arrays, each of shape (n, ...)
-        Companions, moved along.
-    order : Order
-    positions : bool
-        Append the keys' positions in the chunk to the values (uint32 where they fit, else int64).
-
-    Returns
-    -------
-    Run
-        Sorted keys in `order.transit_dtype`. With companions or positions the sort is stable.
+    With `positions`, its positions, uint32 where they fit, are appended to the values.
     """
     check_lengths(block, values)
     in_place = order.coded or sorted_by_numpy(order)
@@ -227,17 +214,8 @@ def sorted_keys(run: Run, order: Order) -> NumpyKeys:
 def summarize_run(
     run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
 ) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets (see `summarize.summarize_keys`).
-
-    Parameters
-    ----------
-    run : Run
-    brackets, samples
-        As for `summarize.summarize_keys`.
-    order : Order
-    radix_bits : int
-        If not 0, add a histogram of the chunk's leading digits of this many bits.
-    """
+    """Summarize a run's keys inside some brackets (see `summarize.summarize_keys`), and count leading digits."""
+    # Digits are counted if `radix_bits` is not 0.
     keys = sorted_keys(run, order)
     digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
     return summarize.summarize_keys(keys, brackets, samples, digits)

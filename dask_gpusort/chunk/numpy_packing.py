@@ -29,19 +29,8 @@ def tiles(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
 
 
 def pack(rows: Array) -> tuple[Array, int, int, int]:
-    """Make the words ``(code - least) >> dropped << index_bits | position``.
-
-    Returns
-    -------
-    words : uint32 or uint64 array, shape of `rows`
-        The narrower if digit and position fit: it sorts twice as fast.
-    index_bits : int
-        Bits of a position.
-    least : int
-        Least code.
-    dropped : int
-        Low bits of the codes that the words lack.
-    """
+    """Make the words ``(code - least) >> dropped << index_bits | position``; give words, index_bits, least, dropped."""
+    # The narrower words, if digit and position fit, sort twice as fast.
     least = int(rows.min())
     range_bits, index_bits = (int(rows.max()) - least).bit_length(), (rows.shape[-1] - 1).bit_length()
     dropped = max(0, range_bits + index_bits - 64)

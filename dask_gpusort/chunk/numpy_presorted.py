@@ -33,13 +33,10 @@ _SHORT_ROW = 8
 
 
 def known_positions(rows: Array) -> Array | None:
-    """The positions if there is a faster method than sorting words, else None.
-
-    There is one for narrow codes, for few keys, and for rows that are in order:
-    a few runs, or reversed. Each test stops at the first block that fails it, so
-    other inputs cost almost nothing. np.argsort(kind="stable") takes linear time
-    for the rows that pass.
-    """
+    """Find the positions by a faster method than sorting words, if there is one."""
+    # There is one for narrow codes, for few keys, and for rows that are in order: a few runs, or reversed. Each test
+    # stops at the first block that fails it, so other inputs cost almost nothing. np.argsort(kind="stable") takes
+    # linear time for the rows that pass.
     if rows.dtype.itemsize <= 2 or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
         return _numpy_positions(rows)
     num_keys = rows.shape[-1]

@@ -41,17 +41,9 @@ _COUNT_BLOCK = 1 << 18
 
 
 def sort(codes: Array) -> None:
-    """Sort codes in place along the last axis.
-
-    Parameters
-    ----------
-    codes : unsigned array, C-contiguous, any shape
-
-    Notes
-    -----
-    8- and 16-bit codes are counted in long rows, and sorted by NumPy's radix
-    sort in short ones; NumPy's vectorised sort needs AVX-512 for them.
-    """
+    """Sort C-contiguous codes in place along the last axis."""
+    # 8- and 16-bit codes are counted in long rows, and sorted by NumPy's radix sort in short ones; NumPy's vectorised
+    # sort needs AVX-512 for them.
     rows = as_rows(codes)
     if codes.dtype.itemsize > 2:
         rows.sort(axis=-1)
@@ -63,31 +55,12 @@ def sort(codes: Array) -> None:
 
 
 def argsort(codes: Array) -> Array:
-    """Positions that sort codes along the last axis, stably.
-
-    Parameters
-    ----------
-    codes : unsigned array, C-contiguous, any shape
-        Left as they are.
-
-    Returns
-    -------
-    int64 array, same shape
-        Positions within the last axis, in NumPy's index dtype. Equal codes
-        stay in input order.
-
-    Notes
-    -----
-    The result is built in the memory of the words. Beyond it, at most two bytes
-    a key are held, and the members of tie groups if high parts tie.
-
-    Sorting the high part and resolving ties beats two least-significant-digit
-    passes: the second pass gathers twice at random and sorts again. 2**24
-    random 64-bit codes take 0.41 s, 0.03 s of it to look for ties.
-
-    NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort
-    for them: words were 0.4 to 1.3 times as fast up to 2**22 keys.
-    """
+    """Find the int64 positions within the last axis that sort C-contiguous codes, stably."""
+    # The result is built in the memory of the words. Beyond it, at most two bytes a key are held, and the members of
+    # tie groups if high parts tie. Sorting the high part and resolving ties beats two least-significant-digit passes:
+    # the second pass gathers twice at random and sorts again. 2**24 random 64-bit codes take 0.41 s, 0.03 s of it to
+    # look for ties. NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort for them: words were
+    # 0.4 to 1.3 times as fast up to 2**22 keys.
     rows = as_rows(codes)
     ordered = known_positions(rows)
     if ordered is None:
@@ -97,24 +70,8 @@ def argsort(codes: Array) -> Array:
 
 
 def sort_with_positions(codes: Array) -> tuple[Array, Array]:
-    """Sort codes along the last axis, stably, with their positions.
-
-    Parameters
-    ----------
-    codes : unsigned array, C-contiguous, any shape
-        Left as they are.
-
-    Returns
-    -------
-    sorted_codes : array, same shape and dtype
-    positions : int64 array, same shape
-        As `argsort` gives them.
-
-    Notes
-    -----
-    Codes whose range fits beside the position are unpacked from the sorted
-    words; only wider ones are gathered.
-    """
+    """Sort C-contiguous codes along the last axis, stably, with their positions as `argsort` gives them."""
+    # Codes whose range fits beside the position are unpacked from the sorted words; only wider ones are gathered.
     rows = as_rows(codes)
     positions = known_positions(rows)
     if positions is not None:
@@ -147,12 +104,9 @@ def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int,
 
 
 def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped: int) -> None:
-    """Order keys with equal digits by the low bits that their words lack.
-
-    Works on flat blocks that end at the end of a tie group. Within a block the
-    tied keys are sorted, stably, by (group, low bits); as those take few bits,
-    this is one more pass over the tied keys only.
-    """
+    """Order keys with equal digits by the low bits that their words lack."""
+    # Works on flat blocks that end at the end of a tie group. Within a block the tied keys are sorted, stably, by
+    # (group, low bits); as those take few bits, this is one more pass over the tied keys only.
     num_keys = rows.shape[-1]
     flat = words.reshape(-1)
     mask = np.uint64((1 << index_bits) - 1)

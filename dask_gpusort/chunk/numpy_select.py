@@ -34,21 +34,9 @@ def sample(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
 
 
 def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """Count keys up to the ends of brackets, and take those inside.
+    """Count keys up to the ends of disjoint, closed, ascending brackets, shape (4, brackets), and take those inside.
 
-    Parameters
-    ----------
-    keys : array, shape (n,)
-        In any order; NaN are in no bracket.
-    low, high : array, shape (brackets,)
-        Disjoint closed intervals, ascending.
-
-    Returns
-    -------
-    ends : int64 array, shape (4, brackets)
-        Keys less than each low end, up to it, less than the high end (no fewer), and up to the high end.
-    inside : array
-        Keys strictly between the ends of a bracket, in the order of the input.
+    NaN are in no bracket; keys strictly inside stay in the order of the input.
     """
     ends, parts = np.zeros((4, len(low)), np.int64), [keys[:0]]
     for start in range(0, len(keys) if len(low) else 0, _COMPARED_KEYS):
@@ -107,17 +95,9 @@ def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
 
 
 def buckets(keys: np.ndarray, cuts: np.ndarray) -> NDArray[np.uint8]:
-    """For each key twice the number of cut keys before it, and the number of cut keys equal to it.
+    """Give each key twice the number of ascending cut keys (at most 127) before it, and the number equal to it.
 
-    Parameters
-    ----------
-    keys : array, shape (n,)
-    cuts : array, shape (cuts,)
-        At most 127, ascending. NaN are equal to each other, and last.
-
-    Returns
-    -------
-    uint8 array, shape (n,)
+    NaN are equal to each other, and last.
     """
     numbers = cuts[cuts == cuts]
     # No cut key comes after a NaN, and a NaN is less than nothing.

@@ -56,20 +56,10 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
 
 
 def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
-    """Merge sorted runs into one, equal keys in the order of the runs.
+    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs.
 
-    Parameters
-    ----------
-    pieces : sequence of Run, not empty
-        They may be overwritten.
-    order : Order
-    memory : sequence of arrays or None
-        Nothing, or arrays of the result's dtypes and size, which some of the result's arrays may take: for the keys,
-        and for each value.
-
-    Returns
-    -------
-    Run
+    `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
+    for each value.
     """
     if order.coded and not pieces[0].values:
         arrays = [piece.keys for piece in pieces]

@@ -21,22 +21,9 @@ _COMPARED_KINDS = "biufcmMSU"
 
 
 def first_indices(block: np.ndarray, order: Order, count: int, axis: int) -> np.ndarray:
-    """Indices of the first keys of each row in the order of a stable sort.
+    """Find int64 indices of the first `count` keys of each row along an axis in the order of a stable sort, or of all.
 
-    Parameters
-    ----------
-    block : array
-        The user's keys.
-    order : Order
-    count : int
-        How many to select of each row; longer than a row means all.
-    axis : int
-        The rows are along it.
-
-    Returns
-    -------
-    array of int64, the block's shape with at most `count` elements along the axis
-        A row's indices are not sorted by key. Indices of equal keys ascend.
+    A row's indices are not sorted by key, but those of equal keys ascend.
     """
     rows = np.moveaxis(block, axis, -1)
     length = rows.shape[-1]
@@ -52,12 +39,11 @@ def first_indices(block: np.ndarray, order: Order, count: int, axis: int) -> np.
 
 
 def _first_of_long_row(row: np.ndarray, order: Order, count: int) -> np.ndarray:
-    """Indices of the first keys of one row, selected from the keys up to a bound that samples give.
-
-    Of the first keys, samples contain a number with a mean of ``count / _STEP`` and a smaller deviation than its root.
-    The bound is the sample five deviations and five samples beyond the mean: in random order less than one row in 10^6
-    has too few keys up to it. They are counted. If they are too few or too many, the whole row is selected from.
-    """
+    """Select the first keys of one row from the keys up to a bound that samples give."""
+    # Of the first keys, samples contain a number with a mean of ``count / _STEP`` and a smaller deviation than its
+    # root. The bound is the sample five deviations and five samples beyond the mean: in random order less than one row
+    # in 10^6 has too few keys up to it. They are counted. If they are too few or too many, the whole row is selected
+    # from.
     sample = row[::_STEP]
     mean = count / _STEP
     rank = math.ceil(mean + 5 * math.sqrt(mean)) + 5

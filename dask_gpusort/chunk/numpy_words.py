@@ -50,18 +50,9 @@ class _Part:
 
 
 def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArray:
-    """Stable permutation that sorts keys by all their columns.
+    """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first.
 
-    Parameters
-    ----------
-    columns : sequence of unsigned arrays, each of shape (n,)
-        Most significant first; never empty. Of any strides and byte order.
-    offsets : int64 array, shape (runs + 1,), optional
-        Ends of contiguous sorted runs, if the keys are such runs: the runs are then merged.
-
-    Returns
-    -------
-    int64 array, shape (n,)
+    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     """
     reader = _Reader(columns)
     first = reader.digit(WORD_BITS)
@@ -116,7 +107,7 @@ def _order_block(permutation: IntArray, starts: Array, digit: Sequence[_Part]) -
 
 
 class _Reader:
-    """Reads the varying bits of the columns, most significant first."""
+    """Read the varying bits of the columns, most significant first."""
 
     def __init__(self, columns: Sequence[Array]):
         self._columns = iter(columns)

@@ -48,20 +48,7 @@ def byte_view(array: Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Sorted keys and the values that travel with them.
-
-    Parameters
-    ----------
-    keys : array, shape (n,), or (n, words)
-        NumPy or CuPy, any dtype; words are uint64.
-    values : tuple of arrays, each of shape (n, ...)
-        Companions of the keys: row i belongs to key i.
-
-    Raises
-    ------
-    ValueError
-        If the keys are neither one-dimensional nor rows of words, or a companion has another length.
-    """
+    """Hold sorted keys, shape (n,) or (n, words), and values, shape (n, ...), whose row i belongs to key i."""
 
     keys: Array
     values: tuple[Array, ...] = ()
@@ -112,22 +99,10 @@ class Run:
 
     @staticmethod
     def concat(runs: Sequence[Run], *, copy: bool | None = True) -> Run:
-        """Concatenate runs.
-
-        Parameters
-        ----------
-        runs : sequence of Run, not empty
-            All with the same number of values.
-        copy : bool or None, default True
-            As in NumPy: True always gives new memory, so that the result may be sorted in place; None gives views if
-            the runs are already contiguous in memory (as slices of kept runs are), which saves a copy of the group;
-            False raises if they are not.
-
-        Raises
-        ------
-        ValueError
-            If there is no run, if the runs carry different numbers of values, or if a copy is needed and forbidden.
-        """
+        """Concatenate runs that have the same number of values."""
+        # `copy` is as in NumPy: True always gives new memory, so that the result may be sorted in place; None gives
+        # views if the runs are already contiguous in memory (as slices of kept runs are), which saves a copy of the
+        # group.
         if not runs:
             raise ValueError("no runs to join: pass an empty run of the right dtypes")
         if len({len(run.values) for run in runs}) > 1:

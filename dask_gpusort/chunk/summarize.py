@@ -19,14 +19,9 @@ SIDES: tuple[Side, Side] = ("left", "right")
 
 @dataclass(frozen=True)
 class Samples:
-    """Regular positions: every `distance`-th one of some ranges, and the last one of each.
+    """Hold regular positions: every `distance`-th one of some ranges, and the last one of each, perhaps twice.
 
-    The last one may occur twice. Empty ranges have no positions.
-
-    Attributes
-    ----------
-    start, stop : int64 array, shape (ranges,)
-    distance : int
+    Empty ranges have no positions.
     """
 
     start: IntArray
@@ -78,25 +73,9 @@ class SortedKeys(Protocol):
 def summarize_keys(
     keys: SortedKeys, brackets: Brackets | None, samples: int | None, digits: Digits | None
 ) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets.
+    """Summarize one chunk's keys inside some brackets, or all, in `samples` regular keys, or in all distinct ones.
 
-    Parameters
-    ----------
-    keys : SortedKeys
-    brackets : Brackets or None
-        None: the whole chunk.
-    samples : int or None
-        Most keys in the summary, at regular distances; None takes every distinct key.
-    digits : Digits or None
-        Histogram to add to the summary.
-
-    Returns
-    -------
-    RankSummary
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5.2: regular samples bound every sub-block.
+    Regular samples bound every sub-block (Satish, Harris, Garland, IPDPS 2009, section 5.2).
     """
     if brackets is None:
         start, stop = np.zeros(1, np.int64), np.full(1, keys.size, np.int64)
@@ -150,15 +129,12 @@ def _own_counts(keys: SortedKeys, found: np.ndarray, position: IntArray) -> tupl
 
 
 def count_digits(keys: SortedKeys, radix_bits: int) -> Digits:
-    """Histogram of the leading digits of codes, below the prefix shared by all of them.
+    """Count the leading digits of codes, below the prefix shared by all of them.
 
-    A key has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to the
-    class of the code before it.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4.2: bucket offsets are where the digits of neighbours differ.
+    Bucket offsets are where the digits of neighbours differ (Satish, Harris, Garland, IPDPS 2009, section 4.2).
     """
+    # A key has the digit of the least code of its tie class, in every chunk: those before an edge are the keys up to
+    # the class of the code before it.
     ends = keys.at(np.array([0, keys.size - 1]))
     first, last = int(ends[0]), int(ends[1])
     shift = max(0, (first ^ last).bit_length() - radix_bits)

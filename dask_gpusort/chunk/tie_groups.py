@@ -52,16 +52,9 @@ def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -
 
 
 class TieGroups:
-    """The tie groups of sorted keys.
+    """Hold the tie groups of sorted keys, in rows of `length` keys, each sorted, or in one row.
 
-    Parameters
-    ----------
-    keys : array, shape (n,)
-        Rows of `length` keys, each sorted.
-    equal_nan : bool
-        Whether all NaN of a row are one group; else each is one.
-    length : int, optional
-        Keys of a row, which has groups of its own; by default all keys.
+    All NaN of a row are one group with `equal_nan`, else each is one.
     """
 
     def __init__(self, keys: Any, equal_nan: bool, length: int | None = None) -> None:

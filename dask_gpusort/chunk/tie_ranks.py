@@ -20,19 +20,11 @@ NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 @dataclass(frozen=True)
 class Ranking:
-    """How keys are ranked.
-
-    Attributes
-    ----------
-    method : {"average", "min", "max", "dense", "ordinal"}
-    nan_policy : {"propagate", "omit", "raise"}
-    pct : bool
-        Whether ranks are divided by the number of keys that are not NaN.
-    """
+    """Say how keys are ranked."""
 
     method: RankMethod
     nan_policy: NanPolicy
-    pct: bool
+    pct: bool  # whether ranks are divided by the number of keys that are not NaN
 
     def dtype_of(self, keys: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of the ranks: integers unless some are fractions or may be NaN."""
@@ -40,13 +32,7 @@ class Ranking:
         return np.dtype(np.float64 if self.method == "average" or self.pct or may_be_nan else np.int64)
 
     def refuse_nan(self, found: Any) -> None:
-        """Raise if there are NaN and the policy says so.
-
-        Raises
-        ------
-        ValueError
-            If it does.
-        """
+        """Raise if there are NaN and the policy says so."""
         if self.nan_policy == "raise" and bool(found):
             raise ValueError("The input contains nan values: use nan_policy='omit' or 'propagate'")
 

@@ -10,18 +10,9 @@ from ..chunk import ops_for
 
 
 def make_value_set(codes: Any, most: float) -> tuple[Any, int] | None:
-    """For each unsigned code from the least to the greatest, whether it occurs, and the least one.
+    """Tell for each unsigned code from the least to the greatest whether it occurs, and give the least one.
 
-    Parameters
-    ----------
-    codes : array of unsigned integers, shape (n,)
-    most : float
-        Largest size of the result in codes.
-
-    Returns
-    -------
-    tuple of array and int, or None
-        None if there is no code, or the range is larger.
+    None means that there is no code, or that the range is larger than `most`.
     """
     if not len(codes):
         return None

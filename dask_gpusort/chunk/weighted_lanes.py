@@ -27,25 +27,15 @@ _BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
 
 @dataclass(frozen=True)
 class Picked:
-    """What a part of each lane knows of the quantiles.
+    """Hold what a part of each lane knows of the quantiles."""
 
-    Attributes
-    ----------
-    keys : array, shape (quantiles, *lanes)
-        The first key whose share of the weight, with all before it, is a quantile; the last key where there is none.
-    found : array of bool, of the same shape
-        Whether there is one.
-    counts, nans : int64 arrays, shape (*lanes,)
-        The keys that take part, and the number of NaN.
-    totals : array, shape (*lanes,)
-        Weights of the whole lane.
-    """
-
+    #: Shape (quantiles, *lanes): the first key whose share of the weight, with all before it, is a quantile; the last
+    #: key where there is none.
     keys: Any
-    found: Any
-    counts: Any
-    nans: Any
-    totals: Any
+    found: Any  # shape (quantiles, *lanes): whether there is one
+    counts: Any  # shape (*lanes,): the keys that take part
+    nans: Any  # shape (*lanes,): the number of NaN
+    totals: Any  # shape (*lanes,): weights of the whole lane
 
 
 def check_weights(weights: Any) -> None:
@@ -57,23 +47,9 @@ def check_weights(weights: Any) -> None:
 def reduce_weighted_lanes(
     block: Any, weights: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False
 ) -> Any:
-    """Weighted quantiles of each lane of a chunk.
+    """Find weighted quantiles of each lane of a chunk by "inverted_cdf", shape (*statistic.shape, *kept axes).
 
-    Parameters
-    ----------
-    block : array
-    weights : array
-        Not negative, of a shape that broadcasts to the chunk's.
-    statistic : Statistic
-        Of the method "inverted_cdf".
-    axes : sequence of int
-        The reduced axes, not negative.
-    keepdims : bool
-        Whether the reduced axes are kept, with size one.
-
-    Returns
-    -------
-    array, shape (*statistic.shape, *kept axes)
+    Weights are not negative, and broadcast to the chunk's shape.
     """
     check_weights(weights)
     shape = result_shape(statistic, block.shape, axes, keepdims)
@@ -113,16 +89,9 @@ def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def pick_keys(keys: Any, weights: Any, sums: Any, part: int, statistic: Statistic) -> Picked:
-    """The quantiles that are in one part of each lane.
+    """Pick the quantiles that are in one part of each lane, shape (*lanes, length), sorted with NaN last.
 
-    Parameters
-    ----------
-    keys, weights : array, shape (*lanes, length)
-        A part of the sorted keys, with NaN last, and their weights.
-    sums : array, shape (*lanes, parts)
-        The weights of all parts.
-    part : int
-    statistic : Statistic
+    `sums` are the weights of all parts, shape (*lanes, parts).
     """
     assert statistic.q is not None
     ends = sums.cumsum(axis=-1)
@@ -152,13 +121,7 @@ def pick_keys(keys: Any, weights: Any, sums: Any, part: int, statistic: Statisti
 
 
 def combine_picked(parts: Sequence[Picked], statistic: Statistic) -> Any:
-    """The quantiles of each lane, shape (quantiles, *lanes), from all its parts in order.
-
-    Raises
-    ------
-    ValueError
-        If the weights of a lane are no numbers, not finite, or all zero.
-    """
+    """Combine the quantiles of each lane, shape (quantiles, *lanes), from all its parts in order."""
     counts, nans = sum(part.counts for part in parts), sum(part.nans for part in parts)
     totals = parts[0].totals
     if ((counts > 0) & ~((totals > 0) & (totals < np.inf))).any():

@@ -26,18 +26,7 @@ WORD_BITS = 64
 
 
 def lay_out(bits: Sequence[int]) -> list[list[int]]:
-    """Assign columns to words.
-
-    Parameters
-    ----------
-    bits : sequence of int
-        Width of each column, most significant first, at most 64.
-
-    Returns
-    -------
-    list of list of int
-        Numbers of the columns of each word; at least one word.
-    """
+    """Assign columns of at most 64 bits, most significant first, to words, at least one."""
     words: list[list[int]] = [[]]
     used = 0
     for number, width in enumerate(bits):
@@ -55,18 +44,7 @@ def code_of(width: int) -> np.dtype[Any]:
 
 
 def pack(columns: Sequence[Array], bits: Sequence[int]) -> Array:
-    """Pack columns into codes, or into words if they exceed 64 bits.
-
-    Parameters
-    ----------
-    columns : sequence of unsigned arrays, each of shape (n,)
-        Most significant first; every value below ``2**bits``.
-    bits : sequence of int
-
-    Returns
-    -------
-    unsigned array, shape (n,), or uint64 array, shape (n, words), C-contiguous
-    """
+    """Pack columns, most significant first, into codes, or into C-contiguous uint64 words if they exceed 64 bits."""
     layout = lay_out(bits)
     if len(layout) == 1:
         return _join(columns, bits, code_of(sum(bits)))

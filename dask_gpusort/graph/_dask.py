@@ -50,13 +50,7 @@ def _add(numbers: Sequence[int], more: int) -> int:
 
 
 class MarkedTask(Task):
-    """A task that a plugin of the scheduler knows by its class, so Dask must not fuse it with others.
-
-    Attributes
-    ----------
-    mark : any
-        What else the plugin must know of it.
-    """
+    """Mark a task that a plugin of the scheduler knows by its class, so that Dask does not fuse it with others."""
 
     __slots__ = ("mark",)
 

@@ -92,13 +92,8 @@ _OF_A_WORKER = (
 
 
 def mismatch(server: Any = None) -> str | None:
-    """The first difference between distributed and what the plugins need of it, or None.
-
-    Parameters
-    ----------
-    server : distributed.Scheduler, distributed.Worker or distributed.Client, optional
-        One that runs here; by default only the classes are looked at.
-    """
+    """Tell the first difference between distributed and what the plugins need of it, if any."""
+    # `server` is a scheduler, worker or client that runs here; by default only the classes are looked at.
     for owner, name, parameters in _METHODS:
         method = getattr(owner, name, None)
         if method is None:
@@ -145,13 +140,7 @@ def register_once(client: Any, plugin: type[CheckedSchedulerPlugin]) -> str | No
 
 
 async def register_on_workers(scheduler: Any, plugin: Any) -> None:
-    """Register a plugin of the workers, as that of the scheduler with the same name starts.
-
-    Raises
-    ------
-    RuntimeError
-        If a worker refuses.
-    """
+    """Register a plugin of the workers, as that of the scheduler with the same name starts."""
     replies = await scheduler.register_worker_plugin(None, dumps(plugin), name=plugin.name, idempotent=True)
     failed = [reply for reply in replies.values() if reply["status"] == "error"]
     if failed:
@@ -161,13 +150,7 @@ async def register_on_workers(scheduler: Any, plugin: Any) -> None:
 
 
 def _checked(server: Any) -> Any:
-    """A scheduler or a worker, unless its version of distributed does not fit.
-
-    Raises
-    ------
-    RuntimeError
-        If it does not.
-    """
+    """Give the scheduler or the worker, unless its version of distributed does not fit."""
     if reason := mismatch(server):
         raise RuntimeError(reason)
     return server
@@ -210,13 +193,7 @@ def logs_errors(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def plugin_of_worker(name: str) -> Any:
-    """The plugin of the worker that runs this task.
-
-    Raises
-    ------
-    RuntimeError
-        If the worker has none.
-    """
+    """Find the plugin of the worker that runs this task."""
     # A client that finds a plugin on the scheduler does not wait until all workers have theirs.
     plugins, deadline = get_worker().plugins, time.monotonic() + INSTALL_SECONDS
     while (plugin := plugins.get(name)) is None and time.monotonic() < deadline:

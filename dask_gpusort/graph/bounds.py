@@ -34,25 +34,14 @@ from ..table import IntArray, KeyOrder, RankSummary
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of the cuts of every sorted chunk; a run of several chunks counts as one chunk here.
+    """Bound the cuts of every sorted chunk; a run of several chunks counts as one chunk here."""
 
-    Attributes
-    ----------
-    first, last : int64 array, shape (chunks, groups + 1)
-        The cut of chunk c before group g is between ``first[c, g]`` and ``last[c, g]``.
-    ranks : int64 array, shape (groups + 1,)
-        Global rank at which each group begins, in keys; the number of keys at the end.
-    starts : int64 array, shape (chunks + 1,)
-        Global position of each chunk's first key in the input.
-    fingerprints : tuple of int
-        Fingerprint of each chunk's summary, to recognise a chunk that changed.
-    """
-
-    first: IntArray
-    last: IntArray
+    first: IntArray  # shape (chunks, groups + 1): the cut of chunk c before group g is at ``first[c, g]`` or behind
+    last: IntArray  # shape (chunks, groups + 1): and at ``last[c, g]`` or before
+    #: Shape (groups + 1,): global rank at which each group begins, in keys; the number of keys at the end.
     ranks: IntArray
-    starts: IntArray
-    fingerprints: tuple[int, ...]
+    starts: IntArray  # shape (chunks + 1,): global position of each chunk's first key in the input
+    fingerprints: tuple[int, ...]  # of each chunk's summary, to recognise a chunk that changed
 
     def piece(self, chunk: int, group: int) -> slice:
         """Keys of a chunk that a group receives."""
@@ -80,19 +69,7 @@ def fingerprint(summary: RankSummary) -> int:
 def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder, radix_bits: int = 0) -> Bounds:
     """Bound the cuts by the ranks of regular samples and, on the radix path, by the table of digits.
 
-    Parameters
-    ----------
-    summaries : sequence of RankSummary, one a chunk
-        Summaries of whole chunks, each with the first and the last key.
-    ranks : int64 array, shape (groups - 1,)
-        Global rank of each boundary between groups, in keys, ascending.
-    order : KeyOrder
-    radix_bits : int
-        Bits of the digits in the summaries, 0 if there are none.
-
-    Returns
-    -------
-    Bounds
+    Summaries are of whole chunks, each with the first and the last key; `ranks`, shape (groups - 1,), ascend.
     """
     sizes = np.array([summary.size for summary in summaries], np.int64)
     first, last = _bound_by_samples(summaries, ranks, order)
@@ -112,12 +89,10 @@ def bound_cuts(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrde
 
 
 def _bound_by_samples(summaries: Sequence[RankSummary], ranks: IntArray, order: KeyOrder) -> tuple[IntArray, IntArray]:
-    """First and last possible position of the cut at each rank, shape (chunks, boundaries) each.
-
-    In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
-    before some point of that order: from the first sample of a value on, all lesser keys are, at least; then come those
-    that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
-    """
+    """Find the first and the last possible cut at each rank, shape (chunks, boundaries) each."""
+    # In the order of key, chunk and position, no two keys are equal. Three events bound how many keys of a chunk are
+    # before some point of it: from the first sample of some value on, all lesser keys are, at least; then come
+    # those that are equal to it; from the next greater sample on, all up to the chunk's own next sample may be.
     keys = np.concatenate([summary.keys for summary in summaries])
     every = np.arange(len(summaries))[:, None]
     if not len(keys):

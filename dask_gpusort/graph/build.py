@@ -23,24 +23,8 @@ from .staging import Staging, staging
 def build_sort(
     options: Options, want: Want, array: Any, values: Sequence[Any] = (), axis: int | None = None, chunks: Any = None
 ) -> tuple[Any, ...]:
-    """Sort an array and its companions.
-
-    Parameters
-    ----------
-    options : Options
-    want : {"keys", "positions", "both"}
-        With a key function, "keys" and "both" give values alone, and the array is the first of them.
-    array : dask array
-    values : sequence of dask arrays
-    axis : int or None
-        Not negative; None flattens the array.
-    chunks : int, tuple or None
-        Chunks of the output, as for `dask_gpusort.sort`, without a dict of axes.
-
-    Returns
-    -------
-    tuple of dask arrays
-    """
+    """Sort an array and its companions along an axis, flat if None, into chunks as for `dask_gpusort.sort`."""
+    # With a key function, "keys" and "both" give values alone, and the array is the first of them.
     array, axis = flatten(array, axis)
     if options.key is not None and want != "positions":
         want, values = "values", (array, *values)
@@ -97,23 +81,7 @@ def build_lexsort(
 def build_moved(
     arrays: Sequence[Any], directions: Sequence[bool], values: Sequence[Any], chunks: Any
 ) -> tuple[Any, ...]:
-    """Values alone, sorted by several one-dimensional keys, the last one most significant.
-
-    Parameters
-    ----------
-    arrays : sequence of dask arrays
-        The keys.
-    directions : sequence of bool
-        Whether each key descends.
-    values : sequence of dask arrays
-        Companions: their rows move.
-    chunks : tuple
-        Chunks of the output along the first dimension.
-
-    Returns
-    -------
-    tuple of dask arrays
-    """
+    """Sort values alone by several one-dimensional keys, the last one most significant."""
     keys = _without_parts(lexsort_keys(arrays, directions))
     return _sort_keys(Options().request("values", keys), keys, values, 0, chunks)
 
@@ -126,25 +94,9 @@ def build_sort_by_keys(
     axis: int,
     chunks: Any,
 ) -> tuple[Any, ...]:
-    """Several keys, and values, sorted by the keys, the **first** one most significant.
+    """Sort several keys, and values, by the keys, the **first** one most significant.
 
-    Parameters
-    ----------
-    options : Options
-    arrays : sequence of dask arrays, not empty
-        The keys.
-    directions : sequence of bool
-        Whether each key descends.
-    values : sequence of dask arrays
-    axis : int
-        Not negative.
-    chunks : int, tuple or None
-        As for `build_sort`; by default the chunks of the first key.
-
-    Returns
-    -------
-    tuple of dask arrays
-        The keys, then the values.
+    By default the outputs have the chunks of the first key.
     """
     names = [f"key {number}" for number in range(len(arrays))][::-1]
     moved = (*arrays, *values)

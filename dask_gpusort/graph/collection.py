@@ -62,15 +62,14 @@ def no_result(*chunks: Any) -> None:
 
 
 class OutputLayer(StageLayer):
-    """The layer of one output array.
+    """Make the layer of one output array."""
 
-    Where every last task of a graph needs every first one, Dask orders it in a time, and in memory, that grow with the
-    product of their numbers: 5,000 of each take 6 s and 2.6 GB. Where that is much, one task is put behind all output
-    chunks of a culled graph, to be its only last one (0.3 s for 10,000 of each). Nobody asks for its result, so no
-    scheduler runs it.
-
-    If all chunks are computed, the tasks are those of `whole`, if it is given: fewer of them.
-    """
+    # Where every last task of a graph needs every first one, Dask orders it in a time, and in memory, that grow with
+    # the product of their numbers: 5,000 of each take 6 s and 2.6 GB. Where that is much, one task is put behind all
+    # output chunks of a culled graph, to be its only last one (0.3 s for 10,000 of each). Nobody asks for its result,
+    # so no scheduler runs it.
+    #
+    # If all chunks are computed, the tasks are those of `whole`, if it is given: fewer of them.
 
     def __init__(
         self,
@@ -100,11 +99,9 @@ class OutputLayer(StageLayer):
 
 
 def chunk_library(array: Any) -> str:
-    """Library of an array's chunks: its meta's, or that of its nearest inputs which are held or have known sizes.
-
-    Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are (`dask.array.slicing.
-    slice_with_bool_dask_array` passes no meta), and so do operations on it, `persist` and `compute_chunk_sizes`.
-    """
+    """Find the library of an array's chunks: its meta's, or that of its nearest inputs held or of known sizes."""
+    # Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are (Dask's
+    # `slice_with_bool_dask_array` passes no meta), and so do operations on it, `persist` and `compute_chunk_sizes`.
     graph = getattr(array, "dask", None)
     found = library_of(array._meta)
     if found != "numpy" or not isinstance(graph, HighLevelGraph):
@@ -141,23 +138,7 @@ def held_chunks(array: Any) -> dict[Key, Any]:
 
 
 def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
-    """The output arrays of one recipe.
-
-    Parameters
-    ----------
-    recipe : ArrayRecipe
-        For example a `Recipe` or a `Join`.
-    inputs : sequence of dask arrays
-        The arrays that the recipe names.
-    outputs : sequence of Output
-        In the order of the finished groups' arrays.
-    prefix : str
-        Prefix of the outputs' names.
-
-    Returns
-    -------
-    tuple of dask arrays
-    """
+    """Make the output arrays of one recipe; `outputs` are in the order of the finished groups' arrays."""
     if not da.array_expr_enabled():
         return _new_graphs(recipe, inputs, outputs, prefix)
     return tuple(_new_expression(recipe, inputs, output, which, prefix) for which, output in enumerate(outputs))

@@ -28,23 +28,13 @@ from .input_checks import check_key_shapes, checked_chunk
 
 @dataclass(frozen=True)
 class Keys:
-    """A Dask array of keys and how they are sorted.
+    """Hold a Dask array of keys and how they are sorted."""
 
-    Attributes
-    ----------
-    array : dask array
-        The shape is that of the sorted array; words have one more dimension, the last, in one chunk.
-    order : Order
-    parts : tuple of dask arrays
-        The arrays that are packed into `array`, most significant first, with its chunks; else empty.
-    directions : tuple of bool
-        Whether each of them descends.
-    """
-
-    array: Any
+    array: Any  # of the shape of the sorted array; words have one more dimension, the last, in one chunk
     order: Order
+    #: The arrays that are packed into `array`, most significant first, with its chunks; else empty.
     parts: tuple[Any, ...] = ()
-    directions: tuple[bool, ...] = ()
+    directions: tuple[bool, ...] = ()  # whether each of them descends
 
     @cached_property
     def template(self) -> Any:
@@ -60,20 +50,7 @@ def pack_blocks(*blocks: Any, dtypes: Sequence[np.dtype[Any]], directions: tuple
 
 
 def pack_keys(arrays: Sequence[Any], directions: Sequence[bool]) -> Keys:
-    """Pack several arrays of keys into one.
-
-    Parameters
-    ----------
-    arrays : sequence of dask arrays
-        Arrays of the same shape and chunks, the most significant one first.
-    directions : sequence of bool
-        Whether each descends.
-
-    Returns
-    -------
-    Keys
-        Stable; NaN and NaT stay last in each key.
-    """
+    """Pack several arrays of keys, the most significant one first, into one; NaN and NaT stay last in each key."""
     directions = tuple(map(bool, directions))
     order, meta = _packed([array._meta for array in arrays], directions)
     new = {"new_axis": [arrays[0].ndim]} if order.words else {}
@@ -135,16 +112,7 @@ def key_block(block: Any, key: Callable[[Any], Any], descending: bool, dtypes: S
 
 
 def keys_by(key: Any, array: Any, descending: bool) -> Keys:
-    """Keys that a function makes from each chunk.
-
-    Parameters
-    ----------
-    key : callable(chunk)
-        Returns an array of the chunk's shape, or a tuple of such arrays, the most significant one first.
-    array : dask array
-    descending : bool
-        Direction of all keys.
-    """
+    """Make keys by a function that gives an array of each chunk's shape, or several, most significant first."""
     if not callable(key):
         raise TypeError(f"key must be a function of a chunk, not {type(key).__name__}")
     try:

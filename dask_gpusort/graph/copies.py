@@ -38,20 +38,9 @@ from ._dask import Alias, GraphNode, Task, TaskRef, clone_key, convert_legacy_ta
 
 
 def read_again(array: Any, first: Any) -> Any:
-    """An array from copies of all tasks that make it, of which none runs before another array is computed.
-
-    Parameters
-    ----------
-    array : dask array
-    first : dask array
-        Its graph has that of `array`.
-
-    Returns
-    -------
-    dask array
-        The same name for the same `array`, so that several selections share the second pass. No other array gets copies
-        of these names: one that depends on a selection could not have what the selection waits for.
-    """
+    """Copy all tasks that make an array, to run after another array, whose graph has that of `array`, is computed."""
+    # The same `array` gets the same name, so that several selections share the second pass. No other array gets copies
+    # of these names: one that depends on a selection could not have what the selection waits for.
     gate, source, seed = checkpoint(first), array.dask, array.name
     layers, dependencies = dict(gate.dask.layers), dict(gate.dask.dependencies)
     waiting, seen = [array.name], {array.name}
@@ -108,18 +97,9 @@ class ClonedLayer(Layer):
 
 
 class LayerCopy(ClonedLayer):
-    """A copy of a layer, which is made on first use.
+    """Copy a layer on first use; tasks without copied dependencies wait for the gate, if any."""
 
-    Attributes
-    ----------
-    layer : Layer
-    outside : callable
-        It returns the keys of other layers that have copies.
-    seed : hashable
-        Of the names.
-    gate : str or None
-        What tasks without copied dependencies wait for.
-    """
+    # `outside` gives the keys of other layers that have copies.
 
     def __init__(self, layer: Layer, outside: Callable[[], Set[Key]], seed: Hashable, gate: str | None):
         super().__init__(collection_annotations=layer.collection_annotations)
@@ -168,22 +148,13 @@ class LayerCopy(ClonedLayer):
 
 @dataclass(frozen=True)
 class Copier:
-    """Copies the tasks of one layer.
+    """Copy the tasks of one layer."""
 
-    Attributes
-    ----------
-    known : set of keys
-        Those that have copies.
-    seed, gate
-        As of `LayerCopy`.
-    exchanges : dict of str to str
-        Names of exchanges in the layer, and of their copies. Tasks name an exchange in their arguments, and a cluster
-        would take two that share a name for one.
-    """
-
-    known: set[Key]
+    known: set[Key]  # those that have copies
     seed: Hashable
     gate: str | None
+    #: Names of exchanges in the layer, and of their copies. Tasks name an exchange in their arguments, and a cluster
+    #: would take two that share a name for one.
     exchanges: Mapping[str, str]
 
     def copy(self, key: Key, node: Any) -> GraphNode:

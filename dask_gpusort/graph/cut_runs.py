@@ -20,21 +20,12 @@ Piece: TypeAlias = tuple[int, Run]
 
 @dataclass(frozen=True)
 class CutRun:
-    """A run and its cuts.
-
-    Attributes
-    ----------
-    run : Run
-    start : int
-        Position of its first key in the input.
-    first, last : int64 array, shape (groups + 1,)
-        As in `Cuts`, of this run.
-    """
+    """Hold a run and its cuts."""
 
     run: Run
-    start: int
-    first: IntArray
-    last: IntArray
+    start: int  # position of its first key in the input
+    first: IntArray  # shape (groups + 1,): as in `Cuts`, of this run
+    last: IntArray  # shape (groups + 1,)
 
     def bounds(self, group: int) -> tuple[int, int]:
         """First key that a group receives, and the end of its keys."""
@@ -46,27 +37,9 @@ class CutRun:
 
 
 def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries: Boundaries, order: Order) -> CutRun:
-    """Cut a run, after checking that it still is as it was counted.
-
-    A lost run is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
-    cut is not between the keys that belong before and after it.
-
-    Parameters
-    ----------
-    run : Run
-    number : int
-        Number of the run.
-    chunks : sequence of int
-        Numbers of its chunks.
-    cuts : Cuts
-    boundaries : Boundaries
-    order : Order
-
-    Raises
-    ------
-    RuntimeError
-        If the run changed.
-    """
+    """Cut a run, `chunks` of the input, after checking that it still is as it was counted."""
+    # A lost run is computed again. If its input differs each time, the cuts no longer fit it: its length differs, or a
+    # cut is not between the keys that belong before and after it.
     number -= cuts.chunk
     counts = count_ends(ops_for(run.keys).sorted_keys(run, order), boundaries.brackets)
     if not still_fits(counts, number, cuts, boundaries):
@@ -75,10 +48,8 @@ def cut_run(run: Run, number: int, chunks: Sequence[int], cuts: Cuts, boundaries
 
 
 def own_pieces(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces that have keys, or the first one.
-
-    One alone is copied, because the finish may write to its pieces. It copies several anyway.
-    """
+    """Choose the pieces that have keys, or the first one."""
+    # One alone is copied, because the finish may write to its pieces. It copies several anyway.
     held = [piece for piece in pieces if len(piece[1])] or list(pieces[:1])
     return held if len(held) > 1 else [(held[0][0], held[0][1].copy())]
 

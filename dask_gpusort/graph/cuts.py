@@ -171,21 +171,11 @@ def _ties(boundaries: table.Boundaries, shares: np.ndarray | None, part: int) ->
 
 @dataclass(frozen=True)
 class CutKeys:
-    """Task keys of the results of this stage.
+    """Name the tasks that give the results of this stage."""
 
-    Attributes
-    ----------
-    boundaries : key
-        Key of the `Boundaries`.
-    cuts : tuple of keys
-        Keys of the `Cuts` of neighbouring runs.
-    fan_in : int
-        Number of runs in each.
-    """
-
-    boundaries: Key
-    cuts: tuple[Key, ...]
-    fan_in: int
+    boundaries: Key  # gives the `Boundaries`
+    cuts: tuple[Key, ...]  # give the `Cuts` of neighbouring runs
+    fan_in: int  # number of runs in each
 
     def of(self, run: int) -> Key:
         """Key of the `Cuts` that a run is in."""
@@ -193,19 +183,7 @@ class CutKeys:
 
 
 def find_cuts(token: str, plan: Plan, runs: Sequence[Task | TaskRef]) -> tuple[dict[Key, Task], CutKeys]:
-    """Graph of the stage.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    runs : sequence of tasks, or references to them, that give a `Run` each
-
-    Returns
-    -------
-    dict of key to Task
-    CutKeys
-    """
+    """Make the graph of the stage from tasks, or references to them, that give a `Run` each."""
     tasks: list[Task] = []
     brackets: TaskRef | None = None
     for number in range(plan.rounds):

@@ -26,21 +26,7 @@ RETURNED_BYTES = 64 << 20
 
 
 def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
-    """Graph of the exchange and the finish.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    runs : sequence of keys
-    cuts : CutKeys
-    finish : Finish
-
-    Returns
-    -------
-    dict of key to Task
-        The finished groups are ``("sort-merge-" + token, group)``.
-    """
+    """Make the graph of the exchange and the finish; finished groups are ``("sort-merge-" + token, group)``."""
     boundaries = TaskRef(cuts.boundaries)
     all_runs, all_cuts = List(*map(TaskRef, runs)), List(*map(TaskRef, cuts.cuts))
     listed = Task(f"sort-scatter-{token}", list_runs, all_runs, plan.runs, all_cuts, boundaries, plan.order)
@@ -52,12 +38,7 @@ def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish:
 
 
 class RunList:
-    """All runs and their cuts. With the list, their memory is returned to the system.
-
-    Attributes
-    ----------
-    runs : list of CutRun
-    """
+    """Hold all runs and their cuts, whose memory returns to the system with the list."""
 
     def __init__(self, runs: list[CutRun]):
         self.runs = runs

@@ -25,42 +25,20 @@ GroupRef: TypeAlias = TaskRef | Task
 
 @dataclass(frozen=True)
 class Finish:
-    """Makes a group's part of the outputs from its pieces: a function that can be pickled.
-
-    Attributes
-    ----------
-    order : Order
-    with_keys : bool
-        Whether the sorted keys are wanted.
-    with_positions : bool
-        Whether the last value is a position in its chunk, to be made global.
-    staged : bool
-        Whether pieces of the host are merged on a GPU.
-    """
+    """Make a group's part of the outputs from its pieces: a function that can be pickled."""
 
     order: Order
-    with_keys: bool
-    with_positions: bool
-    staged: bool = False
+    with_keys: bool  # whether the sorted keys are wanted
+    with_positions: bool  # whether the last value is a position in its chunk, to be made global
+    staged: bool = False  # whether pieces of the host are merged on a GPU
 
     def __call__(self, pieces: Sequence[Piece], kept: slice, memory: tuple[Any, ...] = ()) -> tuple[Any, ...]:
-        """Merge the pieces of a group.
+        """Merge the pieces of a group, in chunk order, into keys if wanted, then values; positions are global.
 
-        Parameters
-        ----------
-        pieces : sequence of Piece, not empty
-            In chunk order. They may be overwritten.
-        kept : slice
-            The range that the group keeps after sorting; the ends belong to its neighbours.
-        memory : tuple of arrays
-            Nothing, or arrays as from `allocate`, as long as all pieces together: then the result is their range
-            `kept`, and what is before and behind it may be overwritten.
-
-        Returns
-        -------
-        tuple of arrays
-            Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
+        The pieces may be overwritten; the result is their range `kept`, because the ends belong to the neighbours.
         """
+        # `memory` has arrays as from `allocate`, as long as all pieces together, or nothing. With it the result is
+        # their range `kept`, and what is before and behind it may be overwritten.
         found = self._on_device(pieces, kept) if self.staged else self._merge(pieces, kept, memory)
         if not memory:
             return found
@@ -135,29 +113,11 @@ def output_chunks(
     which: int,
     extra_dims: int,
 ) -> dict[Key, Task]:
-    """Graph of one output array.
+    """Make the graph of one output array, the one at position `which` in each finished group's tuple.
 
-    Parameters
-    ----------
-    name : str
-        Name of the array.
-    plan : Plan
-    contents : sequence of (first output chunk, last + 1, part, parts)
-        Of each group, as `Plan.groups`; of a gang, of what each member makes.
-    groups : sequence of GroupRef
-        The finished groups, each a tuple of arrays.
-    cuts : GroupRef
-        The `Boundaries` or `Bounds`, which hold the starts of the input chunks.
-    which : int
-        Position of the array in each group's tuple.
-    extra_dims : int
-        Dimensions after the sorted one, one chunk each.
-
-    Returns
-    -------
-    dict of key to Task
-        Keys ``(name, chunk, 0, ...)``.
+    `contents` has (first output chunk, last + 1, part, parts) of each group, or of each member of a gang.
     """
+    # Each of `extra_dims` dimensions after the sorted one is one chunk.
     tasks: list[Task] = []
     number = 0
     unknown = any(map(math.isnan, plan.chunks))

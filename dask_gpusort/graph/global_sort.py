@@ -45,62 +45,31 @@ Want = Literal["keys", "positions", "both", "values"]
 
 @dataclass(frozen=True)
 class Shortage:
-    """The memory that a sort of all chunks at once needs of a GPU which has less.
+    """Say how many bytes a sort of all chunks at once needs of a GPU which has less."""
 
-    Attributes
-    ----------
-    needed : float
-        In bytes, nan if unknown.
-    memory : int
-        Bytes of the GPU.
-    """
-
-    needed: float
+    needed: float  # nan if unknown
     memory: int
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a sort, without the arrays.
-
-    Attributes
-    ----------
-    order : Order
-    want : {"keys", "positions", "both", "values"}
-        The outputs: sorted keys, the indices that sort, keys and companions, or companions alone.
-    method : {"auto", "radix", "merge"}
-    exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
-    staged : bool
-        Whether chunks of the host are sorted on a GPU, some at a time.
-    most_keys : float
-        An upper bound of the number of keys, for the choice of the exchange where chunk sizes are unknown; nan if there
-        is none.
-    """
+    """Request a sort, without the arrays."""
 
     order: Order
-    want: Want
+    want: Want  # sorted keys, the indices that sort, keys and companions, or companions alone
     method: str
     exchange: str
-    staged: bool = False
+    staged: bool = False  # whether chunks of the host are sorted on a GPU, some at a time
+    #: An upper bound of the number of keys, where chunk sizes are unknown; nan if there is none.
     most_keys: float = math.nan
 
 
 def plan_for(
     request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
 ) -> Plan:
-    """The plan of a global sort.
+    """Plan a global sort of one-dimensional keys into chunks of some sizes, nan where unknown.
 
-    Parameters
-    ----------
-    request : Request
-    keys : Keys
-        One-dimensional.
-    values : sequence of dask arrays
-        Companions, with the keys' chunks along the first dimension and one chunk along others.
-    chunks : sequence of int
-        Output chunk sizes, nan where unknown.
-    presorted : bool
-        Whether the chunks of the keys are sorted already.
+    Companions have the keys' chunks along the first dimension and one chunk along others.
     """
     array = keys.array
     kind, client = scheduler_in_use(array)
@@ -159,18 +128,7 @@ def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[
 
 
 def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) -> Shortage | None:
-    """The memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing.
-
-    Parameters
-    ----------
-    exchange : str
-        As in `Request`.
-    want : str
-        As in `Request`.
-    keys : Keys
-        With chunks on the host.
-    values : sequence of dask arrays
-    """
+    """Tell the memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing."""
     kind, _ = scheduler_in_use(keys.array)
     memory = own_device_memory()
     asked = setting("exchange") if exchange == "auto" else exchange
@@ -183,11 +141,9 @@ def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) ->
 
 
 def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
-    """Whether one task should sort all chunks: those of a GPU that can hold the whole sort, or few keys of the host.
-
-    One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
-    key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
-    """
+    """Tell whether one task sorts all chunks: those of a GPU that can hold the whole sort, or few keys of the host."""
+    # One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
+    # key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
     if workers.devices:
         return workers.threads == 1 and fits_join(order, given, workers)
     if kind == "distributed" or setting("groups") is not None:
@@ -197,16 +153,7 @@ def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, input
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
-    """Whether an array of any dimensions is sorted by a join.
-
-    Parameters
-    ----------
-    request : Request
-    keys : Keys
-    values : sequence of dask arrays
-    task_bytes : int
-        As in `InputChunks`.
-    """
+    """Tell whether an array of any dimensions is sorted by a join."""
     asked = setting("exchange") if request.exchange == "auto" else request.exchange
     library = chunk_library(keys.array)
     if asked != "auto" or library != "cupy":
@@ -234,22 +181,7 @@ def global_sort(
     chunks: Sequence[Size],
     presorted: tuple[tuple[int, int], ...] = (),
 ) -> tuple[Any, ...]:
-    """Sort a one-dimensional array of any number of chunks.
-
-    Parameters
-    ----------
-    request : Request
-    keys : Keys
-    values, chunks
-        As for `plan_for`.
-    presorted : tuple of (number, chunks)
-        As in `Recipe`.
-
-    Returns
-    -------
-    tuple of dask arrays
-        Sorted: the keys; the indices; the keys and the values; or the values alone.
-    """
+    """Sort a one-dimensional array of any number of chunks: keys, indices, keys and values, or values alone."""
     if not presorted:
         keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
@@ -279,26 +211,7 @@ def join(
     chunks: Chunks,
     presorted: tuple[tuple[int, int], ...] = (),
 ) -> tuple[Any, ...]:
-    """Sort an array along one axis in one task.
-
-    Parameters
-    ----------
-    request : Request
-    keys : Keys
-    values : sequence of dask arrays
-        With the keys' chunks in the dimensions of `chunks`, and one chunk in others.
-    axis : int
-        Not negative.
-    chunks : tuple of tuples of int
-        Output chunk sizes in each dimension, nan where unknown.
-    presorted : tuple of (number, chunks)
-        As in `Recipe`.
-
-    Returns
-    -------
-    tuple of dask arrays
-        As `global_sort`.
-    """
+    """Sort an array along one axis in one task, into chunks of some sizes in each dimension, as `global_sort`."""
     inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
     recipe = Join(
         order=request.order,

@@ -25,28 +25,12 @@ def checked_chunk(
     exact: bool = False,
     ndim: int | None = None,
 ) -> Any:
-    """The chunk, after checking it against its array's dtype and number of dimensions.
+    """Check a chunk against its array's dtype and number of dimensions, of which None accepts any, and give it.
 
-    Parameters
-    ----------
-    block : array
-    dtype : numpy.dtype or None
-        The dtype of its array; None accepts any. The byte order may differ.
-    what : str
-        Name of the chunk in error messages.
-    exact : bool
-        Whether strings get the declared length, and must not be longer: sorts accept any, but Dask truncates when it
-        joins chunks, and several keys are packed in columns of the declared lengths.
-    ndim : int or None
-        The dimensions of its array; None accepts any number.
-
-    Raises
-    ------
-    TypeError
-        If the chunk is no array, masked, or of another dtype.
-    ValueError
-        If it has another number of dimensions.
+    The byte order may differ; `what` names the chunk in errors.
     """
+    # With `exact`, strings get the declared length, and must not be longer: sorts accept any, but Dask truncates when
+    # it joins chunks, and several keys are packed in columns of the declared lengths.
     if not hasattr(block, "dtype"):
         name = type(block).__name__
         raise TypeError(f"{what} is of type {name} where an array is needed: let its function return one")
@@ -86,34 +70,15 @@ def chunk_name(index: Sequence[int], array: str = "the input") -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredChunk:
-    """What an array says of one of its chunks.
+    """Say what an array declares of one of its chunks."""
 
-    Attributes
-    ----------
-    array : str
-        Name of the array in error messages.
-    dtype : numpy.dtype
-    index : tuple of int
-        Of the chunk, in each dimension.
-    shape : tuple of int
-        Nan where unknown.
-    """
-
-    array: str
+    array: str  # its name in error messages
     dtype: np.dtype[Any]
-    index: tuple[int, ...]
-    shape: tuple[Size, ...]
+    index: tuple[int, ...]  # of the chunk, in each dimension
+    shape: tuple[Size, ...]  # nan where unknown
 
     def check(self, block: Any) -> Any:
-        """The chunk, if it is what the array says.
-
-        Raises
-        ------
-        TypeError
-            As for `checked_chunk`.
-        ValueError
-            If it has another shape.
-        """
+        """Give the chunk, if it is what the array says."""
         what = chunk_name(self.index, self.array) if self.index else self.array
         checked_chunk(block, self.dtype, what, ndim=len(self.shape))
         if any(found != size and not math.isnan(size) for found, size in zip(block.shape, self.shape, strict=True)):

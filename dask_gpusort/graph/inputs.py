@@ -61,11 +61,9 @@ def _blocks_in_a_row(array: Any) -> Any:
 
 
 def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Chunks that are each contiguous in C order, and the axis that they divide.
-
-    The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if they
-    are so; others have at most as many elements as the largest of the array's.
-    """
+    """Find chunks that are each contiguous in C order, and the axis that they divide."""
+    # The axes before it are in chunks of one element, those behind it are whole. The array's own chunks are kept if
+    # they are so; others have at most as many elements as the largest of the array's.
     rows = [math.prod(array.shape[dim + 1 :]) for dim in range(array.ndim)]
     divided = next((dim for dim, sizes in enumerate(array.chunks) if set(sizes) != {1}), array.ndim - 1)
     if all(count == 1 for count in array.numblocks[divided + 1 :]):
@@ -98,30 +96,12 @@ def _merge_axes(block: Any, before: int) -> Any:
 
 
 def concatenated_dtype(arrays: Sequence[Any]) -> np.dtype[Any]:
-    """The dtype that NumPy gives arrays end to end; empty ones count.
-
-    Raises
-    ------
-    TypeError
-        If there is none.
-    """
+    """Find the dtype that NumPy gives arrays end to end; empty ones count."""
     return np.concatenate([np.empty(0, array.dtype) for array in arrays]).dtype
 
 
 def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int], ...]]:
-    """Concatenate the arrays of `merge_sorted`.
-
-    Parameters
-    ----------
-    arrays : sequence of one-dimensional dask arrays, not empty
-
-    Returns
-    -------
-    dask array
-        Of the dtype that NumPy gives them end to end.
-    tuple of (number, chunks)
-        The arrays that are not empty, and how many of its chunks come from each.
-    """
+    """Concatenate the arrays of `merge_sorted`, and list (number, chunks) of those that are not empty."""
     dtype = concatenated_dtype(arrays)
     # Dask drops empty arrays when it concatenates.
     held = [number for number, array in enumerate(arrays) if array.size != 0] or [0]
@@ -135,21 +115,7 @@ def concatenate_inputs(arrays: Sequence[Any]) -> tuple[Any, tuple[tuple[int, int
 
 
 def companion(keys: Any, value: Any, number: int) -> Any:
-    """A value array in the keys' chunks, with its trailing dimensions whole.
-
-    Parameters
-    ----------
-    keys, value : dask arrays
-    number : int
-        Number of the value array, for error messages.
-
-    Raises
-    ------
-    TypeError
-        If one array has NumPy chunks and the other CuPy chunks.
-    ValueError
-        If the shapes do not match, or chunks of unknown sizes differ in number.
-    """
+    """Give a value array in the keys' chunks, with its trailing dimensions whole; `number` names it in errors."""
     if library_of(value._meta) != library_of(keys._meta):
         raise TypeError(
             f"keys of {library_of(keys._meta)} chunks and values of {library_of(value._meta)} chunks: move one of "
@@ -176,13 +142,7 @@ def companion(keys: Any, value: Any, number: int) -> Any:
 
 
 def same_chunks(template: Any, array: Any, name: str, of_template: str) -> Any:
-    """An array of the template's shape, in the template's chunks; both have names, for error messages.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, or chunks of unknown sizes differ in number.
-    """
+    """Give an array of the template's shape in the template's chunks; both have names, for error messages."""
     if not _sizes_match(array.shape, template.shape):
         raise ValueError(
             f"all keys need to be the same shape: {name} has shape {array.shape}, {of_template} {template.shape}"
@@ -205,13 +165,7 @@ def _sizes_match(shape: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def output_chunks(keys: Any, chunks: Any) -> tuple[tuple[Any, ...], ...]:
-    """Chunks of the sorted array, from the argument ``chunks`` with its axes resolved.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `chunks` is not what `dask.array.Array.rechunk` takes for the keys' shape, or if chunk sizes are unknown.
-    """
+    """Find the chunks of the sorted array from the argument ``chunks``, whose axes are resolved already."""
     if chunks is None:
         return keys.chunks
     if any(math.isnan(size) for size in keys.shape):

@@ -54,14 +54,7 @@ def _borders(lines: np.ndarray, order: Order) -> Iterator[Iterator[bool]]:
 
 
 def is_ordered(keys: Keys, axis: int) -> Any:
-    """Whether an array is sorted along an axis: a Dask array of bool, shape ().
-
-    Parameters
-    ----------
-    keys : Keys
-    axis : int
-        Not negative.
-    """
+    """Tell whether an array is sorted along an axis: a Dask array of bool, shape ()."""
     array = keys.array
     dims = keys.template.ndim
     edges = array.map_blocks(

@@ -37,38 +37,19 @@ from .recipe import ArrayRecipe, Chunks
 
 @dataclass(frozen=True)
 class Join(ArrayRecipe):
-    """All that the tasks of one joined sort are made from.
-
-    Attributes
-    ----------
-    order : Order
-    with_keys, with_positions : bool
-        Whether the outputs are, or begin with, the sorted keys; whether they are positions along the axis.
-    axis : int
-    names : tuple of str
-        Names of the input arrays, keys first, all with the same chunks.
-    chunks : tuple of tuples
-        Chunk sizes in each dimension of the keys, nan where unknown; without the dimension of words.
-    extra_dims : tuple of int
-        Further dimensions of each input, one chunk each.
-    presorted : tuple of (number, chunks)
-        As in `Recipe`.
-    packed : tuple of numpy.dtype
-        The dtypes of several arrays of keys, most significant first, which are packed when they are whole; else empty.
-    directions : tuple of bool
-        Whether each of them descends.
-    """
+    """Hold all that the tasks of one joined sort are made from."""
 
     order: Order
-    with_keys: bool
-    with_positions: bool
+    with_keys: bool  # whether the outputs are, or begin with, the sorted keys
+    with_positions: bool  # whether they are positions along the axis
     axis: int
-    names: tuple[str, ...]
-    chunks: Chunks
-    extra_dims: tuple[int, ...]
-    presorted: tuple[tuple[int, int], ...] = ()
+    names: tuple[str, ...]  # of the input arrays, keys first, all with the same chunks
+    chunks: Chunks  # sizes in each dimension of the keys, nan where unknown; without the dimension of words
+    extra_dims: tuple[int, ...]  # further dimensions of each input, one chunk each
+    presorted: tuple[tuple[int, int], ...] = ()  # as in `Recipe`
+    #: Dtypes of several arrays of keys, most significant first, which are packed when they are whole; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
-    directions: tuple[bool, ...] = ()
+    directions: tuple[bool, ...] = ()  # whether each of them descends
 
     @property
     def numblocks(self) -> tuple[int, ...]:
@@ -99,20 +80,9 @@ class Join(ArrayRecipe):
 
 
 def output_parts(name: str, which: int, chunks: Chunks, joined: TaskRef, dims: int | None = None) -> dict[Key, Task]:
-    """Tasks that divide one of some whole arrays into chunks.
+    """Make tasks that divide whole array number `which` of a task, or its first `dims` dimensions, into chunks.
 
-    Parameters
-    ----------
-    name : str
-        Of the output array.
-    which : int
-        Number of the whole array in the result of `joined`.
-    chunks : tuple of tuples
-        Chunk sizes of the output, nan where unknown.
-    joined : TaskRef
-        To a task that gives whole arrays, then the starts of the input's chunks.
-    dims : int, optional
-        Number of the first dimensions, which are divided; by default all.
+    The task `joined` gives whole arrays, then the starts of the input's chunks.
     """
     behind = (0,) * (0 if dims is None else len(chunks) - dims)
     grid = chunks[:dims]
@@ -126,18 +96,9 @@ def output_parts(name: str, which: int, chunks: Chunks, joined: TaskRef, dims: i
 
 
 def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
-    """Task: concatenate all chunks and sort them.
+    """Task: concatenate all chunks and sort them, into whole output arrays and the chunks' starts in each dimension.
 
-    Parameters
-    ----------
-    chunks : list of arrays
-        The keys and the companions of the first chunk, then of the next one, in C order.
-    join : Join
-
-    Returns
-    -------
-    tuple
-        The whole output arrays; then the starts of the chunks in each dimension.
+    `chunks` has the keys and the companions of the first chunk, then of the next one, in C order.
     """
     ops = ops_for(chunks[0])
     blocks = [
@@ -157,19 +118,9 @@ def sort_joined(chunks: list[Any], join: Join) -> tuple[Any, ...]:
 
 
 def chunk_starts(shapes: Sequence[Sequence[int]], chunks: Chunks) -> list[np.ndarray]:
-    """Positions at which the chunks of each dimension begin, and the end of the last.
+    """Find where the chunks of each dimension begin, and the end of the last, from the shapes of chunks in C order.
 
-    Parameters
-    ----------
-    shapes : sequence of tuples
-        Shapes of the chunks, in C order.
-    chunks : tuple of tuples
-        Chunk sizes in each of the first dimensions, nan where unknown.
-
-    Raises
-    ------
-    ValueError
-        If a chunk has another size than its array says, or than the chunks beside it.
+    Each must have the size that its array says, and that of the chunks beside it.
     """
     grid = np.array([shape[: len(chunks)] for shape in shapes], np.int64)
     grid = grid.reshape(*map(len, chunks), len(chunks))

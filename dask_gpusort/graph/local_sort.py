@@ -27,44 +27,23 @@ NOTHING: Mapping[Key, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class LocalSort:
-    """How a run is made from its chunks.
-
-    Attributes
-    ----------
-    order : Order
-    positions : bool
-        Whether the keys' positions in the run travel with them.
-    staged : bool
-        Whether NumPy chunks are sorted on a GPU.
-    packed : tuple of numpy.dtype
-        The dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
-    directions : tuple of bool
-        Whether each of them descends.
-    """
+    """Say how a run is made from its chunks."""
 
     order: Order
-    positions: bool
-    staged: bool = False
+    positions: bool  # whether the keys' positions in the run travel with them
+    staged: bool = False  # whether NumPy chunks are sorted on a GPU
+    #: Dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
-    directions: tuple[bool, ...] = ()
+    directions: tuple[bool, ...] = ()  # whether each of them descends
 
 
 @dataclass(frozen=True)
 class RunSource:
-    """The chunks of one run.
+    """Describe the chunks of one run."""
 
-    Attributes
-    ----------
-    chunks : tuple of int
-        Their numbers.
-    sizes : tuple of int
-        Keys in each, nan where unknown.
-    origins : tuple of (array, chunk)
-        For presorted chunks, the user's array and the chunk's number in it; else empty.
-    """
-
-    chunks: tuple[int, ...]
-    sizes: tuple[Size, ...]
+    chunks: tuple[int, ...]  # their numbers
+    sizes: tuple[Size, ...]  # keys in each, nan where unknown
+    #: For presorted chunks, the user's array and the chunk's number in it; else empty.
     origins: tuple[tuple[int, int], ...] = ()
 
 
@@ -87,21 +66,7 @@ def checked_block(
 ) -> Sequence[Any]:
     """Refuse masked keys and companions, keys whose dtype is not that of their array, and sizes that differ.
 
-    Parameters
-    ----------
-    block : sequence of arrays
-        The keys and the companions of one chunk, or several arrays of keys.
-    order, packed
-        As in `LocalSort`.
-    what : str
-        Name of the chunk in error messages.
-    dims : int
-        Dimensions of the keys.
-
-    Returns
-    -------
-    sequence of arrays
-        The block; several keys as they are packed.
+    A block has the keys and the companions of one chunk, or several arrays of keys, which are given as they are packed.
     """
     if packed:
         parts = zip(block, packed, strict=True)
@@ -117,21 +82,8 @@ def checked_block(
 
 
 def sort_run(arrays: list[Any], source: RunSource, local: LocalSort) -> Run:
-    """Task: make a sorted run from chunks.
-
-    Parameters
-    ----------
-    arrays : list of arrays
-        The keys and the companions of the first chunk, then of the next one.
-    source : RunSource
-    local : LocalSort
-
-    Raises
-    ------
-    ValueError
-        If a presorted chunk is not sorted, or one of several chunks has another size than its array says. The size of
-        a chunk alone is checked with the counts.
-    """
+    """Task: make a sorted run from keys and companions of the first chunk, then of the next one."""
+    # The size of a chunk alone is checked with the counts.
     run = sorted_run(arrays, source, local)
     complete(run.keys)
     return run
@@ -166,13 +118,7 @@ def _merged(runs: Sequence[Run], local: LocalSort) -> Run:
 
 
 def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, int]) -> Run:
-    """A presorted chunk as a run; on a device it may still be in progress.
-
-    Raises
-    ------
-    ValueError
-        If the chunk is not sorted.
-    """
+    """Make a run of a presorted chunk, or refuse one that is not sorted; on a device it may still be in progress."""
     number, chunk = origin
     checked_block((block, *values), order, (), f"chunk {chunk} of array {number}")
     ops = ops_for(block)
@@ -187,11 +133,9 @@ def check_presorted(block: Any, *values: Any, order: Order, origin: tuple[int, i
 
 
 def chunk_arrays(source: RunSource, keys: Sequence[Sequence[Key]], held: Mapping[Key, Any] = NOTHING) -> List:
-    """The argument `arrays` of `sort_run`: chunks by key, and those in `held` as they are.
-
-    A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with their
-    keys.
-    """
+    """Make the argument `arrays` of `sort_run`: chunks by key, and those in `held` as they are."""
+    # A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with
+    # their keys.
     names = concat(keys[chunk] for chunk in source.chunks)
     return List(*(held[key] if key in held else TaskRef(key) for key in names))
 
@@ -203,22 +147,9 @@ def local_sorts(
     keys: Sequence[Sequence[Key]],
     held: Mapping[Key, Any] = NOTHING,
 ) -> dict[Key, Task]:
-    """Graph of the stage.
+    """Make the graph of the stage from `keys` of shape (num_chunks, arrays); `held` chunks become part of the tasks.
 
-    Parameters
-    ----------
-    token : str
-    local : LocalSort
-    sources : sequence of RunSource
-    keys : sequence of sequences of keys, shape (num_chunks, arrays)
-        The chunks of the keys and of each companion.
-    held : mapping of key to array
-        Chunks that become part of the tasks.
-
-    Returns
-    -------
-    dict of key to Task
-        Keys ``("sort-local-" + token, run)``, or ``("sort-check-" + token, run)`` of presorted chunks, each a `Run`.
+    Each task, ``("sort-local-" + token, run)``, or "sort-check-" of presorted chunks, gives a `Run`.
     """
     prefix = "sort-check" if sources[0].origins else "sort-local"
     tasks = (

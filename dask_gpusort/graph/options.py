@@ -18,29 +18,16 @@ from .inputs import same_chunks
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a sort, already checked as far as that needs no array.
-
-    Attributes
-    ----------
-    stable, descending : bool
-    order : tuple of str, or None
-        Fields of a structured dtype to compare first.
-    method : {"auto", "radix", "merge"}
-    exchange : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
-    key, less : callable, str or None
-        As for `dask_gpusort.sort`.
-    device : {"cuda", None}
-        Where NumPy chunks are sorted.
-    """
+    """Hold options of a sort, already checked as far as that needs no array."""
 
     stable: bool = False
     descending: bool = False
-    order: tuple[str, ...] | None = None
+    order: tuple[str, ...] | None = None  # fields of a structured dtype to compare first
     method: str = "auto"
     exchange: str = "auto"
     key: Callable[[Any], Any] | None = None
     less: Callable[[Any, Any], Any] | str | None = None
-    device: str | None = None
+    device: str | None = None  # where NumPy chunks are sorted
 
     @property
     def nat_last(self) -> bool:
@@ -48,15 +35,7 @@ class Options:
         return self.less is None and not self.descending
 
     def keys(self, array: Any, want: Want) -> Keys:
-        """The keys that decide the order of an array's elements.
-
-        Raises
-        ------
-        ValueError
-            If `order` names no field, or the key gives several arrays to which `order` cannot apply.
-        TypeError
-            If `less` or `key` does not fit the array.
-        """
+        """Make the keys that decide the order of an array's elements."""
         if self.less is not None:
             _check_less_type(self.less, "cupy" if self.device else library_of(array._meta))
             return Keys(array, Order(array.dtype, stable=True, less=self.less))
@@ -74,13 +53,7 @@ class Options:
         return Keys(found.array, Order(dtype, self.descending, True, fields_of(self.order, dtype)))
 
     def request(self, want: Want, keys: Keys) -> Request:
-        """The request for a sort of these keys.
-
-        Raises
-        ------
-        TypeError
-            If CuPy chunks of this dtype cannot be sorted, or the keys cannot take the method.
-        """
+        """Request a sort of these keys, or refuse keys that cannot be sorted so."""
         order = keys.order
         compared_by_numpy = not (order.coded or order.words or order.less is not None or order.dtype == np.complex128)
         if library_of(keys.array._meta) == "cupy" and compared_by_numpy:
@@ -120,17 +93,7 @@ def fields_of(order: tuple[str, ...] | None, dtype: np.dtype[Any]) -> tuple[str,
 
 
 def lexsort_keys(arrays: Sequence[Any], directions: Sequence[bool], names: Sequence[str] | None = None) -> Keys:
-    """The keys of `lexsort` as one.
-
-    Parameters
-    ----------
-    arrays : sequence of dask arrays, not empty
-        The last one most significant.
-    directions : sequence of bool
-        Whether each descends.
-    names : sequence of str, optional
-        Names of the arrays in error messages.
-    """
+    """Make the keys of `lexsort` one; the last array is most significant, and names are for error messages."""
     primary = arrays[-1]
     *of_others, of_primary = names or [*(f"key {number}" for number in range(len(arrays) - 1)), "the last key"]
     others = [same_chunks(primary, array, name, of_primary) for name, array in zip(of_others, arrays[:-1], strict=True)]

@@ -25,14 +25,7 @@ class PlacedTask(MarkedTask):
 
 
 class Placement:
-    """The tasks that a plugin has given a worker.
-
-    Parameters
-    ----------
-    scheduler : distributed.Scheduler
-    nowhere : str
-        What stands for a worker where a task has none.
-    """
+    """Keep the tasks that a plugin has given a worker; `nowhere` stands for a worker where a task has none."""
 
     def __init__(self, scheduler: Any, nowhere: str):
         self.scheduler, self.nowhere = scheduler, nowhere

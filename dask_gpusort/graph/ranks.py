@@ -29,12 +29,7 @@ from .whole import of_whole
 
 @dataclass(frozen=True)
 class RankOf:
-    """Makes the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys.
-
-    Attributes
-    ----------
-    ranking : Ranking
-    """
+    """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
 
     ranking: Ranking
 
@@ -62,13 +57,7 @@ def count_ranked(numbered: Numbered) -> Any:
 
 @dataclass(frozen=True)
 class RanksOfWhole:
-    """Ranks the keys of a whole array along an axis.
-
-    Attributes
-    ----------
-    ranking : Ranking
-    axis : int
-    """
+    """Rank the keys of a whole array along an axis."""
 
     ranking: Ranking
     axis: int
@@ -85,15 +74,7 @@ def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int,
 
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
-    """The ranks of an array's keys along an axis, in the array's chunks; None flattens the array.
-
-    Raises
-    ------
-    ValueError
-        If lanes of several chunks have unknown sizes, and there are other dimensions.
-    TypeError
-        If CuPy chunks of its dtype cannot be sorted.
-    """
+    """Rank an array's keys along an axis, or flat if None, in the array's chunks."""
     array, axis = flatten(array, axis)
     strategy = plan_rank(array, axis).strategy
     if strategy == "blocks":

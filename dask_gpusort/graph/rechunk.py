@@ -30,18 +30,8 @@ def largest_chunk(array: Any) -> float:
 
 
 def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -> dict[int, Any]:
-    """Chunks, for `rechunk`, with whole axes and the others divided to keep chunks within the limit.
-
-    Parameters
-    ----------
-    array : dask array
-    axes : collection of int
-        Axes that get one chunk.
-    itemsize : int
-        Bytes of an element: Dask does not know those of objects.
-    limit : float
-        Most bytes of a chunk, unless a lane along the axes takes more.
-    """
+    """Make chunks, for `rechunk`, with whole axes and the others divided to keep chunks within `limit` bytes."""
+    # Dask does not know the `itemsize` of objects. A lane along the axes may take more than the limit.
     if array.size == 0 or any(map(math.isnan, array.shape)):
         return dict.fromkeys(axes, -1)
     spec = tuple(-1 if dim in axes else "auto" for dim in range(array.ndim))

@@ -24,16 +24,10 @@ Chunks = tuple[tuple[float, ...], ...]
 
 
 class ArrayRecipe:
-    """What Dask arrays are made from: a subclass is a frozen dataclass whose fields determine all tasks.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the input arrays, a field.
-    """
+    """Say what Dask arrays are made from: a subclass is a frozen dataclass whose fields determine all tasks."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the input arrays, a field
 
     @cached_property
     def token(self) -> str:
@@ -66,39 +60,21 @@ class ArrayRecipe:
 
 @dataclass(frozen=True)
 class Recipe(ArrayRecipe):
-    """All that the tasks of one sort are made from.
-
-    Attributes
-    ----------
-    plan : Plan
-    with_keys, with_positions : bool
-        Whether the finished groups hold keys, and positions, besides the companions.
-    names : tuple of str
-        Names of the input arrays, keys first; all with the same chunks along the first dimension, and one along others.
-    extra_dims : tuple of int
-        Dimensions of each input after the first.
-    presorted : tuple of (number, chunks)
-        For presorted chunks, how many come from each of the user's arrays; else empty.
-    packed : tuple of numpy.dtype
-        The dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
-    directions : tuple of bool
-        Whether each of them descends.
-    gang_timeout : float
-        The setting where the sort is built. It is read here, because tasks are made on a scheduler.
-    on_devices : bool
-        Whether the chunks are on GPUs.
-    """
+    """Hold all that the tasks of one sort are made from."""
 
     plan: Plan
-    with_keys: bool
-    with_positions: bool
+    with_keys: bool  # whether the finished groups hold keys besides the companions
+    with_positions: bool  # and whether they hold positions
+    #: Of the input arrays, keys first; all with the same chunks along the first dimension, and one along others.
     names: tuple[str, ...]
-    extra_dims: tuple[int, ...]
+    extra_dims: tuple[int, ...]  # dimensions of each input after the first
+    #: For presorted chunks, (number, chunks): how many come from each of the user's arrays; else empty.
     presorted: tuple[tuple[int, int], ...] = ()
+    #: Dtypes of several arrays of keys, most significant first, which are packed into one; else empty.
     packed: tuple[np.dtype[Any], ...] = ()
-    directions: tuple[bool, ...] = ()
-    gang_timeout: float = 60
-    on_devices: bool = False
+    directions: tuple[bool, ...] = ()  # whether each of them descends
+    gang_timeout: float = 60  # the setting where the sort is built, read here because tasks are made on a scheduler
+    on_devices: bool = False  # whether the chunks are on GPUs
 
     @cached_property
     def token(self) -> str:

@@ -74,24 +74,7 @@ def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int)
 
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
-    """Sort along an axis of an array of several dimensions, or of one chunk.
-
-    Parameters
-    ----------
-    request : Request
-    keys : Keys
-    values : sequence of dask arrays
-        Companions of the keys' shape and chunks.
-    axis : int
-        Not negative.
-    chunks : tuple of tuples
-        Chunks of the outputs.
-
-    Returns
-    -------
-    tuple of dask arrays
-        As `global_sort`.
-    """
+    """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
     strategy = row_strategy(request, keys, values, axis)
     array = keys.array
     if strategy == "join":

@@ -93,11 +93,9 @@ def workers_in_use(kind: Kind, client: Any, library: str) -> Workers:
 
 
 def workers_of_cluster(client: Any) -> dict[str, Any]:
-    """What the scheduler knows of its workers, by address.
-
-    `Client.scheduler_info` returns what the client has stored last. Every 2 s the client stores an answer without
-    workers, which may come between the call's own answer and its return.
-    """
+    """Ask what the scheduler knows of its workers, by address."""
+    # `Client.scheduler_info` returns what the client has stored last. Every 2 s the client stores an answer without
+    # workers, which may come between the call's own answer and its return.
     workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return workers
 
@@ -150,22 +148,10 @@ def choose_exchange(
     joins: bool = False,
     gangs: bool = False,
 ) -> Exchange:
-    """The exchange for a scheduler and the library of the chunks.
+    """Choose the exchange for a scheduler and the library of the chunks.
 
-    Parameters
-    ----------
-    asked : {"auto", "join", "gather", "runs", "tasks", "device", "gang"}
-    kind : {"threads", "processes", "distributed"}
-    library : {"numpy", "cupy"}
-    joins : bool
-        Whether one task should sort all chunks.
-    gangs : bool
-        Whether a gang can run, and is the best exchange of CuPy chunks.
-
-    Raises
-    ------
-    ValueError
-        If "runs" or "gang" is asked for without a cluster, or "runs" for other than NumPy chunks.
+    `joins` says whether one task should sort all chunks, `gangs` whether a gang can run, and is the best exchange of
+    CuPy chunks.
     """
     if asked == "gang" and kind != "distributed":
         raise ValueError(
@@ -208,13 +194,7 @@ INSTEAD: dict[Exchange, Exchange] = {"gang": "device", "runs": "tasks"}
 
 
 def install_or_else(exchange: Exchange, asked: str, client: Any) -> tuple[Exchange, str]:
-    """An exchange, or the one in its place if its plugins cannot run on the cluster of a client; and the reason.
-
-    Raises
-    ------
-    ValueError
-        If they cannot, and nothing else is wanted.
-    """
+    """Install an exchange, or name the one in its place and why, if its plugins cannot run on the client's cluster."""
     if exchange not in INSTEAD:
         return exchange, ""
     if exchange == "gang" and client.asynchronous:

@@ -26,15 +26,7 @@ Message = tuple[dict[str, Any], list[Any]]
 
 
 class ArrayParts(NamedTuple):
-    """How objects of one class are split into arrays and rebuilt.
-
-    Attributes
-    ----------
-    split : callable(object)
-        Gives the pickled part and the arrays.
-    join : callable(pickled part, arrays)
-        Gives the object.
-    """
+    """Split objects of one class into a pickled part and arrays, and rebuild them."""
 
     split: Callable[[Any], tuple[Any, Sequence[Any]]]
     join: Callable[[Any, Sequence[Any]], Any]
@@ -52,10 +44,8 @@ def add_class(cls: type, split: Callable[[Any], Any], join: Callable[[Any, Seque
 
 
 def register() -> None:
-    """Register the classes with distributed and dask-cuda, as soon as each is imported. Cheap if nothing is to be done.
-
-    Tasks call this too, because a worker may import dask-cuda after this module.
-    """
+    """Register the classes with distributed and dask-cuda, as soon as each is imported; a repeated call is cheap."""
+    # Tasks call this too, because a worker may import dask-cuda after this module.
     if "distributed" in sys.modules and len(_known_to_distributed) < len(_CLASSES):
         cuda = import_module("distributed.protocol.cuda")
         host = import_module("distributed.protocol.serialize")
@@ -100,7 +90,7 @@ def _serialize(value: Any, convert: str) -> Message:
 
 
 class _Loader:
-    """Rebuilds objects of one class from a header and frames of the device or the host."""
+    """Rebuild objects of one class from a header and frames of the device or the host."""
 
     def __init__(self, cls: type):
         self.cls = cls

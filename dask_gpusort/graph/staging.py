@@ -52,13 +52,7 @@ def copy_to_host(block: Any, dtype: np.dtype[Any], shift: int) -> np.ndarray:
 
 
 def staged_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that an array has on the device.
-
-    Raises
-    ------
-    TypeError
-        If CuPy cannot hold the elements.
-    """
+    """Find the dtype that an array has on the device, or refuse elements that CuPy cannot hold."""
     if dtype.kind in "mM":
         return np.dtype(np.int64)
     if dtype.kind not in "biufc" or dtype.char in "gG":
@@ -72,33 +66,18 @@ def _is_staged(array: Any) -> bool:
 
 @dataclass(frozen=True)
 class Staging:
-    """Where the chunks of one sort are.
+    """Say where the chunks of one sort are."""
 
-    Attributes
-    ----------
-    device : {"cuda", None}
-        None leaves all chunks where they are.
-    nat_last : bool
-        Whether dates are shifted on the device, so that NaT is the greatest.
-    shortage : Shortage or None
-        The memory that the device lacks for all chunks together, which then stay on the host.
-    """
-
-    device: str | None = None
-    nat_last: bool = False
+    device: str | None = None  # None leaves all chunks where they are
+    nat_last: bool = False  # whether dates are shifted on the device, so that NaT is the greatest
+    #: The memory that the device lacks for all chunks together, which then stay on the host.
     shortage: Shortage | None = None
 
     def _shift(self, dtype: np.dtype[Any]) -> int:
         return int(self.nat_last and dtype.kind in "mM")
 
     def to_device(self, array: Any) -> Any:
-        """The array with chunks on the device.
-
-        Raises
-        ------
-        TypeError
-            If CuPy cannot hold the elements.
-        """
+        """Move the chunks of an array to the device."""
         if self.device is None or not _is_staged(array):
             return array
         dtype = staged_dtype(array.dtype)
@@ -118,16 +97,7 @@ class Staging:
         return Keys(staged, replace(order, dtype=staged.dtype))
 
     def to_host(self, array: Any, like: Any, dtype: np.dtype[Any]) -> Any:
-        """An output, with chunks where those of an input are.
-
-        Parameters
-        ----------
-        array : dask array
-        like : dask array
-            The user's input.
-        dtype : numpy.dtype
-            The output's dtype on the host.
-        """
+        """Move an output's chunks where those of the user's input are, in the output's dtype on the host."""
         if self.device is None or self.shortage is not None or not _is_staged(like):
             return array
         meta = np.empty((0,) * array.ndim, dtype)
@@ -148,21 +118,8 @@ class Staging:
 
 @contextmanager
 def staging(device: str | None, array: Any, *, nat_last: bool) -> Iterator[Staging]:
-    """The staging of one sort; its graph is built in this context.
-
-    Parameters
-    ----------
-    device : {"cuda", None}
-    array : dask array
-        An input, which selects the scheduler.
-    nat_last : bool
-        As in `Staging`.
-
-    Raises
-    ------
-    KernelsUnavailable
-        If CuPy, or the GPU of the process that will sort, is absent.
-    """
+    """Stage one sort, whose graph is built in this context; an input selects the scheduler."""
+    # Without CuPy, or a GPU of the process that will sort, it raises `KernelsUnavailable`.
     if device is None:
         yield Staging()
         return

@@ -84,17 +84,9 @@ class PlannedBounds(Bounds):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """The sorted runs of one task, and their summaries.
+    """Hold the sorted runs of one task, and their summaries."""
 
-    Attributes
-    ----------
-    numbers : tuple of int
-        Numbers of the runs, ascending.
-    runs : tuple of Run
-    summaries : tuple of RankSummary
-    """
-
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # of the runs, ascending
     runs: tuple[Run, ...]
     summaries: tuple[RankSummary, ...]
 
@@ -127,19 +119,7 @@ def sort_bundle(
     samples: int,
     radix_bits: int,
 ) -> Bundle:
-    """Task: sort runs of chunks, one by one, and summarize each.
-
-    Parameters
-    ----------
-    arrays : list of lists of arrays
-        The chunks of each run, as for `local_sort.sort_run`.
-    numbers : tuple of int
-        Numbers of the runs.
-    sources : tuple of RunSource
-    local : LocalSort
-    samples, radix_bits : int
-        As in the plan.
-    """
+    """Task: sort runs of chunks, as for `local_sort.sort_run`, one by one, and summarize each."""
     serialization.register()
     ops = ops_for(arrays[0][0])
     with ops.exclusive():
@@ -167,11 +147,9 @@ _remembered: list[tuple[list[ref[RankSummary]], PlannedBounds]] = []
 
 
 def bounds_of(cut_info: CutInfo, plan: Plan | None) -> PlannedBounds:
-    """The bounds that the scan task found; without a scan task, found here from the summaries and the plan.
-
-    All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
-    computed again has a new summary, which misses. A result is kept as long as its summaries are.
-    """
+    """Give the bounds that the scan task found, or without one find them from the summaries and the plan."""
+    # All tasks of a worker receive the same summary objects, so results are looked up by identity. A chunk that is
+    # computed again has a new summary, which misses. A result is kept as long as its summaries are.
     if isinstance(cut_info, Bounds):
         return cut_info
     assert plan is not None
@@ -194,15 +172,8 @@ def _forget_dead(_: Any) -> None:
 
 
 def cut_shard(bundle: Bundle, cut_info: CutInfo, group: int, plan: Plan | None) -> Run:
-    """Task: the shard of a bundle for a group: its runs' pieces end to end, copied.
-
-    `plan` is None if a scan task gives it.
-
-    Raises
-    ------
-    RuntimeError
-        If a chunk changed when it was computed again.
-    """
+    """Task: cut the shard of a bundle for a group: its runs' pieces end to end, copied."""
+    # `plan` is None if a scan task gives it.
     serialization.register()
     bounds = bounds_of(cut_info, plan)
     for number, run, summary in zip(bundle.numbers, bundle.runs, bundle.summaries, strict=True):
@@ -231,16 +202,9 @@ def note_finished(group: Any) -> None:
 def finish_group(
     shards: list[Run], cut_info: CutInfo, group: int, plan: Plan | None, finish: Finish, earlier: Sequence[None] = ()
 ) -> tuple[Any, ...]:
-    """Task: finish a group from its shards.
-
-    `plan` is None if a scan task gives it. `earlier` makes the task wait for the bundles or for earlier groups, and is
-    not used.
-
-    Returns
-    -------
-    tuple of arrays
-        Arrays of equal length: the sorted keys if wanted, then the values; positions are global.
-    """
+    """Task: finish a group from its shards: the sorted keys if wanted, then the values; positions are global."""
+    # `plan` is None if a scan task gives it. `earlier` makes the task wait for the bundles or for earlier groups, and
+    # is not used.
     bounds = bounds_of(cut_info, plan)
     with ops_for(shards[0].keys).exclusive():
         found = finish(pieces_in_order(shards, bounds, group, bounds.plan), bounds.kept(group))
@@ -282,23 +246,9 @@ def exchange_by_tasks(
     finish: Finish,
     direct: Collection[int] = (),
 ) -> dict[Key, Task]:
-    """Graph of all stages from the input chunks to the finished groups.
+    """Make the graph of all stages from the input chunks to the finished groups, but those in `direct`.
 
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    sources : sequence of RunSource, LocalSort, sequence of sequences of keys
-        How runs are made, and from which chunks, as for `local_sort.local_sorts`.
-    finish : Finish
-    direct : collection of int
-        Groups that the output's own tasks finish (see `direct_outputs`).
-
-    Returns
-    -------
-    dict of key to Task
-        The other finished groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them,
-        ``("sort-scan-" + token, 0)``.
+    Groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them, ``("sort-scan-" + token, 0)``.
     """
     serialization.register()
     tasks = _sort_and_count(token, plan, *sources)
@@ -333,20 +283,7 @@ def _sort_and_count(
 
 
 def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
-    """Graph of the output chunks that are one group each, which their own tasks finish.
-
-    Parameters
-    ----------
-    keys : mapping of int to key
-        Key of the output chunk, for each such group.
-    token : str
-    plan : Plan
-    finish : Finish
-
-    Returns
-    -------
-    dict of key to Task
-    """
+    """Make the graph of the output chunks that are one group each, which their own tasks finish, by group."""
     tasks = [_finish_tasks(key, finish_as_chunk, token, plan, group, finish) for group, key in keys.items()]
     return {task.key: task for task in concat(tasks)}
 

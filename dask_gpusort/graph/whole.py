@@ -34,28 +34,14 @@ OfWhole = Callable[[Any], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Whole(ArrayRecipe):
-    """All that the tasks of one function of a whole array are made from.
-
-    Attributes
-    ----------
-    function : callable(array) -> tuple of arrays
-    prefix : str
-        Of the name of its task.
-    names : tuple of str
-        The name of the input.
-    chunks : tuple of tuples
-        Its chunk sizes, nan where unknown.
-    dtype : numpy.dtype
-        Of the input.
-    divided : tuple of bool
-        Whether each array has the shape of the input, and is divided into its chunks; else it is one chunk.
-    """
+    """Hold all that the tasks of one function of a whole array are made from."""
 
     function: OfWhole
-    prefix: str
-    names: tuple[str, ...]
-    chunks: Chunks
-    dtype: np.dtype[Any]
+    prefix: str  # of the name of its task
+    names: tuple[str, ...]  # of the input
+    chunks: Chunks  # sizes of the input, nan where unknown
+    dtype: np.dtype[Any]  # of the input
+    #: Whether each array has the shape of the input, and is divided into its chunks; else it is one chunk.
     divided: tuple[bool, ...]
 
     takes_held_chunks = True
@@ -99,18 +85,10 @@ def _joined(chunks: Sequence[Any], starts: Sequence[np.ndarray]) -> Any:
 
 
 def of_whole(array: Any, function: OfWhole, outputs: Sequence[tuple[bool, Any]], prefix: str) -> tuple[Any, ...]:
-    """The arrays that a function makes of a whole array, in one task.
+    """Make the arrays that a picklable function makes of a whole array, in one task.
 
-    Parameters
-    ----------
-    array : dask array
-    function : callable(array) -> tuple of arrays
-        Picklable.
-    outputs : sequence of (bool, numpy.dtype)
-        For each of them, whether it has the shape of the input, and gets its chunks, else it is one chunk of one
-        dimension and of unknown size; and its dtype.
-    prefix : str
-        Of the names of tasks.
+    Each output says whether it has the shape and the chunks of the input, else it is one chunk of unknown size, and its
+    dtype.
     """
     divided = tuple(is_divided for is_divided, _ in outputs)
     recipe = Whole(function, prefix, (array.name,), array.chunks, array.dtype, divided)

@@ -54,42 +54,16 @@ def sort_by_comparison(
     split: merge_sort.Split = merge_tuning.SPLIT,
     tiles: merge_sort.Tiles = "merge",
 ) -> Any:
-    """Sort keys by comparing them.
+    """Sort contiguous keys by comparing them, in NumPy's order or by a strict weak order `less`, a CUDA C++ expression.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Contiguous. Without `less` a radix dtype; with it also complex128, and not float16.
-    less : str, optional
-        CUDA C++ expression, true where key ``a`` comes before key ``b``: a strict weak order (default: NumPy's order).
-        If it is no such order, the result holds keys of the input in no useful order, some perhaps missing or repeated.
-    descending : bool
-        Largest first; without `less`, NaN and NaT stay last.
-    stable : bool
-        Zeros of both signs keep their order, and so do NaNs. With `less`, equal keys always keep their order.
-    out : cupy.ndarray, optional
-        Receives the result; may be `keys`.
-    algorithm : {"merge", "odd_even_merge", "odd_even_transposition"}
-    split : {"four_way", "path", "samples"}
-        How "merge" cuts runs into parts: in fours by selection, or in pairs by merge path or by the paper's samples.
-    tiles : {"merge", "network"}
-        How "merge" sorts tiles.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        `less` does not compile (the message is the compiler's), or `algorithm` is none of these.
-    TypeError
-        The dtype cannot be compared.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5; Odeh et al., IPDPS workshops 2012; Batcher, AFIPS 1968.
+    It is true where key ``a`` comes before key ``b``. If it is no such order, the result holds keys of the input in no
+    useful order, some perhaps missing or repeated. `out` may be `keys`.
     """
+    # Keys have a radix dtype; with `less` also complex128, and not float16. Without `less`, NaN and NaT stay last, and
+    # `stable` lets zeros of both signs, and NaNs, keep their order. With it equal keys always do. "merge" cuts runs
+    # into parts by `split`: in fours by selection, or in pairs by merge path or by the paper's samples.
+    #
+    # Satish, Harris, Garland, IPDPS 2009, section 5; Odeh et al., IPDPS workshops 2012; Batcher, AFIPS 1968.
     check_array(keys, "keys")
     check_algorithm(algorithm, ALGORITHMS)
     out = prepare_out(out, keys.shape, keys.dtype)
@@ -124,12 +98,7 @@ def argsort_by_comparison(
     split: merge_sort.Split = merge_tuning.SPLIT,
     tiles: merge_sort.Tiles = "merge",
 ) -> Any:
-    """Find the positions that sort the keys by comparing them, stably; parameters and errors as `sort_by_comparison`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), int64
-    """
+    """Find the int64 positions that sort the keys by comparing them, stably, as `sort_by_comparison` does."""
     cupy = require_cupy()
     check_array(keys, "keys")
     check_algorithm(algorithm, ALGORITHMS)
@@ -154,19 +123,7 @@ def argsort_by_comparison(
 
 
 def compare_elements(first: Any, second: Any, less: str) -> Any:
-    """Test, element by element, whether a key comes before another by an expression.
-
-    Parameters
-    ----------
-    first, second : cupy.ndarray, shape (n,)
-        Contiguous, of one dtype.
-    less : str
-        As for `sort_by_comparison`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), bool
-    """
+    """Test, element by element of one dtype, whether a key comes before another by an expression."""
     check_same_dtype(first, second)
     comparison = by_expression(first.dtype, less, False)
     before = require_cupy().empty(first.size, np.bool_)
@@ -185,21 +142,7 @@ def check_same_dtype(first: Any, second: Any) -> None:
 
 
 def search_by_comparison(keys: Any, needles: Any, side: str, less: str) -> Any:
-    """Rank needles among keys that are sorted by an expression, as `numpy.searchsorted`.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-    needles : cupy.ndarray, shape (k,), the same dtype
-    side : {"left", "right"}
-        Count the keys that come before the needle, or those that do not come after it.
-    less : str
-        As for `sort_by_comparison`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k,), int64
-    """
+    """Rank needles among keys that are sorted by an expression, as `numpy.searchsorted`, into int64."""
     check_same_dtype(keys, needles)
     comparison = by_expression(keys.dtype, less, False)
     types = comparison.code, comparison.less

@@ -90,19 +90,9 @@ def check_complex(keys: Any) -> None:
 
 
 def encode_words(keys: Any, descending: bool = False) -> Any:
-    """Rows of words in NumPy's order of complex128 keys.
+    """Encode complex128 keys as rows of words, shape (n, 2), in NumPy's order; NaN stay last.
 
     Keys that NumPy calls equal (signed zeros, NaNs) get the same words, so words cannot be decoded.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray of complex128, shape (n,)
-    descending : bool
-        Words that ascend as the keys descend; keys with NaN stay last.
-
-    Returns
-    -------
-    cupy.ndarray of uint64, shape (n, 2)
     """
     check_complex(keys)
     rows = require_cupy().empty((keys.size, COMPLEX_WORDS), np.uint64)
@@ -112,33 +102,14 @@ def encode_words(keys: Any, descending: bool = False) -> Any:
 
 
 def search_wide(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
-    """Ranks of complex128 needles among sorted complex128 keys; parameters as `transform.search_sorted`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k,), int64
-    """
+    """Rank complex128 needles among sorted complex128 keys, as `transform.search_sorted`."""
     check_complex(keys)
     check_complex(needles)
     return search_ranks(SOURCE, "search_complex", (str(bool(descending)).lower(),), keys, needles, side)
 
 
 def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Positions that sort complex128 keys; the sort is stable.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray of complex128, shape (n,)
-        n below 2^32.
-    descending : bool
-        Largest first; keys with NaN stay last.
-    out : cupy.ndarray of int64, optional
-        Receives the result.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), int64
-    """
+    """Find the int64 positions that sort fewer than 2^32 complex128 keys, stably; keys with NaN stay last."""
     check_complex(keys)
     n = keys.size
     check_indexable(n)
@@ -147,12 +118,7 @@ def argsort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any
 
 
 def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Stable sort of complex128 keys; parameters as `argsort_wide`, but `out` is complex128 and must not be `keys`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), complex128
-    """
+    """Sort complex128 keys stably, as `argsort_wide`; `out` is complex128 and must not be `keys`."""
     check_complex(keys)
     out = prepare_out(out, keys.shape, np.complex128)
     if keys.size == 0:

@@ -39,25 +39,13 @@ TRAVELLING_BYTES = (4, 8)  # of companions that travel with the keys
 
 @dataclass(frozen=True)
 class MergeTypes:
-    """C++ types of a merge.
+    """Name the C++ types of a merge."""
 
-    Attributes
-    ----------
-    code : str
-        Type of the keys, of `code_bytes` bytes.
-    value : str
-        Type of the values that travel with the keys.
-    less : str
-        Type whose ``less(a, b)`` compares two keys.
-    expression : str or None
-        The user's comparison, if there is one.
-    """
-
-    code: str
+    code: str  # type of the keys, of `code_bytes` bytes
     code_bytes: int
-    value: str
-    less: str
-    expression: str | None = None
+    value: str  # type of the values that travel with the keys
+    less: str  # type whose ``less(a, b)`` compares two keys
+    expression: str | None = None  # of the user, if there is one
 
     @property
     def value_bytes(self) -> int:
@@ -97,44 +85,18 @@ def merge_runs(
     less: str | None = None,
     out: Sequence[Any] = (),
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Merge sorted runs into one, stably in the order of the runs.
+    """Merge sorted runs of codes, or of rows of words, the most significant first, into one, in the order of the runs.
 
-    Parameters
-    ----------
-    runs : sequence of cupy.ndarray, each of shape (n,) or (n, words)
-        Ascending unsigned codes of 1 to 8 bytes, or rows of uint64 words, the most significant first; contiguous, of
-        one dtype. They may be slices of one array.
-    companions : sequence of sequences of cupy.ndarray
-        Arrays that travel with the keys: for each companion its rows, run by run. A single companion of 4 or 8 bytes
-        moves with the keys in the merge, others are gathered at the end.
-    ties_of : dtype, optional
-        The keys' dtype: keys that NumPy calls equal (signed zeros, NaNs) then compare equal, and the earlier run goes
-        first.
-    descending : bool
-        Whether the codes of `ties_of` are those of a descending sort.
-    less : str, optional
-        As for `comparing.sort_by_comparison`: the runs are then the user's keys, sorted by this expression.
-    out : sequence of cupy.ndarray or None
-        Nothing, or for the keys and for each companion an array that receives them, or None for a new one. Keys that
-        are sorted again, and a single run, are returned in new arrays all the same.
-
-    Returns
-    -------
-    keys : cupy.ndarray, shape (sum of n,) or (sum of n, words)
-    companions : tuple of cupy.ndarray
-
-    Raises
-    ------
-    ValueError
-        There are no runs, or runs differ in dtype or row shape, or companions do not fit the runs.
-    TypeError
-        The keys are neither unsigned codes nor rows of words.
-
-    References
-    ----------
-    Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS
-    2012; Satish, Harris, Garland, IPDPS 2009, section 5.
+    Runs are contiguous and of one dtype, perhaps slices of one array; companions have their rows run by run.
     """
+    # A single companion of 4 or 8 bytes moves with the keys in the merge, others are gathered at the end. With
+    # `ties_of`, the keys' dtype, keys that NumPy calls equal compare equal, and the earlier run goes first;
+    # `descending` says whether its codes are those of a descending sort. With `less`, as for
+    # `comparing.sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
+    # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays.
+    #
+    # Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS
+    # 2012; Satish, Harris, Garland, IPDPS 2009, section 5.
     check_runs(runs, companions, coded=less is None)
     total = sum(len(run) for run in runs)
     if total == 0 or len(runs) == 1 or is_too_wide(runs[0]):
@@ -154,14 +116,7 @@ def merge_runs(
 
 
 def prefers_merging(num_runs: int, key_bytes: int) -> bool:
-    """Whether sorted runs are merged faster than their keys are sorted again.
-
-    Parameters
-    ----------
-    num_runs : int
-    key_bytes : int
-        Bytes of a key, all its words included.
-    """
+    """Tell whether sorted runs are merged faster than their keys, all words included, are sorted again."""
     return num_runs <= merge_tuning.MOST_MERGED_RUNS.get(key_bytes, merge_tuning.MOST_MERGED_WIDE_RUNS)
 
 
@@ -254,23 +209,9 @@ def merge_rounds(
 
 
 def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
-    """Pair the runs of one round.
+    """Pair the runs of one round, and give a `Pair` of ``merge_parts.cuh`` per row, the parts, and the merged runs.
 
-    Parameters
-    ----------
-    types : MergeTypes
-    slices : list of RunSlice
-    keys, payload : arrays
-        The round's outputs, with merged values or positions as the payload, which may be None.
-
-    Returns
-    -------
-    pairs : uint64 array, shape (pairs, 8)
-        A `Pair` of ``merge_parts.cuh`` per row.
-    parts : int
-        Their parts.
-    merged : list of RunSlice
-        The runs after the round.
+    `keys` and `payload` (merged values or positions, or None) are the round's outputs.
     """
     part_keys = types.shape.keys
     rows, merged, out, parts = [], [], 0, 0

@@ -23,21 +23,7 @@ PART_KEYS = 1 << 31  # more keys than INDEX_LIMIT are sorted in parts of this si
 
 
 def argsort(keys: Any, *, descending: bool = False, out: Any = None, algorithm: str = "auto") -> Any:
-    """Positions that sort the keys, stable.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        As for `sort_keys`.
-    descending : bool
-        Largest first; equal keys still keep their input order.
-    out : cupy.ndarray of int64, optional
-        Receives the result; its memory may begin with the keys, which are then overwritten.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), int64
-    """
+    """Find the int64 positions that sort the keys, stably; keys that begin the memory of `out` are overwritten."""
     check_array(keys, "keys")
     check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
@@ -65,20 +51,8 @@ def sort_pairs(
     values_out: Any = None,
     algorithm: str = "auto",
 ) -> tuple[Any, Any]:
-    """Sort keys and move one value with each, stable.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        As for `argsort`.
-    values : cupy.ndarray, shape (n, ...)
-        Any dtype. Kernels of this package move values (or rows) of 1, 2, 4, 8 or 16 bytes; CuPy gathers others.
-
-    Returns
-    -------
-    keys : cupy.ndarray, shape (n,)
-    values : cupy.ndarray, shape (n, ...)
-    """
+    """Sort keys and move one value, or row, of any dtype with each, stably."""
+    # Kernels of this package move 1, 2, 4, 8 or 16 bytes; CuPy gathers others.
     check_array(keys, "keys")
     check_algorithm(algorithm)
     if len(values) != keys.size:
@@ -151,20 +125,7 @@ def order_parts(keys: Any, descending: bool, algorithm: str) -> tuple[Any, Any]:
 
 
 def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, Any]:
-    """Sort keys, and return the positions that they had, stable.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        As for `argsort`.
-    descending : bool
-        Largest first; equal keys still keep their input order.
-
-    Returns
-    -------
-    keys : cupy.ndarray, shape (n,)
-    positions : cupy.ndarray, shape (n,), uint32; int64 from 2^32 keys on
-    """
+    """Sort keys, and return the uint32 positions that they had, int64 from 2^32 keys on, stably."""
     cupy = require_cupy()
     check_array(keys, "keys")
     keys_out = cupy.empty_like(keys)

@@ -71,19 +71,7 @@ def row_elements(key: DeviceKey) -> Elements:
 
 
 def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None) -> Any:
-    """Sort each row of a matrix.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (rows, length)
-        C-contiguous.
-    out : cupy.ndarray, optional
-        Receives the result; may be `keys`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length)
-    """
+    """Sort each row of a C-contiguous matrix; `out` may be `keys`."""
     check_array(keys, "keys", 2)
     key = device_key(keys.dtype, descending)
     out = prepare_out(out, keys.shape, keys.dtype)
@@ -107,12 +95,7 @@ def sort_rows(keys: Any, *, descending: bool = False, stable: bool = False, out:
 
 
 def argsort_rows(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
-    """Positions within each row that sort the row, stable.
-
-    Returns
-    -------
-    cupy.ndarray, shape (rows, length), int64
-    """
+    """Find the int64 positions within each row that sort the row, stably."""
     check_array(keys, "keys", 2)
     check_indexable(keys.size)
     key = device_key(keys.dtype, descending)

@@ -19,24 +19,8 @@ from .select.row_select import LENGTH_LIMIT, select_lanes
 
 
 def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
-    """Draw one key of each whole stratum of some keys; keys behind the last whole stratum are not drawn.
-
-    Parameters
-    ----------
-    parts : sequence of cupy.ndarray, shape (length,) each
-        C-contiguous, of the same radix dtype: the keys, end to end.
-    stratum : int
-        Keys of a stratum. Another size draws other keys.
-
-    Returns
-    -------
-    cupy.ndarray, shape (length of all parts // stratum,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        The parts are no such arrays, or there are 2^32 strata or more.
-    """
+    """Draw one key of each whole stratum of some keys, end to end; keys behind the last whole stratum are not drawn."""
+    # Another size of a stratum draws other keys.
     for part in parts:
         check_array(part, "parts", 1)
         device_key(part.dtype)
@@ -49,28 +33,11 @@ def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
 def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
     """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read.
 
-    Parameters
-    ----------
-    parts : sequence of cupy.ndarray, shape (rows, length) each
-        C-contiguous, of the same radix dtype and number of rows: the keys of each row, end to end.
-    low, high : numpy.ndarray, shape (rows, brackets), unsigned
-        Codes of the ends of brackets, `low` up to `high`, in any order; brackets may overlap, and may be none.
-    capacity : int
-        Most keys to take from a row. If there are more, the result's `found` is greater: repeat the call with that
-        capacity.
-    ties : bool
-        Whether keys that NumPy calls equal to an end (zeros of both signs, all NaN) count as equal to it. Otherwise
-        only the key with its code does.
-
-    Returns
-    -------
-    Extracted
-
-    Raises
-    ------
-    TypeError, ValueError
-        The keys are no such array, the bounds are no codes of these keys, or the brackets are too many.
+    Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes.
     """
+    # Brackets may overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat
+    # the call with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls
+    # equal.
     for part in parts:
         check_array(part, "parts", 2)
     code_dtype, num_rows = device_key(parts[0].dtype).code_dtype, len(parts[0])
@@ -87,31 +54,12 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
 
 
 def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
-    """Select the keys at wanted ranks of each row, or each column, and count its NaN.
+    """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (rows, columns)
-        C-contiguous, of a radix dtype.
-    ranks : int64 array, shape (lanes, k)
-        Ranks wanted of each lane: row if `axis` is 1, column if it is 0. From 0 on; at most the last rank is selected.
-        Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
-        With k = 0, NaN are counted alone.
-    axis : {0, 1}
-        The axis to reduce.
-
-    Returns
-    -------
-    selected : cupy.ndarray, shape (lanes, k), the dtype of the keys
-        In NumPy's order, with NaN and NaT last; of equal keys of other bits, -0.0 is before +0.0.
-    nans : cupy.ndarray, shape (lanes,), int64
-        NaN and NaT of each lane.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The keys or ranks are no such arrays, or a lane is empty or too long.
+    Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0.
     """
+    # Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
+    # Without ranks (k = 0), NaN are counted alone. At most the last rank is selected.
     check_array(keys, "keys", 2)
     device_key(keys.dtype)
     if axis not in (0, 1):

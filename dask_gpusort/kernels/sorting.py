@@ -56,26 +56,12 @@ def plain_elements(key: DeviceKey, as_codes: bool = False) -> Elements:
 def sort_keys(
     keys: Any, *, descending: bool = False, stable: bool = False, out: Any = None, algorithm: str = "auto"
 ) -> Any:
-    """Sort keys.
+    """Sort contiguous keys: bool, integers, float16/32/64, datetime64, timedelta64, complex64; `out` may be `keys`.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Contiguous; bool, integers, float16/32/64, datetime64, timedelta64, complex64.
-    descending : bool
-        Largest first; NaN and NaT stay last.
-    stable : bool
-        Zeros of both signs keep their input order among themselves, and NaNs theirs.
-    out : cupy.ndarray, optional
-        Receives the result; may be `keys`.
-    algorithm : {"auto", "msd", "lsd", "four_step", "count_scan_reorder", "split"}
-        "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. The last three are
-        the sorts of the papers, for reading and comparing.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,)
+    NaN and NaT stay last; with `stable`, zeros of both signs, and NaNs, keep their input order.
     """
+    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. "four_step",
+    # "count_scan_reorder" and "split" are the sorts of the papers, for reading and comparing.
     check_array(keys, "keys")
     check_algorithm(algorithm, (*ALGORITHMS, *PAPER_SORTS))
     key = device_key(keys.dtype, descending)
@@ -105,19 +91,7 @@ def sort_plain(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bo
 
 
 def sorted_codes(keys: Any, *, descending: bool = False) -> Any:
-    """The codes of sorted keys: `encode(sort_keys(keys))` with one pass less.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        As for `sort_keys`.
-    descending : bool
-        Largest first; NaN and NaT stay last.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), unsigned, of the same itemsize
-    """
+    """Sort keys to their codes: `encode(sort_keys(keys))` with one pass less."""
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
     codes = require_cupy().empty(keys.size, key.code_dtype)
@@ -140,24 +114,9 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
 
 
 def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Count the keys of each value of their code's most significant bits.
+    """Count the keys of each value of their code's most significant bits, at most 16 or what shared memory allows.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        As for `sort_keys`.
-    bits : int
-        At most 16 (15 or 14 on GPUs with less shared memory), and at most the bits of a code.
-    descending : bool
-        Largest first.
-
-    Returns
-    -------
-    cupy.ndarray, shape (2**bits,), int64
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4, step 2, with the whole chunk as one tile.
+    This is step 2 of section 4 of Satish, Harris, Garland, IPDPS 2009, with the whole chunk as one tile.
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)

@@ -20,19 +20,10 @@ _CODED_KINDS = "buifmM"
 
 
 def code_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """The unsigned dtype of the codes of a key dtype.
+    """Find the native unsigned dtype of the codes of a key dtype, of the same itemsize.
 
-    Parameters
-    ----------
-    dtype : dtype-like
-        Dtype of the keys, of either byte order.
-
-    Returns
-    -------
-    dtype or None
-        Native unsigned integer of the same itemsize; None if the keys do not
-        map to at most 64 bits (longdouble, complex128, strings, records,
-        objects): these are compared, not coded.
+    None means that keys do not map to at most 64 bits (longdouble, complex128, strings, records, objects): these are
+    compared, not coded.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
@@ -43,48 +34,15 @@ def code_dtype(dtype: Any) -> np.dtype[Any] | None:
 
 
 def has_ties(dtype: Any) -> bool:
-    """Whether keys that NumPy calls equal may have different codes.
-
-    Parameters
-    ----------
-    dtype : dtype-like
-        A dtype that `code_dtype` codes.
-
-    Returns
-    -------
-    bool
-        True for floats and complex64 (signed zeros, NaN payloads).
-
-    Raises
-    ------
-    TypeError
-        If the dtype has no codes.
-    """
+    """Tell whether keys that NumPy calls equal may have different codes: signed zeros, NaN payloads."""
     dtype = np.dtype(dtype)
     _require_code(dtype)
     return dtype.kind in "fc"
 
 
 def encode(keys: Array, *, descending: bool = False) -> Array:
-    """Map keys one to one to unsigned codes in the order of the sort.
-
-    Parameters
-    ----------
-    keys : array, any shape, strides and byte order
-        Keys of a dtype that `code_dtype` codes. Not modified.
-    descending : bool
-        Descending order; NaN and NaT stay last.
-
-    Returns
-    -------
-    array of ``code_dtype(keys.dtype)``, same shape, C-contiguous
-        New memory. This is the only copy that a sort of the keys needs.
-
-    Raises
-    ------
-    TypeError
-        If the dtype has no codes.
-    """
+    """Map keys of any strides and byte order one to one to C-contiguous unsigned codes in the order of the sort."""
+    # NaN and NaT stay last. The new memory is the only copy that a sort of the keys needs.
     keys = np.asarray(keys)
     code = _require_code(keys.dtype)
     codes = np.empty(keys.shape, code)
@@ -101,26 +59,9 @@ def encode(keys: Array, *, descending: bool = False) -> Array:
 
 
 def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """Map codes back to the original keys, bit for bit.
+    """Map codes back to the original keys, bit for bit, byte order included.
 
-    Parameters
-    ----------
-    codes : array of ``code_dtype(dtype)``, any shape
-        **Consumed**: if C-contiguous and writable, the keys are built in its
-        memory and the result is a view of it; otherwise a view of a copy.
-    dtype : dtype-like
-        Dtype of the keys, byte order included.
-    descending : bool
-        The direction of the codes.
-
-    Returns
-    -------
-    array of ``dtype``, same shape
-
-    Raises
-    ------
-    TypeError
-        If the dtype has no codes, or `codes` is not of its code dtype.
+    Codes are **consumed**: if C-contiguous and writable, the keys are built in their memory, else in a copy.
     """
     dtype = np.dtype(dtype)
     codes = _require_codes(codes, dtype)
@@ -143,45 +84,16 @@ def decode(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
 
 
 def tie_floor(codes: Array, dtype: Any, *, descending: bool = False, out: Array | None = None) -> Array:
-    """The least code of each code's tie class.
-
-    NumPy calls two keys equal exactly if their floors are equal, so a stable
-    sort orders by the floor: -0.0 and +0.0 keep their input order, and so do
-    NaNs with any payload.
-
-    Parameters
-    ----------
-    codes : array of ``code_dtype(dtype)``, any shape
-        Not modified.
-    dtype : dtype-like
-        Dtype of the keys.
-    descending : bool
-        The direction of the codes. The tie classes are the same sets of codes
-        in both directions, so it has no effect; it keeps calls uniform.
-    out : array, C-contiguous, optional
-        Receives the result; may be `codes`.
-
-    Returns
-    -------
-    array, same shape and dtype
-        `codes` itself if the dtype has no ties, else `out`, or new memory.
-
-    Raises
-    ------
-    TypeError
-        If the dtype has no codes, or `codes` is not of its code dtype.
-    """
+    """Find the least code of each code's tie class, in `out`, which may be `codes`; without ties, it gives `codes`."""
+    # NumPy calls two keys equal exactly if their floors are equal, so a stable sort orders by the floor: -0.0 and +0.0
+    # keep their input order, and so do NaNs with any payload. The tie classes are the same sets of codes in both
+    # directions, so `descending` has no effect; it keeps calls uniform.
     return _tie_end(codes, np.dtype(dtype), floor=True, out=out)
 
 
 def tie_ceiling(codes: Array, dtype: Any, *, descending: bool = False) -> Array:
-    """The greatest code of each code's tie class.
-
-    Used in searches from the right: the codes of keys up to ``x`` are those up
-    to the ceiling of the code of ``x``.
-
-    Parameters, result and errors are those of `tie_floor`.
-    """
+    """Find the greatest code of each code's tie class, with the arguments of `tie_floor`."""
+    # Used in searches from the right: the codes of keys up to ``x`` are those up to the ceiling of the code of ``x``.
     return _tie_end(codes, np.dtype(dtype), floor=False)
 
 

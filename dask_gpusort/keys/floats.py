@@ -79,12 +79,9 @@ def decode_float(codes: Array, layout: FloatLayout, descending: bool) -> None:
 
 
 def _unreflect_nans(codes: Array, layout: FloatLayout) -> None:
-    """Undo the reflection ``N - 1 - code`` for the codes of NaNs.
-
-    Modulo 2**bits the reflection maps the numbers, below N, to numbers and the
-    NaNs, from N on, to NaNs, so the NaNs are still recognisable. Few blocks have
-    any; the others cost one comparison.
-    """
+    """Undo the reflection ``N - 1 - code`` for the codes of NaNs."""
+    # Modulo 2**bits the reflection maps the numbers, below N, to numbers and the NaNs, from N on, to NaNs, so the NaNs
+    # are still recognisable. Few blocks have any; the others cost one comparison.
     nans = codes >= layout.first_nan
     if nans.any():
         last_number = layout.first_nan - layout.code.type(1)

@@ -53,13 +53,7 @@ def counting_tree(num_chunks: int, fan_in: int) -> tuple[tuple[tuple[int, int], 
 
 
 def choose_path(order: Order, method: str) -> Path:
-    """The path for an order: digits if keys have codes of up to 64 bits, else ranks of samples.
-
-    Raises
-    ------
-    TypeError
-        If ``method="radix"`` is asked for keys without codes.
-    """
+    """Choose digits if keys have codes of up to 64 bits, else ranks of samples; keys without codes refuse "radix"."""
     if method == "merge" or (method == "auto" and not order.coded):
         return "merge"
     if not order.coded:
@@ -80,12 +74,10 @@ def choose_radix_bits(order: Order, path: Path, samples: int) -> int:
 
 
 def choose_samples(sizes: Sequence[Size], num_groups: int, kept_samples: int) -> int:
-    """Samples in a chunk's summary in one round.
-
-    With s samples in each of P chunks and G groups, at most 2 G N / s of N keys stay unresolved (see
-    `unresolved_share`) and are sorted twice. A sample takes as long as some 32 keys (0.4 us and 12 ns on a Xeon), most
-    of it in few tasks, so the total is least where ``32 P s == 2 G N / s``.
-    """
+    """Choose the number of samples in a chunk's summary in one round."""
+    # With s samples in each of P chunks and G groups, at most 2 G N / s of N keys stay unresolved (see
+    # `unresolved_share`) and are sorted twice. A sample takes as long as some 32 keys (0.4 us and 12 ns on a Xeon),
+    # most of it in few tasks, so the total is least where ``32 P s == 2 G N / s``.
     if num_groups == 1:
         return 1
     guessed = sum(GUESSED_KEYS if math.isnan(size) else size for size in sizes)
@@ -104,11 +96,9 @@ def choose_kept_samples(order: Order, num_chunks: int, num_groups: int, dropped:
 
 
 def unresolved_share(num_groups: int, samples: int, kept_samples: int, dropped: int) -> float:
-    """Largest share of the keys inside the brackets that one round leaves unresolved, for every distribution.
-
-    Regular samples at distance d bound a rank to within d keys of each chunk on either side, so s of them leave 2 / s
-    of the keys unresolved at each boundary. Each tree level that drops entries adds as much.
-    """
+    """Bound the share of the keys inside the brackets that one round leaves unresolved, for every distribution."""
+    # Regular samples at distance d bound a rank to within d keys of each chunk on either side, so s of them leave 2 / s
+    # of the keys unresolved at each boundary. Each tree level that drops entries adds as much.
     return 2 * num_groups * (1 / samples + dropped / kept_samples)
 
 
@@ -121,11 +111,9 @@ def choose_task_samples(num_runs: int, num_groups: int) -> int:
 
 
 def choose_rounds(unresolved: float) -> int:
-    """Rounds that bracket the cuts, until few keys are unresolved.
-
-    Each round leaves the same share of the keys that it counts. Keys equal to an end of a bracket are counted again, so
-    if they are most of the keys a further round may leave more.
-    """
+    """Choose the rounds that bracket the cuts, until few keys are unresolved."""
+    # Each round leaves the same share of the keys that it counts. Keys equal to an end of a bracket are counted again,
+    # so if they are most of the keys a further round may leave more.
     rounds = 1
     while unresolved**rounds > MOST_UNRESOLVED:
         rounds += 1

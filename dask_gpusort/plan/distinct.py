@@ -43,32 +43,15 @@ COUNT_BYTES = 8
 
 @dataclass(frozen=True)
 class DistinctPlan:
-    """How the distinct keys of an array are found.
-
-    Attributes
-    ----------
-    strategy : {"blocks", "join", "sort"}
-    chunks : int
-        Chunks of the input.
-    keys : int
-        Keys of the input, nan if unknown.
-    largest : int
-        Keys of the largest chunk whose distinct keys are found at once, nan if unknown.
-    itemsize : int
-        Bytes of a key.
-    columns : Columns
-        What is found of each distinct key of a chunk.
-    key_bytes : float
-        Bytes for each key that the task takes which finds the distinct keys of a chunk.
-    """
+    """Say how the distinct keys of an array are found."""
 
     strategy: DistinctStrategy
-    chunks: int
-    keys: Size
-    largest: Size
-    itemsize: int
-    columns: Columns
-    key_bytes: float
+    chunks: int  # of the input
+    keys: Size  # of the input, nan if unknown
+    largest: Size  # keys of the largest chunk whose distinct keys are found at once, nan if unknown
+    itemsize: int  # bytes of a key
+    columns: Columns  # what is found of each distinct key of a chunk
+    key_bytes: float  # bytes for each key that the task takes which finds the distinct keys of a chunk
 
     @property
     def row_bytes(self) -> int:
@@ -113,20 +96,8 @@ def device_bytes(itemsize: int, columns: Columns) -> int:
 def make_distinct_plan(
     sizes: Sequence[Size], itemsize: int, columns: Columns, joins: bool, device_order: Order | None = None
 ) -> DistinctPlan:
-    """The plan of distinct keys.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Keys in each chunk, nan where unknown.
-    itemsize : int
-    columns : Columns
-        What is wanted besides the values. `origins` are kept only where several chunks are sorted.
-    joins : bool
-        Whether one GPU holds all chunks and what a sort of them needs.
-    device_order : Order, optional
-        The order of keys of CuPy chunks.
-    """
+    """Plan distinct keys, of which `columns` are wanted besides the values; `joins` if one GPU has memory for all."""
+    # Origins are kept only where several chunks are sorted.
     strategy: DistinctStrategy = "blocks" if len(sizes) == 1 else "join" if joins else "sort"
     # Of several sizes of which one is unknown, the largest is unknown too.
     largest = max(sizes) if strategy == "sort" and not math.isnan(sum(sizes)) else sum(sizes)
@@ -139,16 +110,7 @@ def make_distinct_plan(
 
 
 def describe_distinct(plan: DistinctPlan, tasks: int, chunks: int, sort: Plan | None = None) -> str:
-    """The plan as text, one decision a line.
-
-    Parameters
-    ----------
-    plan : DistinctPlan
-    tasks, chunks : int
-        Tasks of all outputs together, and chunks of the array that the user gave.
-    sort : Plan, optional
-        Of the sort of the distinct keys, for the strategy "sort".
-    """
+    """Describe the plan, one decision a line; `chunks` counts those of the array that the user gave."""
     strategies = {
         "blocks": "blocks: all keys are in one chunk, whose distinct keys are the result",
         "join": "join: the chunks share one memory, which holds a sort of them; they are made one",

@@ -31,18 +31,7 @@ TWO_PIECES_BYTES = 2 << 30
 
 
 def gang_bundles(given: InputChunks, workers: Workers) -> Runs:
-    """The chunks of each member: those of one worker if all are held by workers, else neighbours in equal parts.
-
-    Parameters
-    ----------
-    given : InputChunks
-    workers : Workers
-
-    Returns
-    -------
-    tuple of tuples of int
-        Every chunk once.
-    """
+    """Give each member chunks: those of one worker if all are held by workers, else neighbours in equal parts."""
     if held := chunks_of_workers(given):
         return tuple(map(tuple, held))
     unknown = any(map(math.isnan, given.sizes))
@@ -57,14 +46,9 @@ def count_pieces(total_bytes: float, members: int, workers: Workers) -> int:
 
 
 def member_chunks(chunks: Sequence[Size], members: int) -> tuple[range, ...]:
-    """The output chunks of each member: neighbours with about as many keys as others have.
+    """Give each member neighbouring output chunks of about as many keys as others have.
 
-    Parameters
-    ----------
-    chunks : sequence of int
-        Keys in each output chunk; if any is nan, all count as equal.
-    members : int
-        Some are without chunks if there are fewer chunks.
+    Unknown sizes count as equal, and some members are without chunks if there are fewer chunks.
     """
     unknown = any(map(math.isnan, chunks)) or not any(chunks)
     weights = [1.0] * len(chunks) if unknown else chunks

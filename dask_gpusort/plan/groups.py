@@ -36,19 +36,7 @@ DEVICE_SHARE_BYTES = 1 << 30
 
 
 def count_groups(exchange: Exchange, total_bytes: float, num_runs: int, num_chunks: int, workers: Workers) -> int:
-    """Number of groups for an amount of keys.
-
-    Parameters
-    ----------
-    exchange : {"gather", "runs", "tasks", "device"}
-    total_bytes : float
-        Bytes of all keys and companions.
-    num_runs : int
-        Sorted runs.
-    num_chunks : int
-        Output chunks.
-    workers : Workers
-    """
+    """Count the groups of an exchange; `total_bytes` includes the companions."""
     if exchange in BY_TASKS and workers.devices:
         large = workers.threads > 1 and total_bytes / workers.threads > DEVICE_SHARE_BYTES
         return workers.threads * (2 if large else 1)
@@ -76,18 +64,9 @@ def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Groups of about equal size: consecutive output chunks, or equal parts of one that is too large.
+    """Lay out groups of about equal size: consecutive output chunks, or equal parts of one that is too large.
 
-    Parameters
-    ----------
-    chunks : sequence of int
-        Output chunk sizes; if any is nan, all count as equal.
-    wanted : int
-        Approximate number of groups.
-
-    Returns
-    -------
-    tuple of (first output chunk, last + 1, part, parts)
+    Each is (first output chunk, last + 1, part, parts); unknown sizes count as equal.
     """
     unknown = any(map(math.isnan, chunks))
     sizes = [1.0] * len(chunks) if unknown else list(map(float, chunks))

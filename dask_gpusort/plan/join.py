@@ -17,12 +17,10 @@ NARROW_CODE_BYTES, NARROW_STABLE_BYTES, WIDE_STABLE_BYTES = 4, 16, 24
 
 
 def join_bytes(order: Order, given: InputChunks) -> float:
-    """Bytes that the task of a join takes at its peak beside its input, nan if a chunk size is unknown.
-
-    The chunks are concatenated, unless they are neighbours in memory. Keys alone are then sorted in place with scratch
-    memory of the same size; positions overwrite the keys; keys and companions go to new arrays. The figures for each
-    key are those measured on CuPy's pool.
-    """
+    """Count bytes that the task of a join takes at its peak beside its input, nan if a chunk size is unknown."""
+    # The chunks are concatenated, unless they are neighbours in memory. Keys alone are then sorted in place with
+    # scratch memory of the same size; positions overwrite the keys; keys and companions go to new arrays. The figures
+    # for each key are those measured on CuPy's pool.
     return sum(given.sizes) * ((_coded_bytes if order.coded else _uncoded_bytes)(order, given) + given.task_bytes)
 
 

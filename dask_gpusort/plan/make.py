@@ -39,24 +39,7 @@ def make_plan(
     workers: Workers,
     groups: int | None,
 ) -> Plan:
-    """Decide how an array is sorted.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-    chunks : sequence of int
-        Keys in each output chunk, nan where unknown.
-    method : {"auto", "radix", "merge"}
-    exchange : {"join", "gather", "runs", "tasks", "device", "gang"}
-    workers : Workers
-    groups : int or None
-        Number of exchange groups asked for; None chooses it.
-
-    Returns
-    -------
-    Plan
-    """
+    """Decide how an array is sorted into output chunks of some sizes; `groups` is the number asked for, if any."""
     # Where the exchange of devices is asked for, NumPy chunks are exchanged as CuPy chunks are.
     workers = replace(workers, devices=workers.devices or exchange == "device")
     path = counting.choose_path(order, method)

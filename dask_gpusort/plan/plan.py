@@ -30,73 +30,35 @@ COUNTING_TASKS = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """How one array is sorted along one chunked axis.
-
-    Attributes
-    ----------
-    order : Order
-    path : {"radix", "merge"}
-        Whether digit histograms help to find the cuts, or ranks of samples alone do.
-    exchange : {"join", "gather", "runs", "tasks", "device", "gang"}
-    sizes : tuple of int
-        Keys in each input chunk, nan where unknown.
-    chunks : tuple of int
-        Keys in each output chunk, nan where unknown.
-    groups : tuple of (first output chunk, last + 1, part, parts)
-        Contents of each group: some output chunks, or one of several equal parts of one.
-    radix_bits : int
-        Bits of the digits counted in each run, 0 on the merge path.
-    samples, kept_samples : int
-        Keys in the summary of a run in one round; and keys kept when summaries are added up.
-    fan_in : int
-        Summaries that one counting task adds up.
-    rounds : int
-        Rounds that bracket the cuts, before the one that counts the keys up to the ends of the brackets.
-    row_bytes : int
-        Bytes of one key in transit and its companions.
-    runs : tuple of tuples of int
-        Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a
-        run plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
-    sources : tuple of tuples of int
-        Runs that one task sorts, for an exchange by tasks or a gang; else empty.
-    cut_first : bool
-        Whether an exchange by tasks cuts all runs before it finishes any group (see `turns.Turns.cuts_first`).
-    joined_bytes : float
-        Bytes that a join takes beside its input (see `join.join_bytes`); 0 if the chunks are on several workers.
-    turns : Turns or None
-        Memory of an exchange on GPUs of known size.
-    bundle_workers : tuple of str or int
-        The worker of each bundle on several such GPUs: its address if it holds the chunks, else a number, modulo the
-        number of workers. In other exchanges Dask chooses the worker.
-    staging_memory : int or None
-        As in `Workers`.
-    instead_of : str
-        The exchange in whose place this one is, and why; else empty.
-    processes : int
-        As in `Workers`.
-    """
+    """Say how one array is sorted along one chunked axis."""
 
     order: Order
-    path: Path
+    path: Path  # "radix": digit histograms help to find the cuts; "merge": ranks of samples alone do
     exchange: Exchange
-    sizes: tuple[Size, ...]
-    chunks: tuple[Size, ...]
+    sizes: tuple[Size, ...]  # keys in each input chunk, nan where unknown
+    chunks: tuple[Size, ...]  # keys in each output chunk, nan where unknown
+    #: (first output chunk, last + 1, part, parts): some output chunks, or one of several equal parts of one.
     groups: tuple[tuple[int, int, int, int], ...]
-    radix_bits: int
-    samples: int
-    kept_samples: int
-    fan_in: int
-    rounds: int
-    row_bytes: int
+    radix_bits: int  # bits of the digits counted in each run, 0 on the merge path
+    samples: int  # keys in the summary of a run in one round
+    kept_samples: int  # keys kept when summaries are added up
+    fan_in: int  # summaries that one counting task adds up
+    rounds: int  # that bracket the cuts, before the one that counts the keys up to the ends of the brackets
+    row_bytes: int  # bytes of one key in transit and its companions
+    #: Input chunks that are sorted as one: every chunk once, in the order of the runs' first chunks. From here on a run
+    #: plays the role of a chunk. They are neighbours, except in an exchange by tasks (see `runs.join_chunks`).
     runs: Runs
-    sources: Runs = ()
+    sources: Runs = ()  # runs that one task sorts, for an exchange by tasks or a gang; else empty
+    #: Whether an exchange by tasks cuts all runs before it finishes any group (see `turns.Turns.cuts_first`).
     cut_first: bool = False
-    joined_bytes: float = 0
-    turns: Turns | None = None
+    joined_bytes: float = 0  # that a join takes beside its input; 0 if the chunks are on several workers
+    turns: Turns | None = None  # memory of an exchange on GPUs of known size
+    #: The worker of each bundle on several such GPUs: its address if it holds the chunks, else a number, modulo the
+    #: number of workers. In other exchanges Dask chooses the worker.
     bundle_workers: tuple[str | int, ...] = ()
-    staging_memory: int | None = None
-    instead_of: str = ""
-    processes: int = 0
+    staging_memory: int | None = None  # as in `Workers`
+    instead_of: str = ""  # the exchange in whose place this one is, and why; else empty
+    processes: int = 0  # as in `Workers`
 
     @property
     def staged(self) -> bool:
@@ -257,12 +219,10 @@ class Plan:
         return step_bytes(self.order, largest, self.row_bytes - self.order.transit_dtype.itemsize)
 
     def _member_bytes(self, bundle: float) -> float:
-        """Peak bytes of a member of a gang with so many keys.
-
-        It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
-        sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
-        more than two runs. Only the merge of a single group waits until the sent shards are freed.
-        """
+        """Count peak bytes of a member of a gang with so many keys."""
+        # It has its sorted keys, which are kept until all shards have arrived; shards that are copied before they are
+        # sent, at most as many bytes; and what others send. A merge needs the outputs, and a group twice if there are
+        # more than two runs. Only the merge of a single group waits until the sent shards are freed.
         made = max(sum(self.chunks[own.start : own.stop]) for own in self.member_chunks)
         received = (1 + self.unresolved) * made * (1 - 1 / len(self.sources))
         merged = made + (1 + self.unresolved) * self.group_bytes / self.row_bytes

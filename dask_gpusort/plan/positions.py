@@ -38,36 +38,16 @@ INDEX_BYTES = 24
 
 @dataclass(frozen=True)
 class Addressed:
-    """An array whose elements are read or written at positions along one axis.
+    """Describe an array whose elements are read or written at positions along one axis; nan is unknown."""
 
-    Attributes
-    ----------
-    chunks : int
-        Chunks along the axis.
-    size : float
-        Elements along the axis, nan if unknown.
-    lanes : float
-        Number of lanes, nan if unknown.
-    itemsize : int
-        Bytes of an element.
-    indices : float
-        Number of indices, nan if unknown.
-    limit : float
-        Most bytes of a chunk of whole lanes.
-    index_bytes : int
-        Bytes of an index and its value, if values are written.
-    blocks : int
-        Groups of lanes that are in the same chunks.
-    """
-
-    chunks: int
-    size: Size
+    chunks: int  # along the axis
+    size: Size  # elements along the axis
     lanes: Size
-    itemsize: int
-    indices: float
-    limit: float
-    index_bytes: int = 0
-    blocks: int = 1
+    itemsize: int  # bytes of an element
+    indices: float  # how many
+    limit: float  # most bytes of a chunk of whole lanes
+    index_bytes: int = 0  # bytes of an index and its value, if values are written
+    blocks: int = 1  # groups of lanes that are in the same chunks
 
     @property
     def lane_bytes(self) -> float:
@@ -84,18 +64,7 @@ class Addressed:
 def choose_addressing(
     array: Addressed, shared: bool, memory: float, asked: str = "auto"
 ) -> tuple[PositionsStrategy, PositionsReason]:
-    """The strategy for an array, and its reason.
-
-    Parameters
-    ----------
-    array : Addressed
-    shared : bool
-        Whether all tasks run in one memory.
-    memory : float
-        Bytes that the joined chunks may take there.
-    asked : str
-        The exchange that is asked for.
-    """
+    """Choose the strategy for an array and say why; `memory` is what joined chunks may take if all tasks share it."""
     if math.isnan(array.size) or math.isnan(array.lanes):
         return "blocks", "unknown"  # which refuses several chunks along the axis
     if 0 in (array.size, array.lanes, array.indices):
@@ -113,32 +82,16 @@ def choose_addressing(
 
 
 def names_few_chunks(indices: int, size: Size, elements: Size, planning: bool) -> bool:
-    """Whether Dask slices the chunks that indices in memory name.
-
-    Parameters
-    ----------
-    indices : int
-    size : int
-        Elements along the axis, known.
-    elements : int
-        Of the array.
-    planning : bool
-        Whether query planning is on: then Dask does not take a list of positions.
-    """
+    """Tell whether Dask slices the chunks that indices in memory name."""
+    # With query planning Dask does not take a list of positions.
     return indices * FEW_INDICES <= size and elements != 0 and not planning
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """Neighbouring chunks that one task handles each, along one axis or in C order.
+    """Hold neighbouring chunks that one task handles each, along one axis or in C order."""
 
-    Attributes
-    ----------
-    ends : tuple of int
-        Number of the first chunk of each bundle, and the number of chunks.
-    """
-
-    ends: tuple[int, ...]
+    ends: tuple[int, ...]  # number of the first chunk of each bundle, and the number of chunks
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -149,17 +102,9 @@ class Bundles:
 
 
 def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
-    """Bundles of chunks that fit a share of the memory of a thread, enough for all threads.
+    """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Elements of each chunk; if any is nan, all count as equal.
-    item_bytes : int
-        Bytes that move with an element.
-    workers : Workers
-    wanted : int, optional
-        Approximate number of bundles.
+    Unknown sizes count as equal; `item_bytes` move with each element.
     """
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
     total = sum(weights) * item_bytes
@@ -182,45 +127,24 @@ def largest_bytes(bundles: Bundles, sizes: Sequence[Size], item_bytes: int) -> f
 
 @dataclass(frozen=True)
 class PositionsExchange:
-    """How indices go to the chunks of one lane, or of rows, and elements come back.
+    """Say how indices go to the chunks of one lane, or of rows, and elements come back."""
 
-    Attributes
-    ----------
-    groups, bundles : Bundles
-        Of the chunks that are read or written, and of the chunks of indices.
-    kept : bool
-        Whether workers keep what moves, in memory or in files.
-    group_bytes, bundle_bytes : float
-        Bytes of the largest group and of what the largest bundle requests, nan if unknown.
-    """
-
-    groups: Bundles
-    bundles: Bundles
-    kept: bool
-    group_bytes: float
-    bundle_bytes: float
+    groups: Bundles  # of the chunks that are read or written
+    bundles: Bundles  # of the chunks of indices
+    kept: bool  # whether workers keep what moves, in memory or in files
+    group_bytes: float  # of the largest group, nan if unknown
+    bundle_bytes: float  # of what the largest bundle requests, nan if unknown
 
 
 @dataclass(frozen=True)
 class PositionsPlan:
-    """How elements at positions are read, or written.
-
-    Attributes
-    ----------
-    strategy : PositionsStrategy
-    reason : PositionsReason
-    array : Addressed
-    memory : float
-        Bytes that joined chunks may take in one memory.
-    exchange : PositionsExchange or None
-        For the strategy "exchange".
-    """
+    """Say how elements at positions are read, or written."""
 
     strategy: PositionsStrategy
     reason: PositionsReason
     array: Addressed
-    memory: float
-    exchange: PositionsExchange | None = None
+    memory: float  # bytes that joined chunks may take in one memory
+    exchange: PositionsExchange | None = None  # for the strategy "exchange"
 
     @property
     def projected_bytes(self) -> float:
@@ -237,14 +161,7 @@ class PositionsPlan:
 
 
 def describe_positions(plan: PositionsPlan, tasks: int, chunks: int) -> str:
-    """The plan as text, one decision a line.
-
-    Parameters
-    ----------
-    plan : PositionsPlan
-    tasks, chunks : int
-        Tasks, and chunks of the result.
-    """
+    """Describe the plan, one decision a line; `chunks` counts those of the result."""
     array, exchange = plan.array, plan.exchange
     fits = format_size(array.limit)
     reasons = {

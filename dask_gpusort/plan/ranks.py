@@ -36,22 +36,12 @@ DEVICE_BYTES = 44
 
 @dataclass(frozen=True)
 class RankPlan:
-    """How keys are ranked.
-
-    Attributes
-    ----------
-    strategy : {"blocks", "join", "rechunk", "global"}
-    lanes : Lanes
-    flat : bool
-        Whether the array has one dimension.
-    key_bytes : float
-        Bytes for each key that the task takes which ranks the rows of a chunk.
-    """
+    """Say how keys are ranked."""
 
     strategy: RankStrategy
     lanes: Lanes
-    flat: bool
-    key_bytes: float
+    flat: bool  # whether the array has one dimension
+    key_bytes: float  # bytes for each key that the task takes which ranks the rows of a chunk
 
     @property
     def chunk_bytes(self) -> float:
@@ -76,18 +66,7 @@ def device_bytes(itemsize: int) -> int:
 
 
 def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | None = None) -> RankPlan:
-    """The plan of ranks.
-
-    Parameters
-    ----------
-    lanes : Lanes
-    flat : bool
-        Whether the array has one dimension. Then a chunk is never made of several ones.
-    joins : bool
-        Whether one GPU holds all chunks and what a sort of them needs.
-    device_order : Order, optional
-        The order of keys of CuPy chunks.
-    """
+    """Plan ranks; `joins` if one GPU has memory for all chunks and what a sort of them needs."""
     # An unknown number of lanes cannot be ranked one by one.
     unknown = math.isnan(lanes.count) or math.isnan(lanes.keys)
     strategy: RankStrategy
@@ -95,7 +74,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
         strategy = "blocks"
     elif joins:
         strategy = "join"
-    elif flat:
+    elif flat:  # a chunk is never made of several ones
         strategy = "global"
     else:
         strategy = "rechunk" if unknown or lanes.keys * lanes.itemsize <= lanes.limit else "global"
@@ -109,16 +88,7 @@ def make_rank_plan(lanes: Lanes, flat: bool, joins: bool, device_order: Order | 
 def describe_rank(
     plan: RankPlan, tasks: int, chunks: int, distinct: DistinctPlan | None = None, sort: Plan | None = None
 ) -> str:
-    """The plan as text, one decision a line.
-
-    Parameters
-    ----------
-    plan : RankPlan
-    tasks, chunks : int
-        Tasks, and chunks of the array that the user gave.
-    distinct, sort : optional
-        For the strategy "global", the plan of the distinct keys of a lane, and of their sort.
-    """
+    """Describe the plan, one decision a line; "global" has plans of the distinct keys of a lane, and of their sort."""
     lanes = plan.lanes
     fits = f"one of {format_size(lanes.limit)}"
     where = "in several chunks" if plan.flat else f"in several chunks and does not fit {fits}"

@@ -33,21 +33,8 @@ ALONE = -1
 
 
 def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, workers: Workers) -> Runs:
-    """Neighbouring chunks of the host that are sorted as one run: fewer tasks, summaries and pieces.
-
-    Parameters
-    ----------
-    given : InputChunks
-    row_bytes : int
-        Bytes of one key and its companions.
-    exchange : {"gather", "runs"}
-    workers : Workers
-
-    Returns
-    -------
-    tuple of tuples of int
-        Every chunk once, in order. Each chunk is alone if a size is unknown, and on a device.
-    """
+    """Join neighbouring chunks of the host into one run: fewer tasks, summaries and pieces."""
+    # Each chunk is alone if a size is unknown, and on a device.
     total = sum(given.sizes) * row_bytes
     most: float = ALONE
     on_host = not workers.devices and workers.staging_memory is None
@@ -58,22 +45,7 @@ def join_small_chunks(given: InputChunks, row_bytes: int, exchange: Exchange, wo
 
 
 def bundle_chunks(given: InputChunks, row_bytes: int, workers: Workers, turns: Turns | None = None) -> Runs:
-    """Input chunks that one task sorts together: those of one worker if known, else neighbours.
-
-    Parameters
-    ----------
-    given : InputChunks
-    row_bytes : int
-        Bytes of one key and its companions.
-    workers : Workers
-    turns : Turns, optional
-        On GPUs of known memory.
-
-    Returns
-    -------
-    tuple of tuples of int
-        Every chunk once.
-    """
+    """Choose input chunks that one task sorts together: those of one worker if known, else neighbours."""
     sizes = given.sizes
     if any(map(math.isnan, sizes)):
         width = 1 if workers.devices else UNKNOWN_BUNDLE_CHUNKS
@@ -109,26 +81,12 @@ def even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most:
 
 
 def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
-    """Chunk ranges that are sorted as one run: a copy more, and fewer sorts, summaries and pieces to merge.
+    """Join chunks of a bundle into runs, and list the runs of each bundle: a copy more, and fewer sorts and pieces.
 
-    Parameters
-    ----------
-    bundles : sequence of sequences of int
-        The chunks of each sort task, ascending.
-    sizes : sequence of int
-        Keys in each chunk.
-    interchangeable : bool
-        Whether equal keys are indistinguishable, so that any chunks can be joined. Otherwise only neighbours are
-        joined, so that equal keys keep their order and positions are consecutive.
-
-    Returns
-    -------
-    runs : tuple of tuples of int
-        Every chunk once; runs in the order of their first chunks. Each chunk is alone if a size is unknown: output
-        chunks then have the sizes of the runs.
-    sources : tuple of tuples of int
-        The runs of each bundle.
+    Interchangeable keys let any chunks be joined; otherwise only neighbours are, so that equal keys keep their order
+    and positions are consecutive.
     """
+    # Output chunks of unknown sizes have the sizes of the runs, so each chunk is then alone.
     most = ALONE if math.isnan(sum(sizes)) else MOST_RUN_KEYS
     joined = [chunk_ranges(bundle, sizes, most, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))

@@ -42,50 +42,26 @@ SearchReason = Literal["fits", "unknown", "sorter", "few", "objects", "large", "
 
 @dataclass(frozen=True)
 class Searched:
-    """The keys and the needles of a search.
-
-    Attributes
-    ----------
-    keys, needles : tuple of int
-        Bytes of each chunk, nan where unknown.
-    needle_itemsize : int
-        Bytes of a needle.
-    """
+    """Hold bytes of each chunk of the keys and of the needles of a search, nan where unknown."""
 
     keys: tuple[Size, ...]
     needles: tuple[Size, ...]
-    needle_itemsize: int = 8
+    needle_itemsize: int = 8  # bytes of a needle
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How needles are searched for.
+    """Say how needles are searched for."""
 
-    Attributes
-    ----------
-    groups : tuple of tuples of int
-        The chunks of the sorted keys that are joined.
-    bundles : tuple of tuples of int
-        The chunks of needles that are sorted together, numbered in C order; empty if each is looked up on its own.
-    reason : SearchReason
-    searched : Searched
-    workers : Workers
-    limit : float
-        Bytes up to which keys are joined in one array.
-    sorts : bool
-        Whether the keys are sorted first.
-    kept : bool
-        Whether workers keep what moves, in memory or in files.
-    """
-
-    groups: Runs
+    groups: Runs  # the chunks of the sorted keys that are joined
+    #: The chunks of needles that are sorted together, numbered in C order; empty if each is looked up on its own.
     bundles: Runs
     reason: SearchReason
     searched: Searched
     workers: Workers
-    limit: float
-    sorts: bool = False
-    kept: bool = False
+    limit: float  # bytes up to which keys are joined in one array
+    sorts: bool = False  # whether the keys are sorted first
+    kept: bool = False  # whether workers keep what moves, in memory or in files
 
     @property
     def joined(self) -> bool:
@@ -132,32 +108,14 @@ def make_search_plan(
     sorts: bool = False,
     kept: bool = False,
 ) -> SearchPlan:
-    """The plan of a search.
+    """Plan a search; `groups` is the number asked for, and `whole` says why all keys are joined, however many.
 
-    Parameters
-    ----------
-    searched : Searched
-        Keys of an unknown number are assumed to fit.
-    workers : Workers
-    memory : int or None
-        Bytes of memory that the process has, where the workers have no limit of their own; None if unknown.
-    groups : int or None
-        Number of groups that is asked for.
-    one_memory : bool
-        Whether neighbouring chunks of needles are looked up together: needles that are closer together share more of
-        the cache. 12.8M int64 in as many take 2.6 s of CPU time in chunks of 200,000, 1.85 in chunks of 800,000 (EPYC).
-    whole : SearchReason, optional
-        Why all keys are joined, however many they are.
-    sorts : bool
-        Whether the keys are sorted first.
-    kept : bool
-        Whether workers keep what moves, if there are groups.
-
-    Notes
-    -----
-    Each bundle has a piece in each group. A piece is a slice of a run that workers keep, or else tasks. The numbers of
-    groups and bundles follow from the bytes and not from the chunks.
+    Keys of an unknown number are assumed to fit; `memory` is that of the process where workers have no limit.
     """
+    # Each bundle has a piece in each group: a slice of a run that workers keep, or else tasks. The numbers of both
+    # follow from the bytes and not from the chunks. In one memory, neighbouring chunks of needles are looked up
+    # together: needles that are closer together share more of the cache. 12.8M int64 in as many take 2.6 s of CPU time
+    # in chunks of 200,000, 1.85 in chunks of 800,000 (EPYC).
     keys, needles = searched.keys, searched.needles
     own = workers.memory or (memory and memory // workers.threads) or math.inf
     limit = JOINED_SHARE * own * (1 if workers.memory else workers.threads)
@@ -183,17 +141,7 @@ def holds_objects(dtype: np.dtype[Any]) -> bool:
 
 
 def choose_membership(test: Order, compared: np.dtype[Any], size: Size) -> SearchReason | None:
-    """Why all test elements are joined, unsorted; None if they are sorted first.
-
-    Parameters
-    ----------
-    test : Order
-        Of the test elements.
-    compared : numpy.dtype
-        The dtype in which elements and test elements are compared.
-    size : int
-        Test elements, nan if unknown.
-    """
+    """Say why all test elements are joined, unsorted; None if they are sorted first."""
     if holds_objects(compared):
         return "objects"
     return "few" if is_small(test, InputChunks((size,))) else None

@@ -55,36 +55,16 @@ GUESSED_KEYS = 1 << 20
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes of an array.
+    """Describe the lanes of an array; nan where a number is unknown."""
 
-    Attributes
-    ----------
-    count : float
-        Number of lanes, nan if unknown.
-    keys : float
-        Keys of each, nan if unknown.
-    in_chunk : float
-        Lanes in the largest chunk, nan if unknown.
-    chunks : int
-        Chunks that a lane is in.
-    blocks : int
-        Groups of lanes that are in the same chunks.
-    itemsize : int
-        Bytes of a key.
-    limit : float
-        Most bytes of a chunk of whole lanes.
-    searchable : bool
-        Whether NumPy compares the keys by value, elementwise.
-    """
-
-    count: float
-    keys: float
-    in_chunk: float
-    chunks: int
-    blocks: int
-    itemsize: int
-    limit: float
-    searchable: bool
+    count: float  # of lanes
+    keys: float  # of each lane
+    in_chunk: float  # lanes in the largest chunk
+    chunks: int  # that a lane is in
+    blocks: int  # groups of lanes that are in the same chunks
+    itemsize: int  # bytes of a key
+    limit: float  # most bytes of a chunk of whole lanes
+    searchable: bool  # whether NumPy compares the keys by value, elementwise
 
     @property
     def bytes(self) -> float:
@@ -94,40 +74,21 @@ class Lanes:
 
 @dataclass(frozen=True)
 class SelectPlan:
-    """How order statistics are found.
-
-    Attributes
-    ----------
-    strategy : {"blocks", "rechunk", "samples", "join"}
-    lanes : Lanes
-    keys_per_stratum : tuple of float
-        For each round, the number of neighbouring keys of a chunk that one sample is drawn from. Empty without samples.
-    samples : float
-        Samples of one group of lanes in the first round.
-    inside_keys : float
-        Keys inside the first brackets of one group of lanes, at most, but for the distribution of the keys.
-    fetched_keys : float
-        The same of the last brackets.
-    held : bool
-        Whether the source stays in memory between the passes over it.
-    threads : int
-        Of all workers together.
-    lanes_bytes : float
-        Most bytes of a chunk of whole lanes that is made of several chunks, unless these or a lane are larger.
-    searches : bool
-        Whether lanes are searched one by one, by samples.
-    """
+    """Say how order statistics are found."""
 
     strategy: Strategy
     lanes: Lanes
+    #: For each round, the neighbouring keys of a chunk that one sample is drawn from.
     keys_per_stratum: tuple[float, ...] = ()
-    samples: float = 0
+    samples: float = 0  # of one group of lanes in the first round
+    #: Keys inside the first brackets of one group of lanes, at most, but for the distribution of the keys.
     inside_keys: float = 0
-    fetched_keys: float = 0
-    held: bool = True
-    threads: int = 1
+    fetched_keys: float = 0  # the same of the last brackets
+    held: bool = True  # whether the source stays in memory between the passes over it
+    threads: int = 1  # of all workers together
+    #: Most bytes of a chunk of whole lanes made of several chunks, unless these or a lane are larger.
     lanes_bytes: float = LANES_BYTES
-    searches: bool = False
+    searches: bool = False  # whether lanes are searched one by one, by samples
 
     @property
     def passes(self) -> int:
@@ -172,11 +133,9 @@ def fits_join(lanes: Lanes, workers: Workers, held: bool) -> bool:
 
 
 def choose_partition(lanes: Lanes, ranks: int, positions: bool, held: bool) -> Partition:
-    """How lanes are partitioned; `held` says whether the source stays in memory between passes over it.
-
-    "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
-    between them, which reads the source once more; "sort" sorts the keys. A few `ranks` are compared with each key.
-    """
+    """Choose how lanes are partitioned; `held` says whether the source stays in memory between passes over it."""
+    # "blocks" and "rechunk" as for order statistics; "samples" finds the keys at the ranks, then sorts by the buckets
+    # between them, which reads the source once more; "sort" sorts the keys. A few `ranks` are compared with each key.
     if lanes.chunks == 1:
         return "blocks"
     fits = lanes.keys * lanes.itemsize <= lanes.limit
@@ -196,24 +155,10 @@ def fits_held(lanes: Lanes, workers: Workers, memory: int | None, share: float) 
 def make_select_plan(
     lanes: Lanes, quantiles: int, workers: Workers, held: bool, strategy: Strategy | None = None
 ) -> SelectPlan:
-    """The plan of order statistics.
-
-    Parameters
-    ----------
-    lanes : Lanes
-    quantiles : int
-        Wanted of each lane.
-    workers : Workers
-    held : bool
-        Whether the source stays in memory between the passes over it.
-    strategy : str, optional
-        By default the one that suits the lanes.
-
-    Notes
-    -----
-    Of n keys, s samples and q quantiles leave about ``2 q e n / sqrt(s)`` keys inside the brackets, where ``e`` follows
-    from the probability of a miss. The number of samples makes the keys that are fetched about as many as the samples.
-    """
+    """Plan order statistics, by default with the strategy that suits the lanes; `quantiles` are wanted of each lane."""
+    # Of n keys, s samples and q quantiles leave about ``2 q e n / sqrt(s)`` keys inside the brackets, where ``e``
+    # follows from the probability of a miss. The number of samples makes the keys that are fetched about as many as the
+    # samples.
     chosen = strategy or choose_strategy(lanes)
     if strategy == "join" or (strategy is None and fits_join(lanes, workers, held)):
         return SelectPlan("join", lanes, threads=workers.threads, searches=choose_strategy(lanes) == "samples")

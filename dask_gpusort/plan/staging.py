@@ -27,16 +27,7 @@ def _steps(order: Order, rows: float, companion_bytes: int, memory: int, in_flig
 
 
 def divide_chunks(order: Order, given: InputChunks, memory: int) -> tuple[Size, ...]:
-    """Chunk sizes of the input, with chunks that are too large for a step divided into equal parts.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-        Of known sizes.
-    memory : int
-        Bytes of the GPU.
-    """
+    """Divide input chunks of known sizes that are too large for a step of a GPU's `memory` into equal parts."""
     sizes: list[Size] = []
     for size in given.sizes:
         parts = max(1, _steps(order, size, given.companion_bytes, memory, CHUNKS_IN_FLIGHT))
@@ -45,23 +36,9 @@ def divide_chunks(order: Order, given: InputChunks, memory: int) -> tuple[Size, 
 
 
 def count_staged_groups(order: Order, given: InputChunks, num_runs: int, chunks: Sequence[Size], memory: int) -> int:
-    """Number of groups, each small enough for a step.
-
-    Where memory allows, a group is one output chunk: the parts of a chunk, and the chunks of a group, are copied once
-    more.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-        Of known sizes.
-    num_runs : int
-        Sorted runs.
-    chunks : sequence of int
-        Keys in each output chunk.
-    memory : int
-        Bytes of the GPU.
-    """
+    """Count groups of chunks of known sizes, each small enough for a step of a GPU's `memory`."""
+    # Where memory allows, a group is one output chunk: the parts of a chunk, and the chunks of a group, are copied once
+    # more.
     rows = sum(given.sizes)
     total_bytes = rows * (order.transit_dtype.itemsize + given.companion_bytes)
     least = _steps(order, rows, given.companion_bytes, memory, GROUPS_IN_FLIGHT)

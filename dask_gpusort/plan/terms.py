@@ -21,67 +21,31 @@ Runs = tuple[tuple[int, ...], ...]  # numbers of the chunks, or runs, of each
 
 @dataclass(frozen=True)
 class Workers:
-    """The workers that will run the plan.
+    """Describe the workers that will run the plan."""
 
-    Attributes
-    ----------
-    threads : int
-        Threads of all workers together; with CuPy chunks, the number of GPUs.
-    memory : int or None
-        Bytes for each thread or GPU, None if there is no known limit.
-    devices : bool
-        Whether the chunks are on GPUs, one GPU for each worker.
-    staging_memory : int or None
-        Bytes of the GPU on which chunks and groups of the host are sorted, some at a time; None if the host sorts them.
-    processes : int
-        Worker processes of a cluster; 0 without a cluster.
-    """
-
-    threads: int
-    memory: int | None = None
-    devices: bool = False
+    threads: int  # of all workers together; with CuPy chunks, the number of GPUs
+    memory: int | None = None  # bytes for each thread or GPU, None if there is no known limit
+    devices: bool = False  # whether the chunks are on GPUs, one GPU for each worker
+    #: Bytes of the GPU on which chunks and groups of the host are sorted, some at a time.
     staging_memory: int | None = None
-    processes: int = 0
+    processes: int = 0  # worker processes of a cluster; 0 without a cluster
 
 
 @dataclass(frozen=True)
 class InputChunks:
-    """The chunks to sort.
+    """Describe the chunks to sort."""
 
-    Attributes
-    ----------
-    sizes : sequence of int
-        Keys in each chunk, nan where unknown.
-    companion_bytes : int
-        Bytes that travel with each key.
-    workers : sequence of str or None
-        The worker that holds each chunk, None where it is not computed yet; empty if nothing is known.
-    presorted : bool
-        Whether each chunk is sorted already.
-    companions : int
-        Arrays that travel with the keys.
-    positions : bool
-        Whether the only companions are the keys' positions, which the sort makes.
-    packed : bool
-        Whether each key is packed from several arrays.
-    held : bool
-        Whether the chunks are in memory before the sort, and stay there.
-    task_bytes : int
-        Bytes for each key that the task of a join takes beside the sort.
-    most_keys : int
-        An upper bound of the number of keys, where sizes are unknown; nan if there is none.
-    """
-
-    sizes: Sequence[Size]
-    companion_bytes: int = 0
+    sizes: Sequence[Size]  # keys in each chunk, nan where unknown
+    companion_bytes: int = 0  # bytes that travel with each key
+    #: The workers that hold each chunk, None where it is not computed yet; empty if nothing is known.
     workers: Sequence[str | None] = ()
-    presorted: bool = False
-    companions: int = 0
-    positions: bool = False
-    packed: bool = False
-    held: bool = False
-    task_bytes: int = 0
-    most_keys: Size = math.nan
+    presorted: bool = False  # whether each chunk is sorted already
+    companions: int = 0  # arrays that travel with the keys
+    positions: bool = False  # whether the only companions are the keys' positions, which the sort makes
+    packed: bool = False  # whether each key is packed from several arrays
+    held: bool = False  # whether the chunks are in memory before the sort, and stay there
+    task_bytes: int = 0  # bytes for each key that the task of a join takes beside the sort
+    most_keys: Size = math.nan  # an upper bound of the number of keys, where sizes are unknown; nan if there is none
 
 
 def chunks_of_workers(given: InputChunks) -> list[list[int]]:

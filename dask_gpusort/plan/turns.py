@@ -47,31 +47,15 @@ FETCHED_GROUPS = 2
 
 @dataclass(frozen=True)
 class Turns:
-    """The memory of an exchange on a GPU. Bytes are for each key and its companions.
+    """Account for the memory of an exchange on GPUs, in bytes for each key and its companions."""
 
-    Attributes
-    ----------
-    keys : float
-        Number of keys that the GPU holds.
-    given, in_run, output : int
-        Bytes in the input, in a sorted run, and in the output.
-    step : float
-        Bytes that the sort of a bundle takes beside its chunks, or the merge of a group beside its shards.
-    held : bool
-        Whether the input is kept in memory beside the sort.
-    memory : int
-        Bytes of the GPU.
-    devices : int
-        Number of GPUs.
-    """
-
-    keys: float
-    given: int
-    in_run: int
-    output: int
-    step: float
-    held: bool
-    memory: int
+    keys: float  # that each GPU holds
+    given: int  # in the input
+    in_run: int  # in a sorted run
+    output: int  # in the output
+    step: float  # that the sort of a bundle takes beside its chunks, or the merge of a group beside its shards
+    held: bool  # whether the input is kept in memory beside the sort
+    memory: int  # bytes of each GPU
     devices: int = 1
 
     @property
@@ -81,12 +65,10 @@ class Turns:
         return max(self._free / each, self.keys / MOST_BUNDLES)
 
     def num_groups(self, num_bundles: int, num_chunks: int) -> int:
-        """Number of groups; more than output chunks, whose parts are copied once more, only if a step is too large.
-
-        A group's shards, once freed, leave one hole in the memory of every bundle. Only after about as many groups as
-        there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
-        pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
-        """
+        """Count groups: more than output chunks, whose parts are copied once more, only if a step is too large."""
+        # A group's shards, once freed, leave one hole in the memory of every bundle. Only after about as many groups as
+        # there are bundles have the holes grown to the size of a group. Until then every group takes new memory: on a
+        # pool of 4 GiB, 2 GiB of uint32 in 4 bundles did not fit in 4 groups.
         with_holes = self._groups_of(self._merge_step + num_bundles / self.devices * self.output)
         return min(with_holes, max(num_chunks, self._groups_of(self._merge_step)))
 
@@ -115,17 +97,8 @@ class Turns:
     def peak(
         self, bundles: Iterable[float], groups: Iterable[float], divided_chunk: float, *, cut_first: bool = True
     ) -> float:
-        """Most bytes of the GPU in use, beside the input if it is kept.
-
-        Parameters
-        ----------
-        bundles, groups : iterables of float
-            Keys that each sorts or merges.
-        divided_chunk : float
-            Keys of the largest output chunk that several groups make.
-        cut_first : bool
-            As in the plan.
-        """
+        """Compute the most bytes of a GPU in use, beside the input if it is kept; arguments but the last count keys."""
+        # `divided_chunk` is the largest output chunk that several groups make.
         bundle, group = max(bundles, default=0), max(groups, default=0)
         rest = group * self._merge_step if cut_first or self.devices == 1 else self._more_if_both(group)
         return max(
@@ -157,18 +130,7 @@ class Turns:
 
 
 def make_turns(order: Order, given: InputChunks, memory: int, devices: int) -> Turns:
-    """The memory of an exchange on GPUs.
-
-    Parameters
-    ----------
-    order : Order
-    given : InputChunks
-        Of known sizes.
-    memory : int
-        Bytes of each GPU.
-    devices : int
-        Number of GPUs.
-    """
+    """Account for the memory of an exchange of chunks of known sizes on GPUs of `memory` bytes each."""
     keys, moved = sum(given.sizes), given.companion_bytes
     held_there = (sum(given.sizes[chunk] for chunk in chunks) for chunks in chunks_of_workers(given))
     if given.positions:
@@ -187,12 +149,10 @@ def make_turns(order: Order, given: InputChunks, memory: int, devices: int) -> T
 
 
 def _step_bytes(order: Order, given: InputChunks, in_run: int) -> float:
-    """Bytes that the sort of all keys as one bundle takes beside its chunks.
-
-    It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
-    are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their
-    bytes on one thread and 4.5 on several.
-    """
+    """Count bytes that the sort of all keys as one bundle takes beside its chunks."""
+    # It is the figure of a join, but for what the two do differently, as measured on CuPy's pool: a bundle's positions
+    # are in memory of their own, and its outputs replace what the sort has read. Wide keys alone take 2.5 times their
+    # bytes on one thread and 4.5 on several.
     joined, rows = join_bytes(order, given), sum(given.sizes) * in_run
     if given.positions and not given.packed:
         return joined + rows if order.coded else joined

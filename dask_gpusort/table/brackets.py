@@ -31,25 +31,15 @@ NARROWED_ENTRIES = 1 << 16
 
 @dataclass(frozen=True)
 class Brackets:
-    """Disjoint key intervals, ascending and closed, that hold the keys at the boundaries.
+    """Hold disjoint key intervals, ascending and closed, that contain the keys at the boundaries."""
 
-    Attributes
-    ----------
-    size : int
-        Keys in all chunks.
-    ranks : int64 array, shape (boundaries,)
-        Global rank of each boundary, in keys, ascending.
-    bracket : int64 array, shape (boundaries,)
-        The bracket of each boundary; -1 where the rank is 0 or the number of keys, where no search is needed.
-    low, high : array, shape (brackets,)
-        First and last possible key at the boundaries of the bracket.
-    """
-
-    size: int
-    ranks: IntArray
+    size: int  # keys in all chunks
+    ranks: IntArray  # shape (boundaries,): global rank of each boundary, in keys, ascending
+    #: Shape (boundaries,): the bracket of each boundary; -1 where the rank is 0 or the number of keys, where no search
+    #: is needed.
     bracket: IntArray
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray  # shape (brackets,): first possible key at the boundaries of the bracket
+    high: np.ndarray  # shape (brackets,): last possible key there
 
 
 def open_brackets(size: int, ranks: IntArray) -> tuple[IntArray, IntArray]:
@@ -62,16 +52,7 @@ def open_brackets(size: int, ranks: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def disjoint(size: int, ranks: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> Brackets:
-    """Brackets from the ends for each searched boundary; overlapping ones become one.
-
-    Parameters
-    ----------
-    size, ranks
-        As in `Brackets`.
-    low, high : array, shape (searched boundaries,)
-        Ascending.
-    order : KeyOrder
-    """
+    """Make brackets from ascending ends for each searched boundary, and make one of those that overlap."""
     searched, bracket = open_brackets(size, ranks)
     if not len(searched):
         return Brackets(size, ranks, bracket, low, high)
@@ -95,26 +76,8 @@ def _dense_ranks(keys: np.ndarray, order: KeyOrder) -> IntArray:
 def narrow(
     size: int, ranks: IntArray, before: Brackets | None, summaries: Sequence[RankSummary], order: KeyOrder
 ) -> Brackets:
-    """Narrow the brackets by summaries.
-
-    Parameters
-    ----------
-    size, ranks
-        As in `Brackets`.
-    before : Brackets or None
-        The brackets of the summaries; None for all keys.
-    summaries : sequence of RankSummary
-        Summaries of all chunks, singly or combined.
-    order : KeyOrder
-
-    Returns
-    -------
-    Brackets
-
-    Notes
-    -----
-    A few entries narrow the brackets first, then all entries near the cuts: most entries are never sorted.
-    """
+    """Narrow the brackets, or those of all keys, by summaries of all chunks, singly or combined."""
+    # A few entries narrow the brackets first, then all entries near the cuts: most entries are never sorted.
     stride = sum(len(a.keys) for a in summaries) // NARROWED_ENTRIES
     if stride > 1:
         coarse = _narrow_once(size, ranks, before, [thin(a, stride) for a in summaries], order)

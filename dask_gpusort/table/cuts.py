@@ -33,17 +33,10 @@ from .scan import IntArray, exclusive_scan, share_out
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of keys up to the ends of the brackets, in a sorted chunk or in several together.
+    """Count keys up to the ends of the brackets, in a sorted chunk or in several together."""
 
-    Attributes
-    ----------
-    sizes : int64 array, shape (chunks,)
-        Keys in each chunk.
-    ends : int64 array, shape (4, brackets)
-        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
-    """
-
-    sizes: IntArray
+    sizes: IntArray  # shape (chunks,): keys in each chunk
+    #: Shape (4, brackets): keys less than the low end, up to it, less than the high end (no fewer), and up to it.
     ends: IntArray
 
 
@@ -54,29 +47,15 @@ def add_counts(counts: Sequence[Counts]) -> Counts:
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The boundaries, from the counts of all chunks.
-
-    Attributes
-    ----------
-    brackets : Brackets
-    step : int64 array, shape (boundaries,)
-        The step in which each searched boundary's rank falls: 1 is open, 0 and 2 are tied.
-    ties : int64 array, shape (boundaries,)
-        Keys equal to a tied boundary's key that come before the boundary.
-    ranks, first, last : int64 array, shape (groups + 1,)
-        Global rank at which each group begins; rank of the first key that it receives; and rank behind the last key
-        that the previous group receives. The number of keys at the end.
-    starts : int64 array, shape (chunks + 1,)
-        Global position of each chunk's first key in the input.
-    """
+    """Hold the boundaries, from the counts of all chunks."""
 
     brackets: Brackets
-    step: IntArray
-    ties: IntArray
-    ranks: IntArray
-    first: IntArray
-    last: IntArray
-    starts: IntArray
+    step: IntArray  # shape (boundaries,): where each searched boundary's rank falls: 1 is open, 0 and 2 are tied
+    ties: IntArray  # shape (boundaries,): keys equal to a tied boundary's key that come before the boundary
+    ranks: IntArray  # shape (groups + 1,): global rank at which each group begins, and the number of keys
+    first: IntArray  # shape (groups + 1,): rank of the first key that each group receives, and the number of keys
+    last: IntArray  # shape (groups + 1,): rank behind the last key that the previous group receives
+    starts: IntArray  # shape (chunks + 1,): global position of each chunk's first key in the input
 
     def received(self, group: int) -> int:
         """Keys that a group receives."""
@@ -90,32 +69,16 @@ class Boundaries:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Cuts of some neighbouring chunks.
+    """Cut some neighbouring chunks: group g receives keys ``first[c, g]`` to ``last[c, g + 1]`` of the c-th chunk."""
 
-    Attributes
-    ----------
-    chunk : int
-        Number of the first chunk.
-    starts : int64 array, shape (chunks + 1,)
-        Global position of each chunk's first key in the input.
-    first, last : int64 array, shape (chunks, groups + 1)
-        Group g receives keys ``first[c, g]`` to ``last[c, g + 1]`` of the c-th chunk.
-    """
-
-    chunk: int
-    starts: IntArray
-    first: IntArray
-    last: IntArray
+    chunk: int  # number of the first chunk
+    starts: IntArray  # shape (chunks + 1,): global position of each chunk's first key in the input
+    first: IntArray  # shape (chunks, groups + 1)
+    last: IntArray  # shape (chunks, groups + 1)
 
 
 def find_boundaries(brackets: Brackets, counts: Counts) -> Boundaries:
-    """The boundaries, from the counts of all chunks.
-
-    Raises
-    ------
-    ValueError
-        If the counts contradict the brackets: the order is no strict weak order.
-    """
+    """Find the boundaries from the counts of all chunks; counts that contradict the brackets are refused."""
     ranks, bracket = brackets.ranks, brackets.bracket
     searched = np.flatnonzero(bracket >= 0)
     ends = counts.ends[:, bracket[searched]]
@@ -143,20 +106,10 @@ def _check_order(fits: bool) -> None:
 
 
 def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) -> IntArray:
-    """Distribute the ties of some chunks between parts of them, first parts first.
+    """Distribute the ties of some chunks, shape (boundaries,), between parts of them, first parts first.
 
-    Parameters
-    ----------
-    boundaries : Boundaries
-    ties : int64 array, shape (boundaries,)
-        Keys of the chunks that equal a tied boundary's key and come before the boundary.
-    parts : sequence of Counts
-        Counts of the parts, in the order of the chunks.
-
-    Returns
-    -------
-    int64 array, shape (parts, boundaries)
-        The same for each part.
+    A tie is a key that equals a tied boundary's key and comes before the boundary; the result has shape (parts,
+    boundaries).
     """
     tied = np.flatnonzero((boundaries.step != 1) & (boundaries.brackets.bracket >= 0))
     bracket, step = boundaries.brackets.bracket[tied], boundaries.step[tied]
@@ -167,22 +120,7 @@ def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) 
 
 
 def cut(boundaries: Boundaries, ties: IntArray, chunk: int, chunks: Sequence[Counts]) -> Cuts:
-    """Cut neighbouring chunks.
-
-    Parameters
-    ----------
-    boundaries : Boundaries
-    ties : int64 array, shape (boundaries,)
-        As for `share_ties`, of these chunks.
-    chunk : int
-        Number of the first chunk.
-    chunks : sequence of Counts, one a chunk
-
-    Raises
-    ------
-    ValueError
-        If the cuts contradict each other: the order is no strict weak order.
-    """
+    """Cut neighbouring chunks from number `chunk` on, whose ties are as for `share_ties`."""
     bracket, step, ranks = boundaries.brackets.bracket, boundaries.step, boundaries.brackets.ranks
     sizes = np.concatenate([counts.sizes for counts in chunks])
     first = np.where(ranks > 0, sizes[:, None], 0)
@@ -202,17 +140,7 @@ def cut(boundaries: Boundaries, ties: IntArray, chunk: int, chunks: Sequence[Cou
 
 
 def still_fits(counts: Counts, number: int, cuts: Cuts, boundaries: Boundaries) -> bool:
-    """Whether the cuts still fit a chunk that is counted again.
-
-    Parameters
-    ----------
-    counts : Counts
-        New counts of the chunk.
-    number : int
-        Number of the chunk within the cuts.
-    cuts : Cuts
-    boundaries : Boundaries
-    """
+    """Tell whether the cuts still fit their chunk `number` when it is counted again."""
     if counts.sizes[0] != cuts.first[number, -1]:
         return False
     searched = np.flatnonzero(boundaries.brackets.bracket >= 0)

@@ -25,25 +25,12 @@ class Digits:
 
 
 def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, int, IntArray]:
-    """Bring histograms onto one grid.
+    """Bring histograms, one a chunk, onto one grid of at most ``2**radix_bits`` digits.
 
-    Each chunk's histogram counts ``code >> shift`` with its own shift. A finer grid coarsens exactly onto a coarser
-    one, because both are aligned to powers of two.
-
-    Parameters
-    ----------
-    digits : sequence of Digits or None
-        One histogram a chunk; None for a chunk without keys.
-    radix_bits : int
-        The common grid has at most ``2**radix_bits`` digits.
-
-    Returns
-    -------
-    shift : int
-    first : int
-        ``code >> shift`` of the first row.
-    counts : int64 array, shape (radix, num_chunks)
+    Returns a shift, ``code >> shift`` of the first row, and counts of shape (radix, num_chunks).
     """
+    # Each chunk's histogram counts ``code >> shift`` with its own shift. A finer grid coarsens exactly onto a coarser
+    # one, because both are aligned to powers of two.
     known = [d for d in digits if d is not None]
     lowest = min(d.first << d.shift for d in known)
     highest = max((d.first + len(d.counts)) << d.shift for d in known) - 1

@@ -13,18 +13,8 @@ Side = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class KeyOrder:
-    """The comparisons of keys that the table needs.
+    """Hold the comparisons of keys that the table needs."""
 
-    Attributes
-    ----------
-    argsort : callable(keys)
-        Permutation that sorts keys.
-    changes : callable(sorted keys)
-        Where neighbours differ, shape (n - 1,).
-    search : callable(sorted keys, needles, side)
-        As `numpy.searchsorted`.
-    """
-
-    argsort: Callable[[np.ndarray], np.ndarray]
-    changes: Callable[[np.ndarray], np.ndarray]
-    search: Callable[[np.ndarray, np.ndarray, Side], np.ndarray]
+    argsort: Callable[[np.ndarray], np.ndarray]  # the permutation that sorts keys
+    changes: Callable[[np.ndarray], np.ndarray]  # where neighbours of sorted keys differ, shape (n - 1,)
+    search: Callable[[np.ndarray, np.ndarray, Side], np.ndarray]  # sorted keys, needles, side: as `numpy.searchsorted`

@@ -55,13 +55,7 @@ METHODS = {
 
 
 def _check_method(method: Any) -> None:
-    """Refuse what is none of NumPy's methods.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Refuse what is none of NumPy's methods."""
     if not (isinstance(method, str) and method in METHODS):
         meant = get_close_matches(str(method), METHODS, 1)
         guess = f" Did you mean {meant[0]!r}?" if meant else ""
@@ -70,38 +64,18 @@ def _check_method(method: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """What is wanted of each lane: make it by `quantiles` or `median`.
-
-    Parameters
-    ----------
-    kind : "quantile" or "median"
-    q : array or None
-        Quantiles in [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median.
-    method : str
-        One of `METHODS`.
-    skip_nan : bool
-        Whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN.
-    weak : bool
-        Whether `q` was a Python number: the result then has the dtype of the keys, if they are floats.
-    """
+    """Say what is wanted of each lane; `quantiles` or `median` make it."""
 
     kind: Literal["quantile", "median"]
+    #: In [0, 1], of at most two dimensions, in the dtype in which NumPy computes; None for a median.
     q: np.ndarray | None
-    method: str
-    skip_nan: bool
-    weak: bool = False
+    method: str  # one of `METHODS`
+    skip_nan: bool  # whether NaN and NaT take no part, as in `numpy.nanquantile`; otherwise a lane with one gives NaN
+    weak: bool = False  # whether `q` was a Python number: the result then has the dtype of the keys, if they are floats
 
     @classmethod
     def quantiles(cls, q: Any, method: str = "linear", *, skip_nan: bool = False, percent: bool = False) -> Statistic:
-        """Quantiles, or percentiles, of NumPy's arguments `q` and `method`.
-
-        Raises
-        ------
-        ValueError
-            If `q` is out of range or has more than two dimensions, or if the method is unknown.
-        TypeError
-            If `q` are not real numbers.
-        """
+        """Make quantiles, or percentiles, of NumPy's arguments `q` and `method`, and refuse what NumPy refuses."""
         weak = type(q) in (int, float)
         wanted = np.asarray(q)
         objects = wanted.dtype.kind == "O" and all(isinstance(one, (Real, Decimal)) for one in wanted.flat)
@@ -142,13 +116,7 @@ class Statistic:
         return METHODS[self.method] or (self.method == "linear" and self.q.dtype.kind == "i")
 
     def dtype_of(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the results for keys of a dtype.
-
-        Raises
-        ------
-        TypeError
-            If NumPy refuses the keys: complex ones for quantiles, dates for a median, booleans for interpolation.
-        """
+        """Give the dtype of the results for keys of a dtype, and refuse keys that NumPy refuses."""
         if self.q is not None and dtype.kind == "c":
             raise TypeError(f"a must be an array of real numbers, not {dtype}")
         if self.picks or dtype.kind == "O":
@@ -163,13 +131,7 @@ class Statistic:
         return found
 
     def check_objects(self, dtype: np.dtype[Any]) -> None:
-        """Refuse Python objects as `q` that NumPy does not take with the method.
-
-        Raises
-        ------
-        TypeError
-            If it is so.
-        """
+        """Refuse Python objects as `q` that NumPy does not take with the method."""
         if self.objects:
             try:
                 self.by_numpy(np.zeros(1, dtype), (0,))
@@ -180,13 +142,7 @@ class Statistic:
                 ) from error
 
     def by_numpy(self, keys: np.ndarray, axes: tuple[int, ...], weights: np.ndarray | None = None) -> Any:
-        """The statistic by NumPy's function, which computes with Python objects as they are.
-
-        Raises
-        ------
-        TypeError
-            If they cannot be sorted, or have no arithmetic.
-        """
+        """Compute the statistic by NumPy's function, which takes Python objects as they are, or refuses them."""
         try:
             if self.q is None:
                 return (np.nanmedian if self.skip_nan else np.median)(keys, axis=axes)
@@ -212,17 +168,9 @@ class Statistic:
         return f"method={self.method!r} computes between keys, and those of {dtype} are no numbers: give {remedy}"
 
     def ranks(self, counts: Array) -> Array:
-        """Ranks of the keys that the statistic needs.
+        """Rank the previous and the following key of each quantile, shape (2, quantiles, *counts.shape).
 
-        Parameters
-        ----------
-        counts : int64 array
-            For each lane, the keys that take part: all, or with `skip_nan` all but NaN.
-
-        Returns
-        -------
-        int64 array, shape (2, quantiles, *counts.shape)
-            Ranks of the previous and the following key of each quantile; 0 for a lane without keys.
+        `counts` are the keys of each lane that take part; the ranks of a lane without keys are 0.
         """
         if self.q is None:
             middle = [(counts - 1) // 2, counts // 2]
@@ -236,25 +184,11 @@ class Statistic:
         return clipped.reshape(2, math.prod(self.shape), *counts.shape)
 
     def result(self, keys: Array, counts: Array, nans: Array) -> Array:
-        """The statistics from the keys at the ranks.
+        """Compute the statistics, shape (quantiles, *lanes), from the keys at the `ranks`.
 
-        Parameters
-        ----------
-        keys : array, shape (2, quantiles, *lanes)
-            The keys at the `ranks`, in the dtype of the input.
-        counts, nans : int64 arrays, of a shape that broadcasts to the lanes
-            For each lane, the keys that take part, and the number of NaN.
-
-        Returns
-        -------
-        array, shape (quantiles, *lanes)
-            NaN or NaT where a lane has no keys, or has NaN that are not skipped.
-
-        Raises
-        ------
-        IndexError
-            If a lane is empty and NumPy has no quantile for that.
+        `keys` has the shape (2, quantiles, *lanes); `counts` (keys that take part) and `nans` broadcast to the lanes.
         """
+        # NaN or NaT is where a lane has no keys, or has NaN that are not skipped.
         previous, following = keys
         missing = counts == 0 if self.skip_nan else (counts == 0) | (nans > 0)
         if not missing.any():
@@ -296,11 +230,9 @@ class Statistic:
         return np.where(fraction >= 0.5, following - distance * complement, previous + distance * fraction_used)
 
     def _neighbours(self, counts: Array) -> tuple[Array, Array, Array]:
-        """Ranks below and above each virtual index, and its fraction; shape (quantiles, *lanes).
-
-        Rank -1 is the last. There, and below rank 0, both ranks are the same, and the fraction is not in [0, 1): it
-        decides the sign of a zero.
-        """
+        """Find ranks below and above each virtual index, and its fraction; shape (quantiles, *lanes)."""
+        # Rank -1 is the last. There, and below rank 0, both ranks are the same, and the fraction is not in [0, 1): it
+        # decides the sign of a zero.
         index = self._virtual_index(counts)
         last = np.maximum(counts, 1) - 1
         floor = np.maximum(np.floor(index), 0)
@@ -349,15 +281,9 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Ranks:
-    """The keys at given ranks of each lane, NaN included: ranks behind the numbers give NaN.
+    """Want the keys at given ranks of each lane, NaN included: ranks behind the numbers give NaN."""
 
-    Parameters
-    ----------
-    wanted : tuple of int
-        Not negative, and less than the number of keys.
-    """
-
-    wanted: tuple[int, ...]
+    wanted: tuple[int, ...]  # not negative, and less than the number of keys
 
     #: As of `Statistic`.
     objects = False

@@ -31,33 +31,16 @@ from .scan import IntArray, exclusive_scan
 
 @dataclass(frozen=True)
 class RankSummary:
-    """Sampled keys with ranks inside some brackets, of a sorted chunk or of several together.
+    """Hold sampled keys with ranks inside some brackets, of a sorted chunk or of several together."""
 
-    Attributes
-    ----------
-    sizes : int64 array, shape (chunks,)
-        Keys in each chunk.
-    keys : array, shape (entries,)
-        Keys inside the brackets, ascending and distinct.
-    bracket : int64 array, shape (entries,)
-        The bracket of each entry.
-    left, right : int64 array, shape (entries,)
-        Number of keys less than each entry, and number of keys up to it. Exact for one chunk; for several, an upper
-        and a lower bound.
-    start, stop : int64 array, shape (brackets,)
-        Lower bound of the number of keys below each bracket, and upper bound of the number of keys up to its end.
-    digits : Digits or None
-        Histogram of all keys, in the first round of the radix path.
-    """
-
-    sizes: IntArray
-    keys: np.ndarray
-    bracket: IntArray
-    left: IntArray
-    right: IntArray
-    start: IntArray
-    stop: IntArray
-    digits: Digits | None = None
+    sizes: IntArray  # shape (chunks,): keys in each chunk
+    keys: np.ndarray  # shape (entries,): inside the brackets, ascending and distinct
+    bracket: IntArray  # shape (entries,): the bracket of each entry
+    left: IntArray  # shape (entries,): number of keys less than each entry; of several chunks, an upper bound
+    right: IntArray  # shape (entries,): number of keys up to each entry; of several chunks, a lower bound
+    start: IntArray  # shape (brackets,): lower bound of the number of keys below each bracket
+    stop: IntArray  # shape (brackets,): upper bound of the number of keys up to the end of each bracket
+    digits: Digits | None = None  # histogram of all keys, in the first round of the radix path
 
     @property
     def size(self) -> int:
@@ -76,16 +59,9 @@ class RankSummary:
 
 
 def restrict(summary: RankSummary, wider: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> RankSummary:
-    """The entries inside narrower brackets; the entries just outside bound the counts there.
+    """Restrict a summary to narrower brackets; the entries just outside bound the counts there.
 
-    Parameters
-    ----------
-    summary : RankSummary
-    wider : int64 array, shape (brackets,)
-        The old bracket that contains each narrower one.
-    low, high : array, shape (brackets,)
-        Ends of the narrower brackets.
-    order : KeyOrder
+    `wider`, shape (brackets,), is the old bracket that contains each narrower one.
     """
     first = order.search(summary.keys, low, "left")
     last = order.search(summary.keys, high, "right")
@@ -105,14 +81,7 @@ def thin(summary: RankSummary, stride: int) -> RankSummary:
 
 
 def add_summaries(summaries: Sequence[RankSummary], order: KeyOrder) -> RankSummary:
-    """The sum of several summaries: every distinct key, and the sums of the step functions.
-
-    Parameters
-    ----------
-    summaries : sequence of RankSummary
-        Summaries of the same brackets.
-    order : KeyOrder
-    """
+    """Add summaries of the same brackets: every distinct key, and the sums of the step functions."""
     sizes = np.concatenate([a.sizes for a in summaries])
     keys = np.concatenate([a.keys for a in summaries])
     less_start, start = (sum(column) for column in zip(*(_starts(a) for a in summaries), strict=True))
@@ -161,19 +130,8 @@ def _first_of_brackets(bracket: IntArray) -> np.ndarray:
 
 
 def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits: int, order: KeyOrder) -> RankSummary:
-    """The sum of several summaries, in a bounded number of entries.
-
-    Parameters
-    ----------
-    summaries : sequence of RankSummary
-        Summaries of the same brackets.
-    samples : int
-        Approximate number of entries to keep. Between two of them the bounds of the counts widen by at most one
-        ``samples``-th of the keys in the brackets.
-    radix_bits : int
-        Bits of the digits in the summaries, 0 if there are none.
-    order : KeyOrder
-    """
+    """Add summaries of the same brackets and keep about `samples` entries."""
+    # Between two of them the bounds of the counts widen by at most one ``samples``-th of the keys in the brackets.
     whole = add_summaries(summaries, order)
     digits = sum_digits([a.digits for a in summaries], radix_bits) if radix_bits else None
     if len(whole.keys) > samples:

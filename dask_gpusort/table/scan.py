@@ -20,21 +20,10 @@ def exclusive_scan(counts: IntArray) -> IntArray:
 
 
 def scan_table(counts: IntArray) -> IntArray:
-    """Exclusive-scan a digit table in column-major order.
+    """Exclusive-scan a digit table, shape (radix, num_chunks), into the global rank at which each run begins.
 
-    Parameters
-    ----------
-    counts : int64 array, shape (radix, num_chunks)
-        Keys per digit (row) and chunk (column). C order here is the papers' column-major order of (chunk, digit).
-
-    Returns
-    -------
-    int64 array, same shape
-        First global rank of each (digit, chunk) run, in keys.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4; Harada and Howes, equation 1.
+    C order here is the papers' column-major order of (chunk, digit): Satish, Harris, Garland, IPDPS 2009, section 4;
+    Harada and Howes, equation 1.
     """
     return exclusive_scan(counts.ravel())[:-1].reshape(counts.shape)
 
@@ -42,16 +31,7 @@ def scan_table(counts: IntArray) -> IntArray:
 def share_out(wanted: IntArray, available: IntArray) -> IntArray:
     """Distribute a number of equal keys between parts, first parts first.
 
-    Parameters
-    ----------
-    wanted : int64 array, shape (boundaries,)
-        Keys that equal a boundary's key and come before the boundary.
-    available : int64 array, shape (parts, boundaries)
-        Keys that equal the boundary's key in each part: chunks, or nodes of the tree of chunks, in order.
-
-    Returns
-    -------
-    int64 array, shape (parts, boundaries)
-        Those of each part that come before the boundary.
+    `wanted` has shape (boundaries,), `available` and the result (parts, boundaries); parts are chunks, or nodes of
+    their tree.
     """
     return np.clip(wanted - (np.cumsum(available, axis=0) - available), 0, available)

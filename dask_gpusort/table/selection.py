@@ -46,35 +46,17 @@ _LEAST_SAMPLES = 64
 
 @dataclass(frozen=True)
 class Search:
-    """The search for keys at ranks in one lane.
+    """Search for keys at ranks in one lane."""
 
-    Attributes
-    ----------
-    size, nans : int
-        Keys in the lane without NaN, and NaN.
-    ranks : int64 array, shape (ranks,)
-        Wanted ranks, ascending and distinct.
-    found : array, shape (ranks,)
-        The keys at the ranks, where they are known.
-    unknown : int64 array, shape (open,)
-        Numbers of the ranks that are still searched.
-    left : int64 array, shape (open,)
-        These ranks in the multiset that is left.
-    bracket : int64 array, shape (open,)
-        The bracket of each of them.
-    low, high : array, shape (brackets,)
-        Closed intervals of keys, ascending and disjoint.
-    """
-
-    size: int
+    size: int  # keys in the lane without NaN
     nans: int
-    ranks: IntArray
-    found: np.ndarray
-    unknown: IntArray
-    left: IntArray
-    bracket: IntArray
-    low: np.ndarray
-    high: np.ndarray
+    ranks: IntArray  # shape (ranks,): wanted, ascending and distinct
+    found: np.ndarray  # shape (ranks,): the keys at the ranks, where they are known
+    unknown: IntArray  # shape (open,): numbers of the ranks that are still searched
+    left: IntArray  # shape (open,): these ranks in the multiset that is left
+    bracket: IntArray  # shape (open,): the bracket of each of them
+    low: np.ndarray  # shape (brackets,): low ends of closed intervals of keys, ascending and disjoint
+    high: np.ndarray  # shape (brackets,): their high ends
 
 
 def strata(size: int, keys_per_stratum: float) -> int:
@@ -118,21 +100,10 @@ def begin(size: int, nans: int, ranks: IntArray, dtype: np.dtype) -> Search:
 
 
 def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: float = MISSES) -> IntArray:
-    """Ranks, among all samples, of the ends of a bracket around each rank that is still searched.
+    """Rank, among all samples, the ends of a bracket around each rank that is still searched, shape (2, open).
 
-    Parameters
-    ----------
-    search : Search
-    count : int
-        Strata of all chunks.
-    keys_per_stratum : float
-    misses : float
-        Probability that one of the brackets misses its rank.
-
-    Returns
-    -------
-    int64 array, shape (2, open)
-        Of low and high ends. Negative, or no rank of a sample, where no sample is an end.
+    A bracket misses its rank with probability `misses`; ends that are no rank of a sample are no ends. `count` is the
+    number of strata of all chunks.
     """
     error = _error_of_ranks(count, keys_per_stratum, len(search.left), misses)
     # About `keys_per_stratum` times i keys are less than sample i, and that many of i + 1 are up to it.
@@ -182,20 +153,10 @@ def _disjoint(low: np.ndarray, high: np.ndarray) -> tuple[IntArray, np.ndarray, 
 
 
 def resolve(search: Search, ends: NDArray[np.int64]) -> Search:
-    """Find the ranks that fall on ends of brackets; the other ones are ranks of the keys inside the brackets then.
+    """Find the ranks on ends of brackets; the other ones become ranks of the keys inside.
 
-    Parameters
-    ----------
-    search : Search
-        With brackets.
-    ends : int64 array, shape (4, brackets)
-        Keys of the multiset less than the low end of each bracket, up to it, less than the high end (no fewer), and up
-        to the high end.
-
-    Raises
-    ------
-    LookupError
-        If a bracket does not hold its rank.
+    `ends`, shape (4, brackets), counts keys of the multiset less than each low end, up to it, less than the high end
+    (no fewer), and up to it.
     """
     counts, rank = ends[:, search.bracket], search.left
     if not ((counts[0] <= rank).all() and (rank < counts[3]).all()):

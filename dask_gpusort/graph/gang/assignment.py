@@ -40,14 +40,7 @@ class Asked(NamedTuple):
 
 
 class Assignment:
-    """The workers of all members.
-
-    Parameters
-    ----------
-    scheduler : distributed.Scheduler
-    members : callable(token)
-        Gives the scheduler's states of the members of a gang.
-    """
+    """Assign workers to all members; `members` gives the scheduler's states of the members of a gang by its token."""
 
     def __init__(self, scheduler: Any, members: Callable[[str], Sequence[Any]]):
         self.scheduler, self._members = scheduler, members

@@ -39,28 +39,16 @@ class Aborted(Exception):
 
 
 class ExchangePiece(NamedTuple):
-    """A piece of an exchange: a shard to each member and one from each.
+    """Hold a piece of an exchange: a shard to each member and one from each."""
 
-    Attributes
-    ----------
-    shards : list of Run
-        For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
-        overwritten, and are complete: no kernel is still writing them.
-    lengths : list of int
-        Keys that arrive from each rank.
-    """
-
+    #: For each rank, this one included. All have the same dtypes, on all members. They may be views, must not be
+    #: overwritten, and are complete: no kernel is still writing them.
     shards: list[Run]
-    lengths: list[int]
+    lengths: list[int]  # keys that arrive from each rank
 
 
 class Progress:
-    """Reports that keys have arrived, from time to time.
-
-    Parameters
-    ----------
-    report : callable()
-    """
+    """Report from time to time that keys have arrived."""
 
     def __init__(self, report: Callable[[], None]):
         self._report, self._next = report, time.monotonic() + PROGRESS_SECONDS
@@ -74,25 +62,13 @@ class Progress:
 
 
 class Communicator(Protocol):
-    """Moves shards between the members of one attempt."""
+    """Move shards between the members of one attempt."""
 
     def exchange(self, pieces: Sequence[ExchangePiece]) -> Generator[list[Run], None, None]:
-        """Exchange piece after piece; while the caller works on one, the next ones are on their way.
+        """Exchange piece after piece, as many on all members; while the caller works on one, the next are on their way.
 
-        Parameters
-        ----------
-        pieces : sequence of ExchangePiece
-            As many on all members.
-
-        Yields
-        ------
-        list of Run
-            For each piece the shards from each rank, complete. The own one may be the one that was given.
-
-        Raises
-        ------
-        Exception
-            Any, if the exchange failed or was aborted. Other members may have received everything nevertheless.
+        Yields the complete shards from each rank, the own one perhaps as given; after an error, other members may
+        nevertheless have received everything.
         """
 
     def abort(self) -> None:
@@ -100,7 +76,7 @@ class Communicator(Protocol):
 
 
 class KeptCommunicator(Protocol):
-    """Moves shards between the members of many attempts, one after another."""
+    """Move shards between the members of many attempts, one after another."""
 
     def exchange(
         self, pieces: Sequence[ExchangePiece], progress: Callable[[], None]
@@ -112,16 +88,14 @@ class KeptCommunicator(Protocol):
 
 
 class Maker(Protocol):
-    """Makes communicators of workers that have a GPU each. They are kept for later gangs of the same workers.
+    """Make communicators of workers that have a GPU each, and keep them for later gangs of the same workers."""
 
-    A worker whose `worker_plugin.GangWorkerPlugin.maker` is not None offers to make one with every member that it runs.
-    """
+    # A worker whose `worker_plugin.GangWorkerPlugin.maker` is not None offers to make one with every member that it
+    # runs.
 
     def offer(self) -> bytes | None:
-        """What all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part.
-
-        Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
-        """
+        """Offer what all ranks need of one of them, such as NCCL's unique id; None if this worker cannot take part."""
+        # Any thread may call this. The offer is the same until `make` is called with it: it serves one communicator.
 
     def make(self, offer: bytes, size: int, rank: int) -> KeptCommunicator:
         """Make a communicator together with all other ranks, which do so at the same time, without waiting for them.
@@ -131,16 +105,7 @@ class Maker(Protocol):
 
 
 class Reordered:
-    """A communicator that is kept, for members whose order is not that of its ranks (see `coordinator.rank_order`).
-
-    Parameters
-    ----------
-    kept : KeptCommunicator
-    ranks : sequence of int
-        The rank in it of each member.
-    progress : callable()
-        Called whenever keys have arrived.
-    """
+    """Use a kept communicator for members whose order is not that of its ranks (see `coordinator.rank_order`)."""
 
     def __init__(self, kept: KeptCommunicator, ranks: Sequence[int], progress: Callable[[], None]):
         self.kept, self.ranks, self.progress = kept, ranks, progress
@@ -162,19 +127,7 @@ class Reordered:
 
 
 class WorkerComms:
-    """The communicator over the workers' own connections: each member fetches its shards.
-
-    Parameters
-    ----------
-    outboxes : Outboxes
-        Those of the member's worker.
-    token : str
-    attempt, rank : int
-    addresses : sequence of str
-        Addresses of all members' workers.
-    progress : callable()
-        Called whenever keys have arrived.
-    """
+    """Communicate over the workers' own connections: each member fetches its shards."""
 
     def __init__(
         self,
@@ -276,12 +229,7 @@ def _result(future: Future[list[Run]]) -> list[Run]:
 
 
 class Outboxes:
-    """The shards that the members of a worker have cut and others have not fetched yet. Used on the worker's loop.
-
-    Parameters
-    ----------
-    worker : distributed.Worker
-    """
+    """Keep the shards that the members of a worker have cut and others have not fetched yet, on the worker's loop."""
 
     def __init__(self, worker: Any):
         self.worker = worker
@@ -306,11 +254,9 @@ class Outboxes:
             event.set()
 
     async def take(self, key: Sequence[Any], to: Sequence[int], start: int | None = None) -> dict[str, Any]:
-        """Handler: the shard of a member for another one, whole, or a portion of it from some key on.
-
-        Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
-        attempt is aborted. A shard is forgotten with its last portion.
-        """
+        """Handler: give the shard of a member for another one, whole, or a portion of it from some key on."""
+        # Its status is "wait" if it is not cut yet, or never will be: whoever fetches is told by the coordinator if the
+        # attempt is aborted. A shard is forgotten with its last portion.
         serialization.register()
         token, attempt, rank = key
         mine = (token, attempt, rank)

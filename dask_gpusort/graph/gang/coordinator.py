@@ -44,26 +44,14 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """A member that is ready.
+    """Hold a member that is ready."""
 
-    Attributes
-    ----------
-    worker : str
-        Address of the worker.
-    run_id : int
-    summaries : bytes
-        Checksum of the summaries of its runs, then they themselves, pickled.
-    offer : bytes or None
-        What its worker offers to make a communicator with the others (see `communicator.Maker`).
-    seconds : float
-        How long it has sorted.
-    """
-
-    worker: str
+    worker: str  # its address
     run_id: int
-    summaries: bytes
+    summaries: bytes  # checksum of the summaries of its runs, then they themselves, pickled
+    #: What its worker offers to make a communicator with the others (see `communicator.Maker`).
     offer: bytes | None = None
-    seconds: float = 0
+    seconds: float = 0  # how long it has sorted
 
     @property
     def digest(self) -> bytes:
@@ -90,29 +78,14 @@ class Without:
 
 @dataclass
 class Attempt:
-    """An exchange in progress.
-
-    Attributes
-    ----------
-    number : int
-    members : dict of int to Member
-        By rank.
-    seconds : float
-        After which it has failed if no keys have arrived anywhere.
-    exchanged : set of int
-        Ranks that have received all their shards.
-    kept : Kept or None
-        Its communicator, if that is not the workers' own comms.
-    moved : bool
-        Whether keys have arrived since somebody looked.
-    """
+    """Follow an exchange in progress."""
 
     number: int
-    members: dict[int, Member]
-    seconds: float
-    exchanged: set[int] = field(default_factory=set)
-    kept: Kept | None = None
-    moved: bool = False
+    members: dict[int, Member]  # by rank
+    seconds: float  # after which it has failed if no keys have arrived anywhere
+    exchanged: set[int] = field(default_factory=set)  # ranks that have received all their shards
+    kept: Kept | None = None  # its communicator, if that is not the workers' own comms
+    moved: bool = False  # whether keys have arrived since somebody looked
 
     @property
     def workers(self) -> set[str]:
@@ -127,49 +100,26 @@ class Attempt:
 
 @dataclass
 class Gang:
-    """One gang.
+    """Follow one gang."""
 
-    Attributes
-    ----------
-    size : int
-        Number of members.
-    timeout : float
-        Seconds without any progress after which an exchange has failed.
-    ready : dict of int to Member
-        Members that wait, by rank.
-    attempt : Attempt or None
-        The exchange in progress.
-    failures : int
-        Attempts that failed, though no worker was lost.
-    digests : dict of int to bytes
-        Checksums of the summaries that finished members have used, by rank.
-    sorted : dict of int to (int, float)
-        Run id and seconds of the last member of each rank that has sorted.
-    waited : dict of int to float
-        Seconds for which others have waited for a member, where nobody else measures that, by rank.
-    """
-
-    size: int
-    timeout: float
-    ready: dict[int, Member] = field(default_factory=dict)
-    attempt: Attempt | None = None
-    failures: int = 0
+    size: int  # number of members
+    timeout: float  # seconds without any progress after which an exchange has failed
+    ready: dict[int, Member] = field(default_factory=dict)  # members that wait, by rank
+    attempt: Attempt | None = None  # the exchange in progress
+    failures: int = 0  # attempts that failed, though no worker was lost
+    #: Checksums of the summaries that finished members have used, by rank.
     digests: dict[int, bytes] = field(default_factory=dict)
+    #: Run id and seconds of the last member of each rank that has sorted.
     sorted: dict[int, tuple[int, float]] = field(default_factory=dict)
+    #: Seconds for which others have waited for a member, where nobody else measures that, by rank.
     waited: dict[int, float] = field(default_factory=dict)
 
 
 class Gangs:
-    """All gangs of a cluster.
+    """Follow all gangs of a cluster."""
 
-    Parameters
-    ----------
-    on_start : callable(token, attempt, seconds)
-        Called for each attempt, and again while it gets on. The caller passes token and attempt to `expired` after
-        these seconds.
-    on_abort : callable(token, attempt)
-        Called for each attempt that is aborted: its members are to answer.
-    """
+    # `on_start` is called for each attempt, and again while it gets on: the caller passes token and attempt to
+    # `expired` after these seconds. `on_abort` is called for each attempt that is aborted: its members are to answer.
 
     def __init__(
         self,
@@ -360,11 +310,9 @@ class Gangs:
         return messages + [_to(member, START, token, rank, **fields) for rank, member in members.items()]
 
     def _communicator(self, gang: Gang, members: dict[int, Member]) -> tuple[Kept | None, list[Message]]:
-        """A communicator of these workers, None for the workers' own comms; and messages.
-
-        The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
-        Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
-        """
+        """Choose a communicator of these workers, None for the workers' own comms; and messages."""
+        # The workers' own comms also serve two members on one worker, a gang of one, and whatever made an attempt fail.
+        # Each offer makes one communicator: of two, one would never connect. Offers of any rank will do.
         addresses = rank_order(_addresses(members))
         offers = {member.worker: member.offer for member in members.values()}
         if gang.size == 1 or gang.failures or len(offers) < len(addresses) or None in offers.values():

@@ -23,44 +23,24 @@ READY, EXCHANGED = "sort-gang-ready", "sort-gang-exchanged"
 
 @dataclass(frozen=True)
 class GangSpec:
-    """What the scheduler must know of a member.
+    """Say what the scheduler must know of a member."""
 
-    Attributes
-    ----------
-    token : str
-        Of the gang.
-    rank, size : int
-    timeout : float
-        In seconds, as in `config`.
-    on_devices : bool
-        Whether its chunks are on GPUs.
-    instead : Task or None
-        If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
-        output. It takes the place of this one if the scheduler knows other chunks as such tasks.
-    """
-
-    token: str
+    token: str  # of the gang
     rank: int
     size: int
-    timeout: float
-    on_devices: bool = False
+    timeout: float  # in seconds, as in `config`
+    on_devices: bool = False  # whether its chunks are on GPUs
+    #: If the task is an output chunk, the task that makes it behind a member of the gang that serves parts of the
+    #: output. It takes the place of this one if the scheduler knows other chunks as such tasks.
     instead: Task | None = None
 
 
 @dataclass(frozen=True)
 class Start:
-    """The start of an attempt.
+    """Start an attempt."""
 
-    Attributes
-    ----------
-    summaries : list
-        What each member reported, by rank.
-    changed : list of int
-        Members that reported something else than in an attempt in which others have finished.
-    """
-
-    summaries: list[Any]
-    changed: list[int]
+    summaries: list[Any]  # what each member reported, by rank
+    changed: list[int]  # members that reported something else than in an attempt in which others have finished
 
 
 class Work(Protocol):
@@ -84,19 +64,7 @@ class Failed(Exception):
 
 
 class Member:
-    """One member's conversation with the coordinator.
-
-    Parameters
-    ----------
-    spec : GangSpec
-    plugin : GangWorkerPlugin
-    run_id : int
-        Of the task.
-    on_devices : bool
-        Whether its shards are on GPUs.
-    seconds : float
-        How long it has sorted.
-    """
+    """Hold one member's conversation with the coordinator."""
 
     def __init__(self, spec: GangSpec, plugin: GangWorkerPlugin, run_id: int, on_devices: bool, seconds: float = 0):
         self.spec, self.plugin, self.run_id, self.seconds = spec, plugin, run_id, seconds
@@ -119,19 +87,9 @@ class Member:
     def exchange(self, summaries: Any, work: Work) -> None:
         """Wait for the other members, exchange shards with them and merge, in as many attempts as it takes.
 
-        Parameters
-        ----------
-        summaries : object
-            What the others must know to cut their shards.
-        work : Work
-
-        Raises
-        ------
-        distributed.Reschedule
-            If Dask no longer wants the result.
-        Exception
-            That of another member, or of `work`.
+        The others cut their shards by the `summaries`; what they raise is raised here.
         """
+        # A task whose result Dask no longer wants raises `distributed.Reschedule`.
         packed = work.digest() + pickle.dumps(summaries, protocol=pickle.HIGHEST_PROTOCOL)
         broken: str | None = None
         while True:

@@ -13,23 +13,14 @@ from ..task_exchange import pieces_in_order
 
 
 class Outputs:
-    """The part of each output array that a member makes, allocated once.
+    """Allocate once the part of each output array that a member makes, and merge its groups into it."""
 
-    A group is merged with the unresolved keys at its ends, which belong to its neighbours. So a merge writes over both
-    ends of its group: the end of the group before it is restored, and the next group overwrites the other end::
-
-        group g     ------------------|xx
-        group g + 1                 xx|-----------------|xx
-                                    ^ saved before the merge
-
-    Parameters
-    ----------
-    plan : Plan
-    finish : Finish
-    bounds : Bounds
-    groups : range
-        Those of the member.
-    """
+    # A group is merged with the unresolved keys at its ends, which belong to its neighbours. So a merge writes over
+    # both ends of its group: the end of the group before it is restored, and the next group overwrites the other end:
+    #
+    #     group g     ------------------|xx
+    #     group g + 1                 xx|-----------------|xx
+    #                                 ^ saved before the merge
 
     def __init__(self, plan: Plan, finish: Finish, bounds: Bounds, groups: range):
         self.plan, self.finish, self.bounds, self.groups = plan, finish, bounds, groups

@@ -43,14 +43,7 @@ def install(client: Any) -> str | None:
 
 
 class GangSchedulerPlugin(CheckedSchedulerPlugin):
-    """Assigns workers to members, and passes events between the scheduler of Dask, the coordinator and the workers.
-
-    Attributes
-    ----------
-    gangs : Gangs
-    specs : dict of key to GangSpec
-        The members that the scheduler knows.
-    """
+    """Assign workers to members, and pass events between the scheduler of Dask, the coordinator and the workers."""
 
     name = NAME
     idempotent = True
@@ -60,7 +53,7 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
         await super().start(scheduler)
         self.gangs = Gangs(self._watch_attempt, self._watch_aborted)
         self.assignment = Assignment(scheduler, self._members)
-        self.specs: dict[Key, GangSpec] = {}
+        self.specs: dict[Key, GangSpec] = {}  # the members that the scheduler knows
         self._keys: dict[str, dict[int, Key]] = {}  # of each gang's members, by rank
         self._unchecked: set[str] = set()
         self._gathering: dict[str, Any] = {}  # time-outs of gangs whose missing members are looked at
@@ -184,11 +177,9 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
             self.scheduler.send_all({}, {worker: [{"op": op, **fields}]})
 
     def _take_from_other_gang(self, members: list[Any]) -> None:
-        """Give members that are output chunks the form in which the scheduler knows other chunks of the same array.
-
-        Dask keeps the task that it knows by a key, so a part of the output that was computed before leaves a gap in a
-        gang whose members are the output chunks. The gang that made that part makes these chunks too.
-        """
+        """Give members that are output chunks the form in which the scheduler knows other chunks of the same array."""
+        # Dask keeps the task that it knows by a key, so a part of the output that was computed before leaves a gap in a
+        # gang whose members are the output chunks. The gang that made that part makes these chunks too.
         for state in members:
             task = state.run_spec.mark.instead
             if task is None or state.state != "released" or not task.dependencies <= self.scheduler.tasks.keys():
@@ -204,11 +195,9 @@ class GangSchedulerPlugin(CheckedSchedulerPlugin):
                 state.add_dependency(self.scheduler.tasks[key])
 
     def _keep_where_members_are(self, members: list[Any]) -> None:
-        """Let Dask run the output chunks where their groups are.
-
-        It treats many tasks with few dependencies as root tasks, and spreads them over all workers. Tasks that are
-        restricted, if only to all workers, are no root tasks.
-        """
+        """Let Dask run the output chunks where their groups are."""
+        # It treats many tasks with few dependencies as root tasks, and spreads them over all workers. Tasks that are
+        # restricted, if only to all workers, are no root tasks.
         everywhere = self.scheduler.workers.values()
         gpus = gpu_workers(everywhere) if members[0].run_spec.mark.on_devices else set()
         addresses = {worker.address for worker in gpus or everywhere}

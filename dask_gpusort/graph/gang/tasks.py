@@ -37,23 +37,7 @@ class GangTask(MarkedTask):
 def gang_exchange(
     token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
 ) -> dict[Key, Task]:
-    """Graph of a gang, from the input chunks to the outputs of its members.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    sources : Sources
-        As for `task_exchange.exchange_by_tasks`.
-    finish : Finish
-    timeout, on_devices
-        As in `GangSpec`.
-
-    Returns
-    -------
-    dict of key to Task
-        The outputs are what `member_outputs` gives.
-    """
+    """Make the graph of a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
     tasks: list[Task] = []
     for rank in range(len(plan.sources)):
         spec = GangSpec(token, rank, len(plan.sources), timeout, on_devices)
@@ -71,18 +55,9 @@ def member_chunks(
     timeout: float,
     on_devices: bool = False,
 ) -> dict[Key, Task]:
-    """Graph of a gang of which each member is a chunk of the only output array: one step less than behind members.
+    """Make the graph of a gang of which each member is a chunk of the only output: one step less than behind members.
 
-    Parameters
-    ----------
-    chunks : mapping of key to Task
-        The same chunks as tasks behind members of another gang.
-    plan, sources, finish, timeout, on_devices
-        As for `gang_exchange`.
-
-    Returns
-    -------
-    dict of key to Task
+    `chunks` are the same chunks as tasks behind members of another gang.
     """
     found: dict[Key, Task] = {}
     for rank, (key, task) in enumerate(chunks.items()):
@@ -102,16 +77,9 @@ def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> 
 
 
 def member_outputs(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
-    """The outputs of each member, and the bounds of the cuts, as arguments of tasks.
-
-    Parameters
-    ----------
-    token : str
-    plan : Plan
-    all_wanted : bool
-        Whether all output chunks are computed. Otherwise, or if some members make none, each of them must need every
-        member, because members cannot run without each other.
-    """
+    """Name the outputs of each member, and the bounds of the cuts, as arguments of tasks."""
+    # Unless all output chunks are wanted and each member makes some, each of them must need every member, because
+    # members cannot run without each other.
     ranks = range(len(plan.sources))
     joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in ranks]
     alone = all_wanted and all(plan.member_chunks)
@@ -141,21 +109,7 @@ def sort_in_gang(
     plan: Plan,
     finish: Finish,
 ) -> tuple[tuple[Any, ...], Bounds | None]:
-    """Task: one member of a gang.
-
-    Parameters
-    ----------
-    arrays, numbers, sources, local
-        As for `task_exchange.sort_bundle`.
-    spec : GangSpec
-    plan : Plan
-    finish : Finish
-
-    Returns
-    -------
-    tuple of arrays, Bounds or None
-        The member's part of each output, and the bounds of the cuts if chunk sizes are unknown.
-    """
+    """Task: run one member of a gang, for its part of each output, and the bounds if chunk sizes are unknown."""
     begin = time.monotonic()
     with context_meter.meter("sort"):
         bundle = sort_bundle(arrays, numbers, sources, local, plan.samples, plan.radix_bits)
@@ -177,22 +131,13 @@ def sort_as_chunk(*arguments: Any) -> Any:
 
 
 class SortWork:
-    """What a member does with its sorted bundle (see `member.Work`).
+    """Work on a member's sorted bundle (see `member.Work`)."""
 
-    Attributes
-    ----------
-    bundle : Bundle
-        Kept until all shards have arrived, because an exchange may be repeated.
-    bounds : Bounds
-        Known after `cut`, and the same in all members.
-    outputs : Outputs
-        New for each attempt.
-    """
-
-    bounds: Bounds
-    outputs: Outputs
+    bounds: Bounds  # known after `cut`, and the same in all members
+    outputs: Outputs  # new for each attempt
 
     def __init__(self, bundle: Bundle, rank: int, plan: Plan, finish: Finish):
+        # The bundle is kept until all shards have arrived, because an exchange may be repeated.
         self.bundle, self.plan, self.finish = bundle, plan, finish
         self.groups = plan.member_groups
         self.own = self.groups[rank]

@@ -16,24 +16,16 @@ NAME = "gpusort-gang"
 
 
 class GangWorkerPlugin(CheckedWorkerPlugin):
-    """Passes the coordinator's messages to the members of this worker.
-
-    Attributes
-    ----------
-    outboxes : Outboxes
-    members : dict of int to callable(op, fields)
-        Where each member of this worker takes messages, by run id.
-    closed : bool
-        Whether the worker closes, so that no member hears of anything any more.
-    """
+    """Pass the coordinator's messages to the members of this worker."""
 
     name = NAME
 
     def setup(self, worker: Any) -> None:
         """Register the handlers of the worker."""
         super().setup(worker)
-        self.closed = False
+        self.closed = False  # whether the worker closes, so that no member hears of anything any more
         self.outboxes = Outboxes(worker)
+        #: Where each member of this worker takes messages (op, fields), by run id.
         self.members: dict[int, Callable[[str, dict[str, Any]], None]] = {}
         self._made: dict[tuple[str, ...], tuple[int, KeptCommunicator]] = {}  # changed on the worker's loop alone
         self._makers: list[Maker | None] = []  # the maker, once it is known
@@ -45,7 +37,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
 
     @property
     def maker(self) -> Maker | None:
-        """Makes communicators for this worker's GPU; read for members with chunks on GPUs."""
+        """Make communicators for this worker's GPU; read for members with chunks on GPUs."""
         with self._making:
             if not self._makers:
                 self._makers.append(communicator_maker())
@@ -69,11 +61,9 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
             deliver(op, fields)
 
     def _make(self, rank: int, *, addresses: Sequence[str], communicator: tuple[int, bytes], **_: Any) -> None:
-        """Make the communicator of an attempt, unless it is kept from an earlier one.
-
-        NCCL waits for all ranks, however long. So each worker takes part as soon as it hears of the attempt, whatever
-        becomes of its member.
-        """
+        """Make the communicator of an attempt, unless it is kept from an earlier one."""
+        # NCCL waits for all ranks, however long. So each worker takes part as soon as it hears of the attempt, whatever
+        # becomes of its member.
         epoch, offer = communicator
         order = rank_order(addresses)
         known, made = self._made.get(order, (None, None))
@@ -97,13 +87,7 @@ class GangWorkerPlugin(CheckedWorkerPlugin):
         self.worker.loop.add_callback(self.worker.batched_send, {"op": op, **fields})
 
     def communicator(self, token: str, rank: int, start: dict[str, Any]) -> Communicator:
-        """The communicator of an attempt, for a member that has its start message.
-
-        Raises
-        ------
-        Aborted
-            If it is closed already.
-        """
+        """Make the communicator of an attempt, for a member that has its start message, unless it is closed already."""
         addresses = tuple(start["addresses"])
         progress = Progress(partial(self.send, PROGRESS, token=token, attempt=start["attempt"]))
         if start["communicator"] is None:

@@ -45,20 +45,12 @@ PORTION_REQUESTS = 1 << 19
 
 @dataclass(frozen=True)
 class Kept:
-    """Runs that a task keeps for several receivers.
-
-    Attributes
-    ----------
-    handles : list of Handle
-    ends : list of int64 arrays, shape (receivers + 1,)
-        Of each run: where the part for each receiver begins, and the end.
-    shapes : tuple of tuples of int
-        Shape of each chunk of indices, if the runs are requests.
-    """
+    """Hold runs that a task keeps for several receivers."""
 
     handles: list[Handle]
+    #: Shape (receivers + 1,) of each run: where the part for each receiver begins, and the end.
     ends: list[np.ndarray[Any, np.dtype[np.int64]]]
-    shapes: Shapes = ()
+    shapes: Shapes = ()  # of each chunk of indices, if the runs are requests
 
 
 class Part(NamedTuple):
@@ -147,13 +139,7 @@ def keep_requests(
 
 
 def keep_replies(asked: Asked, group: int, chunks: range, size: int) -> Kept:
-    """Task: reply to the requests for a group, whose source is some chunks of so many elements in all.
-
-    Raises
-    ------
-    RuntimeError
-        If the source is not complete.
-    """
+    """Task: reply to the requests for a group, whose source is some chunks of so many elements in all."""
     handles, kept = asked
     own = [handles[chunk] for chunk in chunks]
     pieces = take_slices(own, [(0, handle.length) for handle in own])

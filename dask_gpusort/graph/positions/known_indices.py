@@ -19,13 +19,7 @@ from .choice import plan_slices, plan_take
 
 
 def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
-    """`numpy.take` of a Dask array, of indices in an array in memory.
-
-    Raises
-    ------
-    IndexError
-        If an index is out of range, and the size of the axis is known.
-    """
+    """Take elements of a Dask array as `numpy.take` does, of indices in an array in memory."""
     array, positions, axis = _checked(array, indices, axis, mode)
     if plan_slices(array, positions, axis) is None:
         return build_take(array, da.from_array(positions, asarray=False), axis, mode)

@@ -37,24 +37,12 @@ from .requests import GroupedAxis, cut_shard, make_requests
 
 @dataclass(frozen=True)
 class GroupWriter:
-    """Makes a group from what it held before and from values: a function that can be pickled.
+    """Make a group from what it held before and from values: a function that can be pickled."""
 
-    Attributes
-    ----------
-    size : int
-        Positions of the group.
-    """
-
-    size: int
+    size: int  # positions of the group
 
     def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any]:
-        """The group, after all shards are written in their order.
-
-        Raises
-        ------
-        ValueError
-            If the chunks have another size.
-        """
+        """Write all shards to the group in their order."""
         blocks = [checked_chunk(block, None) for block in chunks]
         ops = ops_for(blocks[0])
         whole = ops.concatenate_along(blocks, 0)
@@ -72,31 +60,15 @@ def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tu
 
 @dataclass(frozen=True)
 class Put(ArrayRecipe):
-    """All that the tasks of one write by an exchange are made from.
+    """Hold all that the tasks of one write by an exchange are made from."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the indices, of the values, and of the array.
-    axis : GroupedAxis
-        Of the array.
-    groups, bundles : Bundles
-        Of the array's chunks, and of the chunks of indices.
-    dtypes : tuple of numpy.dtype
-        Of the indices and of the values.
-    sizes : tuple of int
-        Indices, and values, in each chunk.
-    kept : bool
-        Whether workers keep what moves, in memory or in files.
-    """
-
-    names: tuple[str, ...]
-    axis: GroupedAxis
-    groups: Bundles
-    bundles: Bundles
-    dtypes: tuple[np.dtype[Any], ...]
-    sizes: tuple[Size, ...]
-    kept: bool = False
+    names: tuple[str, ...]  # of the indices, of the values, and of the array
+    axis: GroupedAxis  # of the array
+    groups: Bundles  # of the array's chunks
+    bundles: Bundles  # of the chunks of indices
+    dtypes: tuple[np.dtype[Any], ...]  # of the indices and of the values
+    sizes: tuple[Size, ...]  # indices, and values, in each chunk
+    kept: bool = False  # whether workers keep what moves, in memory or in files
 
     def writer(self, group: int) -> GroupWriter:
         """The function that makes a group."""

@@ -36,21 +36,11 @@ Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class GroupedAxis:
-    """An axis whose chunks are divided into groups.
+    """Divide the chunks of an axis into groups."""
 
-    Attributes
-    ----------
-    bounds : tuple of int
-        First position of each group, and the end of the last.
-    axis : int
-        Its number, for errors.
-    mode : {"raise", "wrap", "clip"}
-        As for `numpy.take`.
-    """
-
-    bounds: tuple[int, ...]
-    axis: int
-    mode: str = "raise"
+    bounds: tuple[int, ...]  # first position of each group, and the end of the last
+    axis: int  # its number, for errors
+    mode: str = "raise"  # as for `numpy.take`
 
     @classmethod
     def of(cls, sizes: Sequence[int], groups: Bundles, axis: int, mode: str = "raise") -> GroupedAxis:
@@ -68,24 +58,12 @@ class GroupedAxis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """The indices of a bundle, in the order of their groups.
+    """Hold the indices of a bundle, in the order of their groups."""
 
-    Attributes
-    ----------
-    run : Run
-        Offsets in the groups, int64, and the values to write there.
-    order : integer array, shape (n,)
-        Positions in the bundle; empty where values are written.
-    ends : tuple of int
-        Where the requests for each group begin, and their end.
-    shapes : tuple of tuples of int
-        Shape of each chunk of the bundle.
-    """
-
-    run: Run
-    order: Any
-    ends: tuple[int, ...]
-    shapes: Shapes
+    run: Run  # offsets in the groups, int64, and the values to write there
+    order: Any  # positions in the bundle, shape (n,); empty where values are written
+    ends: tuple[int, ...]  # where the requests for each group begin, and their end
+    shapes: Shapes  # of each chunk of the bundle
 
     def __sizeof__(self) -> int:
         """Bytes held, for Dask's ``sizeof``."""
@@ -111,24 +89,9 @@ serialization.add_class(Requests, _split, _join)
 def make_requests(
     indices: list[Any], values: list[list[Any]], axis: GroupedAxis, declared: Sequence[Sequence[DeclaredChunk]]
 ) -> Requests:
-    """Task: the requests of a bundle.
+    """Task: make the requests of a bundle from its chunks of indices, in C order, and the chunks of values to write.
 
-    Parameters
-    ----------
-    indices : list of arrays
-        The chunks of the bundle, of any shape, in C order.
-    values : list of lists of arrays
-        For each array of values its chunks in the bundle, which are written; empty if elements are read.
-    axis : GroupedAxis
-    declared : sequence of sequences
-        What the array of indices, and each array of values, say of these chunks.
-
-    Raises
-    ------
-    IndexError
-        If an index is out of range.
-    TypeError, ValueError
-        If a chunk is not what its array says.
+    `declared` is what the array of indices, and each array of values, say of these chunks.
     """
     serialization.register()
     for chunks, said in zip((indices, *values), declared, strict=True):
@@ -179,39 +142,17 @@ def join_group(chunks: list[Any], size: int) -> Any:
 
 @dataclass(frozen=True)
 class Rows:
-    """What an index names.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype
-    shape : tuple of int
-        Of one row; () for a single element.
-    """
+    """Describe what an index names."""
 
     dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one row; () for a single element
 
 
 def fill_bundle(shapes: Shapes, replies: Iterable[tuple[Any, Any]], rows: Rows) -> list[Any]:
-    """The elements that the chunks of a bundle requested.
+    """Fill each chunk of indices of a bundle with the rows that it requested.
 
-    Parameters
-    ----------
-    shapes : tuple of tuples of int
-        Of the bundle's chunks of indices.
-    replies : iterable of (positions, array)
-        Each group's rows, and their positions in the bundle.
-    rows : Rows
-
-    Returns
-    -------
-    list of arrays
-        For each chunk of indices one of its shape, with the dimensions of a row behind.
-
-    Raises
-    ------
-    RuntimeError
-        If replies are missing, or do not fit the requests: the indices were computed again, and changed.
+    `replies` are the rows of each group and their positions in the bundle; they do not fit if the indices were computed
+    again, and changed.
     """
     ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
     whole, filled = None, 0

@@ -44,33 +44,16 @@ def reply(source: Any, offsets: Any) -> Any:
 
 @dataclass(frozen=True)
 class Take(ArrayRecipe):
-    """All that the tasks of one read by an exchange are made from.
+    """Hold all that the tasks of one read by an exchange are made from."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the source and of the indices.
-    axis : GroupedAxis
-        The first axis of the source.
-    groups, bundles : Bundles
-        Of the source's chunks, and of the chunks of indices in C order.
-    index_dtype : numpy.dtype
-    index_chunks : tuple of tuples
-        Chunk sizes of the indices in each dimension, nan where unknown.
-    rows : Rows
-        Of the source, whose dimensions after the first are one chunk each.
-    kept : bool
-        Whether workers keep what moves, in memory or in files.
-    """
-
-    names: tuple[str, ...]
-    axis: GroupedAxis
-    groups: Bundles
-    bundles: Bundles
+    names: tuple[str, ...]  # of the source and of the indices
+    axis: GroupedAxis  # the first axis of the source
+    groups: Bundles  # of the source's chunks
+    bundles: Bundles  # of the chunks of indices in C order
     index_dtype: np.dtype[Any]
-    index_chunks: Chunks
-    rows: Rows
-    kept: bool = False
+    index_chunks: Chunks  # sizes in each dimension, nan where unknown
+    rows: Rows  # of the source, whose dimensions after the first are one chunk each
+    kept: bool = False  # whether workers keep what moves, in memory or in files
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
         """Tasks from the chunks to the filled bundles."""

@@ -45,15 +45,8 @@ def rows_as_run(*arrays: Any) -> Run:
 
 
 def check_listed(handles: Iterable[Handle]) -> None:
-    """Refuse to list runs that differ from those that this task has listed before.
-
-    Others may have finished with slices of those.
-
-    Raises
-    ------
-    RuntimeError
-        If a run was made again, after a worker was lost, and is another one.
-    """
+    """Refuse to list runs that differ from those that this task has listed before."""
+    # Others may have finished with slices of those, before a worker was lost and a run was made again.
     worker: Any = get_worker()
     checksum = zlib.crc32(np.array([handle.checksum for handle in handles], np.uint32).tobytes())
     asked = getattr(worker.scheduler, LISTED)(key=worker.get_current_task(), checksum=checksum)
@@ -62,14 +55,9 @@ def check_listed(handles: Iterable[Handle]) -> None:
 
 
 def take_slices(handles: Sequence[Handle], bounds: Sequence[tuple[int, int]]) -> list[Run]:
-    """Slices of runs, in memory of their own; one after another in it where their rows have a fixed width.
+    """Take slices of runs, in memory of their own; one after another in it where their rows have a fixed width.
 
-    Raises
-    ------
-    Reschedule
-        If a worker does not answer.
-    RuntimeError
-        If a worker has lost a run, or cannot be reached from here.
+    The task is tried again if a worker does not answer, and fails if a run is lost or out of reach.
     """
     store, targets = own_store(), _targets(handles, bounds)
     far: dict[str, list[int]] = {}

@@ -50,7 +50,7 @@ def install(client: Any) -> str | None:
 
 
 class RunSchedulerPlugin(CheckedSchedulerPlugin):
-    """Keeps runs while groups need them, and lets lost ones be made again."""
+    """Keep runs while groups need them, and let lost ones be made again."""
 
     name = NAME
     idempotent = True
@@ -137,12 +137,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
 
 
 class RunWorkerPlugin(CheckedWorkerPlugin):
-    """Has the runs of a worker.
-
-    Attributes
-    ----------
-    store : Store
-    """
+    """Have the runs of a worker."""
 
     name = NAME
 
@@ -156,10 +151,8 @@ class RunWorkerPlugin(CheckedWorkerPlugin):
         worker.stream_handlers[DROP] = self.store.drop
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:
-        """A task that was cancelled leaves no runs. That Dask drops a replica of its result does not matter.
-
-        `finish` is what the transition was asked for: a cancelled task that ends is asked to be in memory.
-        """
+        """Forget the runs of a cancelled task, but not those of which Dask drops a replica of the result."""
+        # `finish` is what the transition was asked for: a cancelled task that ends is asked to be in memory.
         names = self.store.names(key)
         if names and (start, finish) == ("memory", "released"):
             self.worker.loop.add_callback(self._drop_unless_kept, key, names)

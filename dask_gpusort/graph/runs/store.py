@@ -66,33 +66,15 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Handle:
-    """Where a run is kept. It is the result of the task that sorts the run.
+    """Say where a run is kept, as the result of the task that sorts the run."""
 
-    Attributes
-    ----------
-    name : str
-        Of this attempt to make the run alone.
-    worker : str
-        Address of the worker that keeps it.
-    path : str
-        Of its file, or of the memory that it is in; empty if that has none.
-    length : int
-        Keys.
-    like : Run
-        Has the dtypes of the run, and no keys.
-    checksum : int
-        Of some of its rows: it tells a run that was made again and differs.
-    ends : tuple of int
-        Where each pickled part ends in the file; empty if the rows have a fixed width, so that the file is the bytes
-        of one array after another.
-    """
-
-    name: str
-    worker: str
-    path: str
-    length: int
-    like: Run
-    checksum: int
+    name: str  # of this attempt to make the run alone
+    worker: str  # address of the worker that keeps it
+    path: str  # of its file, or of the memory that it is in; empty if that has none
+    length: int  # keys
+    like: Run  # has the dtypes of the run, and no keys
+    checksum: int  # of some of its rows: it tells a run that was made again and differs
+    #: Where each pickled part ends in the file; empty if rows have a fixed width: then one array follows another.
     ends: tuple[int, ...] = ()
 
     @property
@@ -101,13 +83,8 @@ class Handle:
         return has_fixed_width(self.like)
 
     def open(self) -> Descriptor:
-        """Its open file, which the handle keeps unless many are open: groups take a slice each.
-
-        Raises
-        ------
-        RunIsGone
-            If it cannot be opened, or the path is that of something else, as memory's may be in another container.
-        """
+        """Open its file, which the handle keeps unless many are open: groups take a slice each."""
+        # Memory's path may be that of something else, in another container.
         known: Descriptor | None = self.__dict__.get("_descriptor")
         if known:
             return known
@@ -152,27 +129,15 @@ class Kept(NamedTuple):
 
 
 class Store:
-    """The runs of one worker.
+    """Keep the runs of one worker."""
 
-    Parameters
-    ----------
-    address : str
-        Of the worker.
-    folder : Path
-        Where files go without the setting ``directories``; made for the first one.
-    capacity : callable()
-        Bytes of runs that the process may still take into its memory.
-
-    Attributes
-    ----------
-    closed : bool
-    silent : dict of str to tuple
-        Workers that have given no slices when they were asked last: since when, and when that was.
-    """
+    # Files go to `folder` without the setting ``directories``; it is made for the first one. `capacity` is bytes of
+    # runs that the process may still take into its memory.
 
     def __init__(self, address: str, folder: Path, capacity: Callable[[], float]):
         self.address, self.folder, self.capacity = address, folder, capacity
         self.closed = False
+        #: Workers that have given no slices when they were asked last: since when, and when that was.
         self.silent: dict[str, tuple[float, float]] = {}
         self._spaces: dict[str, Any] = {}  # folders in the directories, which Dask removes if this process is killed
         self._lock, self._files = threading.Lock(), count()
@@ -183,10 +148,7 @@ class Store:
     def put(self, key: Any, runs: Iterable[Run]) -> list[Handle]:
         """Keep runs, the result of the task `key`; each is there before the next one is asked for.
 
-        Raises
-        ------
-        OSError
-            If the disk is full; nothing is left of the runs.
+        On a full disk nothing is left of the runs.
         """
         self.drop(key)
         names: list[str] = []
@@ -230,13 +192,7 @@ class Store:
             space.release()
 
     def take(self, name: str, start: int, stop: int) -> Run:
-        """A slice of a run of this worker; a view of one in memory.
-
-        Raises
-        ------
-        RunIsGone
-            If the worker does not keep it.
-        """
+        """Slice a run of this worker, as a view of one in memory."""
         if name not in self._kept:
             raise RunIsGone(f"worker {self.address} does not keep it")
         handle, run, _ = self._kept[name]
@@ -275,13 +231,7 @@ class Store:
         return Kept(handle, _mapped(file, handle, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ), file)
 
     def folders(self) -> list[Path]:
-        """Folders for the next file, in the order in which they are tried; those on full disks may be left out.
-
-        Raises
-        ------
-        OSError
-            If one cannot be written.
-        """
+        """List folders for the next file, in the order in which they are tried; those on full disks may be left out."""
         directories = setting("directories")
         if directories is None:
             return [self.folder]
@@ -387,13 +337,7 @@ def _read_all(file: Descriptor, data: Any, offset: int) -> None:
 
 
 def read(handle: Handle, start: int, stop: int) -> Run:
-    """A slice of a run, from its file.
-
-    Raises
-    ------
-    RunIsGone
-        If the file is not there.
-    """
+    """Read a slice of a run from its file."""
     if not handle.fixed:
         return _unpickle(handle, start, stop)
     run = empty_run(handle.like, stop - start)

@@ -29,23 +29,14 @@ from .store import Handle
 
 @dataclass(frozen=True)
 class ListedRuns:
-    """Where the runs are, and their cuts.
-
-    Attributes
-    ----------
-    handles : tuple of Handle
-        Of the runs.
-    cuts : Run or tuple of Handle
-        The bounds of all cuts, a row for each group. If there are too many, they are kept as runs are: no task has more
-        than those of some neighbouring runs.
-    ranks, starts : int64 arrays
-        As in `Bounds`.
-    """
+    """Hold where the runs are, and their cuts."""
 
     handles: tuple[Handle, ...]
+    #: The bounds of all cuts, a row for each group. If there are too many, they are kept as runs are: no task has more
+    #: than those of some neighbouring runs.
     cuts: Run | tuple[Handle, ...]
-    ranks: IntArray
-    starts: IntArray
+    ranks: IntArray  # as in `Bounds`
+    starts: IntArray  # as in `Bounds`
 
     def cut(self, group: int) -> tuple[IntArray, IntArray, slice]:
         """Where the slices of a group begin and end, and the range that it keeps of them once they are sorted."""

@@ -42,26 +42,7 @@ _KINDS_OF_EQUALS = {"S": "bytes", "U": "text", "T": "text", "M": "date", "m": "d
 
 
 def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> Any:
-    """Ranks of needles among sorted keys.
-
-    Parameters
-    ----------
-    array : dask array
-        One-dimensional; the sorted keys, or with `sorter` any keys.
-    needles : dask array
-    side : {"left", "right"}
-    sorter : dask array, optional
-        Positions that sort the keys. Then all keys are joined.
-
-    Returns
-    -------
-    dask array of int64
-
-    Raises
-    ------
-    TypeError
-        If keys and needles have no common dtype, or CuPy chunks of it cannot be searched.
-    """
+    """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
     return _looked_up(plan_search(array, needles, sorter), question, array, needles, sorter)
@@ -80,24 +61,8 @@ def explain_search(array: Any, needles: Any, side: Literal["left", "right"], sor
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
-    """Whether each element of an array is among test elements, or with `invert` is not.
-
-    Parameters
-    ----------
-    array, test : dask arrays
-    invert : bool
-    by_values : bool or None
-        Whether integers are looked up in a set of values; None chooses by their range.
-
-    Returns
-    -------
-    dask array of bool
-
-    Raises
-    ------
-    TypeError
-        If CuPy chunks of the dtype cannot be searched.
-    """
+    """Tell whether each element of an array is among test elements, or with `invert` is not."""
+    # `by_values` looks integers up in a set of values; None chooses by their range.
     dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
@@ -132,13 +97,7 @@ def explain_membership(array: Any, test: Any, invert: bool, by_values: bool | No
 
 
 def equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The dtype in which elements and test elements are compared; None if none are equal.
-
-    Raises
-    ------
-    TypeError
-        If NumPy refuses to compare them: records of other fields, raw bytes of other lengths, months with days.
-    """
+    """Find the dtype in which elements and test elements are compared; None if none are equal."""
     if dtype.kind in "iu" and test.kind in "iu" and np.result_type(dtype, test).kind == "f":
         return dtype  # test elements out of its range are equal to none
     try:

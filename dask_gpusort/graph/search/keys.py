@@ -23,30 +23,16 @@ SortedKeys: TypeAlias = tuple[Any, int | None]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of each needle.
+    """Say what is asked of each needle."""
 
-    Attributes
-    ----------
-    order : Order
-        Of keys and needles, in their common dtype.
-    want : {"left", "right", "in", "not in"}
-        The rank of the needle from one side, or whether it is, or is not, among the keys.
-    key_dtype, needle_dtype : numpy.dtype
-    most_values : float
-        Largest range of integers for which a set of values is made.
-    presorted : bool
-        Whether the keys are sorted.
-    joined : bool
-        Whether all keys are one array.
-    """
-
-    order: Order
+    order: Order  # of keys and needles, in their common dtype
+    #: The rank of the needle from one side, or whether it is, or is not, among the keys.
     want: Literal["left", "right", "in", "not in"]
     key_dtype: np.dtype[Any]
     needle_dtype: np.dtype[Any]
-    most_values: float = 0
-    presorted: bool = True
-    joined: bool = True
+    most_values: float = 0  # largest range of integers for which a set of values is made
+    presorted: bool = True  # whether the keys are sorted
+    joined: bool = True  # whether all keys are one array
 
     @property
     def is_rank(self) -> bool:
@@ -99,18 +85,9 @@ class Question:
 def join_keys(
     chunks: list[Any], question: Question, sizes: Sequence[Size], first: int = 0, sorter: Sequence[Any] = ()
 ) -> SortedKeys:
-    """Task: the keys of some chunks as one sorted array.
+    """Task: join the keys of some chunks, of which `first` is the number of the first, into one sorted array.
 
-    Parameters
-    ----------
-    chunks : list of arrays
-    question : Question
-    sizes : sequence of int
-        Keys in each chunk, nan where unknown.
-    first : int
-        Number of the first chunk.
-    sorter : sequence of arrays of int
-        Chunks of the positions that sort the keys; empty if they are sorted.
+    `sorter` has chunks of the positions that sort the keys; it is empty if they are sorted.
     """
     for number, (chunk, size) in enumerate(zip(chunks, sizes, strict=True), first):
         what = f"chunk {number} of the sorted keys" if question.is_rank else "a chunk of test_elements"

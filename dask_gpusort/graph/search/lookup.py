@@ -50,28 +50,14 @@ from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
 
 @dataclass(frozen=True)
 class Lookup(ArrayRecipe):
-    """All that the tasks of one search are made from.
-
-    Attributes
-    ----------
-    plan : SearchPlan
-    question : Question
-    names : tuple of str
-        Names of the arrays of keys and of needles, and of the sorter, if there is one.
-    key_chunks : tuple of tuples
-        Chunk sizes in each dimension of the keys, nan where unknown.
-    chunks : tuple of tuples
-        Chunk sizes in each dimension of the needles, nan where unknown.
-    sorter_blocks : int
-        Chunks of the sorter.
-    """
+    """Hold all that the tasks of one search are made from."""
 
     plan: SearchPlan
     question: Question
-    names: tuple[str, ...]
-    key_chunks: Chunks
-    chunks: Chunks
-    sorter_blocks: int = 0
+    names: tuple[str, ...]  # of the arrays of keys and of needles, and of the sorter, if there is one
+    key_chunks: Chunks  # sizes in each dimension of the keys, nan where unknown
+    chunks: Chunks  # sizes in each dimension of the needles, nan where unknown
+    sorter_blocks: int = 0  # chunks of the sorter
 
     @property
     def takes_held_chunks(self) -> bool:
@@ -173,39 +159,19 @@ def _chunks(name: str, blocks: tuple[int, ...], held: Mapping[Key, Any]) -> list
 
 
 class Scan(NamedTuple):
-    """Where groups begin.
+    """Say where groups begin."""
 
-    Attributes
-    ----------
-    starts : list of int
-        Number of keys before each group.
-    groups : list of int
-        The groups that have keys.
-    firsts : array
-        The first key of each of these, in transit.
-    """
-
-    starts: list[int]
-    groups: list[int]
-    firsts: Any
+    starts: list[int]  # number of keys before each group
+    groups: list[int]  # the groups that have keys
+    firsts: Any  # the first key of each of these, in transit
 
 
 class Bundle(NamedTuple):
-    """Sorted needles.
+    """Hold sorted needles."""
 
-    Attributes
-    ----------
-    run : Run
-        The needles in transit, and their positions in the bundle.
-    cuts : list of int
-        The first needle for each group, and the number of needles.
-    shapes : tuple of tuple
-        Shapes of the chunks.
-    """
-
-    run: Run
-    cuts: list[int]
-    shapes: tuple[tuple[int, ...], ...]
+    run: Run  # the needles in transit, and their positions in the bundle
+    cuts: list[int]  # the first needle for each group, and the number of needles
+    shapes: tuple[tuple[int, ...], ...]  # of the chunks
 
 
 def look_up_chunk(found: SortedKeys, block: Any, declared: DeclaredChunk, question: Question) -> Any:
@@ -261,11 +227,10 @@ def sort_bundle(
 
 
 def cut_bundle(needles: Any, scan: Scan, question: Question) -> list[int]:
-    """The first needle for each group, and the number of needles, which are sorted.
-
-    A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
-    greater, and all after it none that count.
-    """
+    """Find the first needle for each group, and the number of needles, which are sorted."""
+    # A needle belongs to the last group that has a key before its rank. All groups before it have keys that are no
+    # greater, and all after it none that count.
+    #
     # From the left, keys less than the needle are before its rank: the needle is greater than the group's first key.
     side: Side = "right" if question.side == "left" else "left"
     begins = ops_for(needles).rank(needles, scan.firsts, question.transit, side).tolist()[1:]
@@ -298,13 +263,7 @@ def look_up_piece(found: SortedKeys, needles: Any, scan: Scan, group: int, quest
 
 
 def scatter_found(bundle: Bundle, pieces: list[Any]) -> tuple[Any, ...]:
-    """Task: what was found for a bundle, in the order and the shapes of its chunks.
-
-    Raises
-    ------
-    RuntimeError
-        If the bundle was computed again, and has another number of needles.
-    """
+    """Task: bring what was found for a bundle into the order and the shapes of its chunks."""
     ops = ops_for(pieces[0])
     found = ops.concatenate(pieces)
     if len(found) != len(bundle.run):

@@ -27,28 +27,7 @@ _SEARCHABLE = "biufcmM"
 
 
 def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
-    """An order statistic of an array.
-
-    Parameters
-    ----------
-    array : dask array
-    statistic : Statistic
-    axes : tuple of int
-        The reduced axes, ascending.
-    keepdims : bool
-    strategy : {"auto", "blocks", "rechunk", "samples"}
-
-    Returns
-    -------
-    dask array
-
-    Raises
-    ------
-    ValueError
-        If the strategy does not fit the chunks, or the sizes of kept chunks are unknown and lanes are in several.
-    TypeError
-        If NumPy refuses the dtype.
-    """
+    """Build an order statistic of an array over the reduced axes, which ascend."""
     if statistic.objects and chunk_library(array) == "cupy":
         raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
     statistic.check_objects(array.dtype)

@@ -36,32 +36,15 @@ from .samples import enclose, lanes_of, result_of
 
 @dataclass(frozen=True)
 class LanesJoin(ArrayRecipe):
-    """All that the tasks of one joined order statistic are made from.
-
-    Attributes
-    ----------
-    statistic : Statistic
-    names : tuple of str
-        Name of the source.
-    axes : tuple of int
-        The reduced dimensions.
-    chunks : tuple of tuples
-        Chunk sizes of the source, nan where unknown.
-    dtype : numpy.dtype
-        Of the source.
-    keepdims : bool
-        Whether the reduced dimensions are kept, with size 1.
-    searches : bool
-        Whether lanes are searched one by one, by samples.
-    """
+    """Hold all that the tasks of one joined order statistic are made from."""
 
     statistic: Statistic
-    names: tuple[str, ...]
-    axes: tuple[int, ...]
-    chunks: Chunks
-    dtype: np.dtype[Any]
-    keepdims: bool
-    searches: bool
+    names: tuple[str, ...]  # of the source
+    axes: tuple[int, ...]  # the reduced dimensions
+    chunks: Chunks  # sizes of the source, nan where unknown
+    dtype: np.dtype[Any]  # of the source
+    keepdims: bool  # whether the reduced dimensions are kept, with size 1
+    searches: bool  # whether lanes are searched one by one, by samples
 
     takes_held_chunks = True
 
@@ -104,20 +87,9 @@ class LanesJoin(ArrayRecipe):
 
 
 def reduce_joined(chunks: Sequence[Any], sizes: Chunks, join: LanesJoin) -> Any:
-    """Task: the statistic of each lane of some chunks.
+    """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
 
-    Parameters
-    ----------
-    chunks : list of arrays
-        In C order: one along the kept dimensions, any number along the reduced ones.
-    sizes : tuple of tuples
-        Their sizes in each dimension, nan where unknown.
-    join : LanesJoin
-
-    Returns
-    -------
-    array
-        The dimensions of `q`, then those that are kept.
+    `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
     """
     for number, chunk in enumerate(chunks):
         checked_chunk(chunk, join.dtype, f"chunk {number} of the input", ndim=len(sizes))
@@ -136,19 +108,8 @@ def reduce_joined(chunks: Sequence[Any], sizes: Chunks, join: LanesJoin) -> Any:
 
 
 def search(parts: Sequence[Any], statistic: Statistic) -> selection.Search:
-    """Find the keys at the ranks that a statistic wants of one lane.
-
-    Parameters
-    ----------
-    parts : sequence of arrays, shape (n,) each
-        The keys of the lane, in any order.
-    statistic : Statistic
-
-    Returns
-    -------
-    Search
-        With all ranks found, and the number of NaN. Without ranks if NaN make them needless.
-    """
+    """Find the keys at the ranks that a statistic wants of one lane, from parts in any order, shape (n,) each."""
+    # All ranks are found, or none is left if NaN make them needless.
     ops, size = ops_for(parts[0]), sum(map(len, parts))
     skipped = sum(map(ops.count_nans, parts)) if statistic.skip_nan else 0
     # Of no keys, no rank is wanted.

@@ -40,30 +40,9 @@ def reduce_block(
 def reduce_blocks(
     array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool, limit: float = LANES_BYTES
 ) -> Any:
-    """The statistic of each lane of an array, by chunks that hold whole lanes.
+    """Find the statistic of each lane of an array, shape (*statistic.shape, *kept axes), by chunks of whole lanes.
 
-    Parameters
-    ----------
-    array : dask array
-    statistic : Statistic
-    axes : sequence of int
-        The reduced axes, not negative.
-    keepdims : bool
-        Whether the reduced axes are kept, with size one.
-    limit : float
-        Most bytes of a chunk that is made of several, unless these or a lane are larger.
-
-    Returns
-    -------
-    dask array, shape (*statistic.shape, *kept axes)
-        Of the same library as the input. The dimensions of `q` are one chunk.
-
-    Raises
-    ------
-    TypeError
-        If NumPy refuses keys of the dtype.
-    ValueError
-        If lanes are in several chunks of unknown sizes.
+    A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
     """
     dtype = statistic.dtype_of(array.dtype)
     lanes = whole_lanes(array, axes, limit)

@@ -66,28 +66,9 @@ def bucket_block(block: Any, cuts: Any, axis: int, expected: np.dtype[Any]) -> A
 def build_partition(
     array: Any, kth: Sequence[int], want: Want, axis: int | None, order: tuple[str, ...] | None = None
 ) -> Any:
-    """Partition the rows of an array along an axis.
+    """Partition the rows of an array along an axis, or of the flattened one, by ranks, from the end if negative.
 
-    Parameters
-    ----------
-    array : dask array
-    kth : sequence of int
-        Ranks, from the end if negative.
-    want : {"keys", "positions"}
-    axis : int or None
-        Not negative; None flattens the array.
-    order : tuple of str, optional
-        Fields of a structured dtype to compare first.
-
-    Returns
-    -------
-    dask array
-        With the input's chunks, or those of the flattened array.
-
-    Raises
-    ------
-    ValueError
-        If a rank is out of bounds, or the length of the rows is unknown.
+    `order` names fields of a structured dtype to compare first.
     """
     array, axis = flatten(array, axis)
     ranks = _known_ranks(kth, array.shape, axis)

@@ -53,24 +53,13 @@ class Extracted(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A sample of a chunk, or of what is left of it, in one lane.
+    """Hold a sample of a chunk, or of what is left of it, in one lane."""
 
-    Attributes
-    ----------
-    size, nans : int
-        All keys, and those that are NaN or NaT.
-    strata : int
-        Strata that keys were drawn from.
-    keys : array
-    ends : int64 array or None
-        In later rounds, the counts of the round before.
-    """
-
-    size: int
-    nans: int
-    strata: int
+    size: int  # all keys
+    nans: int  # those that are NaN or NaT
+    strata: int  # that keys were drawn from
     keys: Any
-    ends: np.ndarray | None = None
+    ends: np.ndarray | None = None  # in later rounds, the counts of the round before
 
 
 def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
@@ -231,32 +220,17 @@ def result_of(searches: Sequence[selection.Search], statistic: Statistic | Ranks
 
 @dataclass(frozen=True)
 class Selection(ArrayRecipe):
-    """All that the tasks of one selection by samples are made from.
-
-    Attributes
-    ----------
-    plan : SelectPlan
-    statistic : Statistic or Ranks
-    names : tuple of str
-        Names of the source, and of the source of the second pass where it is another one. Then the tasks of the first
-        pass are not part of these tasks.
-    axes : tuple of int
-        The reduced dimensions.
-    chunks : tuple of tuples
-        Chunk sizes of the source, nan where unknown.
-    dtype : numpy.dtype
-        Of the source.
-    keepdims : bool
-        Whether the reduced dimensions are kept, with size 1.
-    """
+    """Hold all that the tasks of one selection by samples are made from."""
 
     plan: SelectPlan
     statistic: Statistic | Ranks
+    #: Of the source, and of the source of the second pass where it is another one. Then the tasks of the first pass are
+    #: not part of these tasks.
     names: tuple[str, ...]
-    axes: tuple[int, ...]
-    chunks: Chunks
-    dtype: np.dtype[Any]
-    keepdims: bool
+    axes: tuple[int, ...]  # the reduced dimensions
+    chunks: Chunks  # sizes of the source, nan where unknown
+    dtype: np.dtype[Any]  # of the source
+    keepdims: bool  # whether the reduced dimensions are kept, with size 1
 
     @cached_property
     def token(self) -> str:

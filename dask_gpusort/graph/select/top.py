@@ -53,51 +53,25 @@ MOST_MERGED = 32
 
 @dataclass(frozen=True)
 class Wanted:
-    """What tasks select.
-
-    Attributes
-    ----------
-    order, count, axis
-        As of `Top`.
-    length : float
-        Keys of a row, nan if unknown.
-    """
+    """Say what tasks select, with the terms of `Top`."""
 
     order: Order
     count: int
     axis: int
-    length: Size
+    length: Size  # keys of a row, nan if unknown
 
 
 @dataclass(frozen=True)
 class Top(ArrayRecipe):
-    """All that the tasks of one selection are made from.
+    """Hold all that the tasks of one selection are made from."""
 
-    Attributes
-    ----------
-    order : Order
-        The first keys in this order are selected.
-    count : int
-        How many of each row.
-    axis : int
-        Not negative.
-    names : tuple of str
-        Names of the input arrays, keys first, all with the same chunks.
-    chunks : tuple of tuples
-        Chunk sizes in each dimension of the keys, nan where unknown.
-    extra_dims : tuple of int
-        Further dimensions of each input, one chunk each.
-    fan_in : int
-        Most candidates of chunks that one task merges, at least 2.
-    """
-
-    order: Order
-    count: int
+    order: Order  # the first keys in this order are selected
+    count: int  # how many of each row
     axis: int
-    names: tuple[str, ...]
-    chunks: Chunks
-    extra_dims: tuple[int, ...]
-    fan_in: int
+    names: tuple[str, ...]  # of the input arrays, keys first, all with the same chunks
+    chunks: Chunks  # sizes in each dimension of the keys, nan where unknown
+    extra_dims: tuple[int, ...]  # further dimensions of each input, one chunk each
+    fan_in: int  # most candidates of chunks that one task merges, at least 2
 
     @property
     def length(self) -> Size:
@@ -167,13 +141,7 @@ def merge_candidates(parts: list[Candidates], wanted: Wanted) -> Candidates:
 
 
 def sort_candidates(parts: list[Candidates], wanted: Wanted) -> tuple[Any, ...]:
-    """Task: the first keys of the rows of all parts in the order of the sort, then their positions and the companions.
-
-    Raises
-    ------
-    ValueError
-        If the chunks have more or fewer keys along the axis than the array says.
-    """
+    """Task: sort the first keys of the rows of all parts, then their positions and the companions."""
     *arrays, length = merge_candidates(parts, wanted)
     if length != wanted.length and not math.isnan(wanted.length):
         raise wrong_size(f"the chunks of the input have {length} keys along axis {wanted.axis}", wanted.length)
@@ -199,23 +167,10 @@ def _take(arrays: Sequence[Any], indices: Any, axis: int) -> list[Any]:
 
 
 def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every: int | None) -> tuple[Any, ...]:
-    """The first keys of each row, their positions, and the companions at these positions.
+    """Select the first keys of each row, their positions, and the companions at these positions.
 
-    Parameters
-    ----------
-    array : dask array
-    values : sequence of dask arrays
-        Companions.
-    k : int
-        How many; if positive in descending order, if negative in ascending order.
-    axis : int
-        Not negative.
-    split_every : int or None
-        Most candidates that one task merges.
-
-    Returns
-    -------
-    tuple of dask arrays
+    A positive `k` selects in descending order, a negative one in ascending order; a task merges `split_every`
+    candidates at most.
     """
     keys = Options(descending=k > 0).keys(array, "positions")
     Options().request("positions", keys)

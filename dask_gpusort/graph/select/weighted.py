@@ -79,30 +79,7 @@ def pick_first(parts: list[Any], statistic: Statistic) -> Any:
 def build_weighted(
     array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str
 ) -> Any:
-    """Weighted quantiles of an array.
-
-    Parameters
-    ----------
-    array, weights : dask arrays
-        Of the same number of dimensions; the weights have size one where they are the same for a whole axis.
-    statistic : Statistic
-        Of the method "inverted_cdf".
-    axes : tuple of int
-        The reduced axes, ascending.
-    keepdims : bool
-    strategy : {"auto", "blocks", "rechunk", "samples"}
-
-    Returns
-    -------
-    dask array
-
-    Raises
-    ------
-    ValueError
-        If the strategy does not fit the chunks.
-    TypeError
-        If NumPy refuses the dtype, or if one array has NumPy chunks and the other CuPy chunks.
-    """
+    """Build quantiles of the method "inverted_cdf" by weights, of size one where they are the same for a whole axis."""
     if library_of(weights._meta) != library_of(array._meta):
         raise TypeError(
             f"keys of {library_of(array._meta)} chunks and weights of {library_of(weights._meta)} chunks: move one of "

@@ -32,19 +32,11 @@ Keep = Literal["all", "both", "first", "one"]
 
 @dataclass(frozen=True)
 class OfGroups:
-    """Makes an array of one element for each tie group that begins in a chunk and is kept.
-
-    Attributes
-    ----------
-    what : {"values", "counts", "firsts"}
-    keep : Keep
-    side : int
-        The side of counts and firsts.
-    """
+    """Make an array of one element for each tie group that begins in a chunk and is kept."""
 
     what: Literal["values", "counts", "firsts"]
     keep: Keep = "all"
-    side: int = 0
+    side: int = 0  # of counts and firsts
 
     def __call__(self, numbered: Numbered) -> Any:
         begun = slice(int(numbered.offset.continued), None)
@@ -93,23 +85,13 @@ def origins(numbered: Numbered) -> Any:
 
 @dataclass(frozen=True)
 class SortedDistinct:
-    """The distinct keys of all chunks, sorted.
+    """Hold the sorted distinct keys of all chunks."""
 
-    Attributes
-    ----------
-    columns : dict of str to dask array
-        The "values", and their companions "chunks", "counts" and "firsts" where these are wanted.
-    of_keys : dict of str to dask array
-        The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
-    equal_nan : bool
-    kept : bool
-        Whether workers keep what is not wanted at once, in runs.
-    """
-
-    columns: dict[str, Any]
+    columns: dict[str, Any]  # the "values", and their companions "chunks", "counts" and "firsts" where these are wanted
+    #: The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
     of_keys: dict[str, Any]
     equal_nan: bool
-    kept: bool
+    kept: bool  # whether workers keep what is not wanted at once, in runs
 
     def number(
         self,
@@ -118,16 +100,7 @@ class SortedDistinct:
         second: int | None = None,
         **options: bool,
     ) -> tuple[Any, ...]:
-        """Arrays of what some functions make of the tie groups of each sorted chunk, in chunks of unknown sizes.
-
-        Parameters
-        ----------
-        outputs : sequence of callable(Numbered)
-        dtypes : sequence of numpy.dtype
-            Of their results.
-        second, options
-            As in `Numbering`.
-        """
+        """Make arrays of what functions make of the tie groups of each sorted chunk, in chunks of unknown sizes."""
         arrays = list(self.columns.values())
         sizes = ((math.nan,) * arrays[0].numblocks[0],)
         recipe = Numbering(
@@ -149,26 +122,14 @@ class SortedDistinct:
 
 
 def stable_keys(array: Any) -> tuple[Request, Keys]:
-    """The request for a stable sort of an array, with companions, and its keys.
-
-    Raises
-    ------
-    TypeError
-        If CuPy chunks of its dtype cannot be sorted.
-    """
+    """Request a stable sort of an array, with companions, and make its keys."""
     options = Options(stable=True)
     keys = options.keys(array, "both")
     return options.request("both", keys), keys
 
 
 def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
-    """The sorted distinct keys of an array of any dimensions.
-
-    Raises
-    ------
-    TypeError
-        If CuPy chunks of its dtype cannot be sorted.
-    """
+    """Sort the distinct keys of an array of any dimensions."""
     _, keys = stable_keys(array)
     kept = math.prod(array.numblocks) > 1 and keeps_runs(array)
     found = local_distinct(array, keys.order, columns, equal_nan, kept)
@@ -213,17 +174,9 @@ def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
 
 @dataclass(frozen=True)
 class DistinctOfWhole:
-    """Finds the distinct keys of a whole array: the values, then what else is wanted of them.
+    """Find the distinct keys of a whole array: the values, then what else is wanted of them."""
 
-    Attributes
-    ----------
-    order : Order
-        Ascending and stable.
-    columns : Columns
-    equal_nan : bool
-    """
-
-    order: Order
+    order: Order  # ascending and stable
     columns: Columns
     equal_nan: bool
 

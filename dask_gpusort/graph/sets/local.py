@@ -31,32 +31,15 @@ OF_KEYS = OUTPUTS[4:]
 
 @dataclass(frozen=True)
 class LocalDistinct(ArrayRecipe):
-    """All that the tasks of this stage are made from.
+    """Hold all that the tasks of this stage are made from."""
 
-    Attributes
-    ----------
-    order : Order
-        Ascending and stable.
-    columns : Columns
-        What is wanted besides the values. First positions need an array of one dimension.
-    equal_nan : bool
-        Whether all NaN are one key.
-    names : tuple of str
-        The name of the input.
-    chunks : tuple of tuples
-        Its chunk sizes, nan where unknown.
-    outputs : tuple of str
-        Names of the output arrays, of `OUTPUTS`.
-    kept : bool
-        Whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles.
-    """
-
-    order: Order
-    columns: Columns
-    equal_nan: bool
-    names: tuple[str, ...]
-    chunks: Chunks
-    outputs: tuple[str, ...]
+    order: Order  # ascending and stable
+    columns: Columns  # what is wanted besides the values; first positions need an array of one dimension
+    equal_nan: bool  # whether all NaN are one key
+    names: tuple[str, ...]  # of the input
+    chunks: Chunks  # sizes of the input, nan where unknown
+    outputs: tuple[str, ...]  # names of the output arrays, of `OUTPUTS`
+    #: Whether workers keep what is known of each key of the chunk; then tasks of these outputs give handles.
     kept: bool = False
 
     @property
@@ -113,13 +96,7 @@ def distinct_of(
     equal_nan: bool,
     origins: np.dtype[Any],
 ) -> tuple[Any, ...]:
-    """Task: the distinct keys of one chunk: arrays in the order of `OUTPUTS`, None if not wanted; then its size.
-
-    Raises
-    ------
-    ValueError
-        If the chunk has another size than its array says.
-    """
+    """Task: find the distinct keys of one chunk, in the order of `OUTPUTS`, None if not wanted; then its size."""
     checked_chunk(block, order.dtype, f"chunk {number} of the input", ndim=len(shape))
     for size, expected in zip(block.shape, shape, strict=True):
         if size != expected and not math.isnan(expected):
@@ -145,23 +122,10 @@ def shifted(found: tuple[Any, ...], position: int, start: int) -> Any:
 
 
 def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, kept: bool = False) -> dict[str, Any]:
-    """The distinct keys of each chunk of an array, and what is wanted of them, by the names in `OUTPUTS`.
+    """Find the distinct keys of each chunk of an array, and what is wanted of them, by the names in `OUTPUTS`.
 
-    Parameters
-    ----------
-    array : dask array
-    order : Order
-        Ascending and stable.
-    columns : Columns
-    equal_nan : bool
-    kept : bool
-        As in `LocalDistinct`.
-
-    Returns
-    -------
-    dict of str to dask array
-        One-dimensional arrays of as many chunks as the input has, of unknown sizes; "inverse" and "repeats" have the
-        input's chunks, for `spread_back` alone.
+    The arrays have a chunk of unknown size for each of the input; "inverse" and "repeats" have the input's chunks, for
+    `spread_back` alone.
     """
     wanted = {"chunks": columns.origins, **{name: getattr(columns, name) for name in OUTPUTS[2:]}}
     names = ("values", *(name for name in OUTPUTS[1:] if wanted[name]))

@@ -28,18 +28,10 @@ from ..recipe import ArrayRecipe, Chunks
 
 @dataclass(frozen=True)
 class Totals:
-    """What is known of a tie group, or of a part of it.
+    """Hold what is known of a tie group, or of a part of it."""
 
-    Attributes
-    ----------
-    counts : tuple of int
-        Keys of each side.
-    firsts : tuple of int
-        The first position on each side, -1 if there is none.
-    """
-
-    counts: tuple[int, ...] = ()
-    firsts: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()  # keys of each side
+    firsts: tuple[int, ...] = ()  # the first position on each side, -1 if there is none
 
     def __add__(self, later: Totals) -> Totals:
         """The totals of this part and a later one."""
@@ -51,97 +43,48 @@ class Totals:
 
 @dataclass(frozen=True)
 class Edge:
-    """The ends of one sorted chunk.
+    """Describe the ends of one sorted chunk."""
 
-    Attributes
-    ----------
-    groups : int
-        Its tie groups.
-    first, last : array, shape (1,)
-        Its first and its last key.
-    head, tail : Totals
-        Of its keys in the first and in the last group.
-    keys : int
-        Keys of the input that it stands for.
-    """
-
-    groups: int
-    first: Any
-    last: Any
-    head: Totals
-    tail: Totals
-    keys: int
+    groups: int  # its tie groups
+    first: Any  # its first key, shape (1,)
+    last: Any  # its last key, shape (1,)
+    head: Totals  # of its keys in the first group
+    tail: Totals  # of its keys in the last group
+    keys: int  # of the input that it stands for
 
 
 @dataclass(frozen=True)
 class Offset:
-    """Where one chunk's groups are in the whole.
+    """Say where one chunk's groups are in the whole."""
 
-    Attributes
-    ----------
-    continued : bool
-        Whether the first group begins in an earlier chunk.
-    number : int
-        Number of the first group.
-    before : int
-        Keys of the input in earlier groups.
-    passed : int
-        Keys of the input in earlier chunks.
-    head, tail : Totals
-        Of the whole first and the whole last group.
-    """
-
-    continued: bool
-    number: int
-    before: int
-    passed: int
-    head: Totals
-    tail: Totals
+    continued: bool  # whether the first group begins in an earlier chunk
+    number: int  # of the first group
+    before: int  # keys of the input in earlier groups
+    passed: int  # keys of the input in earlier chunks
+    head: Totals  # of the whole first group
+    tail: Totals  # of the whole last group
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What all chunks know of each other.
+    """Hold what all chunks know of each other."""
 
-    Attributes
-    ----------
-    offsets : tuple of Offset or None
-        Of each chunk; None if it is empty.
-    keys : int
-        Keys of the input.
-    nans : int
-        Keys of the last group, if these are NaN.
-    """
-
-    offsets: tuple[Offset | None, ...]
-    keys: int
-    nans: int
+    offsets: tuple[Offset | None, ...]  # of each chunk; None if it is empty
+    keys: int  # of the input
+    nans: int  # keys of the last group, if these are NaN
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """The tie groups of one sorted chunk, with their totals in the whole.
-
-    Attributes
-    ----------
-    groups : TieGroups
-    offset : Offset
-    scan : Scan
-    chunks : array, shape (n,), or None
-        Number of the chunk from which each key of the chunk comes, if it is known.
-    amounts : array, shape (n,)
-        Keys of the input that each key of the chunk stands for.
-    counts, firsts : list of int64 arrays, shape (groups,)
-        The totals of each side.
-    """
+    """Hold the tie groups of one sorted chunk, with their totals in the whole."""
 
     groups: TieGroups
     offset: Offset
     scan: Scan
-    chunks: Any
-    amounts: Any
-    counts: list[Any]
-    firsts: list[Any]
+    chunks: Any  # shape (n,): number of the chunk from which each key of the chunk comes, if it is known
+    amounts: Any  # shape (n,): keys of the input that each key of the chunk stands for
+    counts: list[Any]  # shape (groups,) each: the totals of each side
+    firsts: list[Any]  # shape (groups,) each
 
     @property
     def numbers(self) -> Any:
@@ -167,35 +110,18 @@ class Numbered:
 
 @dataclass(frozen=True)
 class Numbering(ArrayRecipe):
-    """All that the tasks of this stage are made from.
+    """Hold all that the tasks of this stage are made from."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the sorted keys and of the companions, in the same chunks of unknown sizes.
-    columns : tuple of str
-        What they are: "values", then any of "chunks", "counts" and "firsts".
-    num_chunks : int
-    equal_nan : bool
-        Whether all NaN are one group.
-    outputs : tuple of callable(Numbered)
-        Functions that make the chunk of an output array, and that can be pickled.
-    counted : bool
-        Whether counts are wanted; without a column of them each key counts once.
-    second : int or None
-        The first chunk of the second side; None if there is one side. Sides need the column "chunks".
-    kept : bool
-        Whether workers keep the sorted chunks until these are numbered.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
+    names: tuple[str, ...]  # of the sorted keys and of the companions, in the same chunks of unknown sizes
+    columns: tuple[str, ...]  # what they are: "values", then any of "chunks", "counts" and "firsts"
     num_chunks: int
-    equal_nan: bool
+    equal_nan: bool  # whether all NaN are one group
+    #: Functions that make the chunk of an output array, and that can be pickled.
     outputs: tuple[Callable[[Numbered], Any], ...]
-    counted: bool = False
+    counted: bool = False  # whether counts are wanted; without a column of them each key counts once
+    #: The first chunk of the second side; None if there is one side. Sides need the column "chunks".
     second: int | None = None
-    kept: bool = False
+    kept: bool = False  # whether workers keep the sorted chunks until these are numbered
 
     def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
         """Tasks from the sorted chunks to the results of each."""
@@ -255,13 +181,7 @@ def edge_of(arrays: list[Any], numbering: Numbering) -> Edge | None:
 
 
 def _columns(arrays: list[Any], numbering: Numbering) -> dict[str, Any]:
-    """The arrays of a sorted chunk by name.
-
-    Raises
-    ------
-    RuntimeError
-        If some were computed again from an input that changed, so that their sizes differ.
-    """
+    """Name the arrays of a sorted chunk, whose sizes differ if some were computed again from a changed input."""
     sizes = {len(array) for array in arrays}
     if len(sizes) > 1:
         raise changed_source(f"arrays of a sorted chunk have {sorted(sizes)} elements")

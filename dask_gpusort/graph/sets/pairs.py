@@ -18,18 +18,10 @@ from .build import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_
 
 @dataclass(frozen=True)
 class Sides:
-    """Two arrays end to end.
+    """Hold two arrays end to end."""
 
-    Attributes
-    ----------
-    joined : dask array
-        Of their common dtype, one-dimensional.
-    second : int
-        Number of the first chunk of the second array.
-    """
-
-    joined: Any
-    second: int
+    joined: Any  # one-dimensional, of their common dtype
+    second: int  # number of the first chunk of the second array
 
     def distinct(self, columns: Columns) -> SortedDistinct:
         """The sorted distinct keys of both sides."""
@@ -58,13 +50,8 @@ def build_set(first: Any, second: Any, keep: Keep) -> Any:
 
 
 def build_common(first: Any, second: Any) -> tuple[Any, Any, Any]:
-    """The values that two arrays have in common, and their first positions in each.
-
-    Raises
-    ------
-    ValueError
-        If chunk sizes of the first array are unknown: then so are the positions in the second one.
-    """
+    """Find the values that two arrays have in common, and their first positions in each."""
+    # If chunk sizes of the first array are unknown, so are the positions in the second one.
     length = first.size
     if math.isnan(length):
         raise ValueError("indices in two arrays of unknown chunk sizes: call compute_chunk_sizes() first")

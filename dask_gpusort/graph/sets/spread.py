@@ -21,21 +21,12 @@ from ..recipe import ArrayRecipe, Chunks
 
 @dataclass(frozen=True)
 class Spread(ArrayRecipe):
-    """All that the tasks of this stage are made from.
+    """Hold all that the tasks of this stage are made from."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
-    numblocks : tuple of int
-        Chunks of the output in each dimension.
-    kept : bool
-        Whether workers keep the inverse and what is added.
-    """
-
+    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
     names: tuple[str, ...]
-    numblocks: tuple[int, ...]
-    kept: bool = False
+    numblocks: tuple[int, ...]  # chunks of the output in each dimension
+    kept: bool = False  # whether workers keep the inverse and what is added
 
     def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
         """One task for each chunk."""
@@ -52,13 +43,7 @@ class Spread(ArrayRecipe):
 
 
 def spread(known: Any, inverse: Any, added: Any = None) -> Any:
-    """Task: for each key of a chunk what its distinct key knows, plus what is added.
-
-    Raises
-    ------
-    RuntimeError
-        If the chunk was computed again, and has another number of distinct keys.
-    """
+    """Task: give each key of a chunk what its distinct key knows, plus what is added."""
     distinct = int(inverse.max()) + 1 if inverse.size else 0
     if distinct != len(known):
         raise changed_source(f"a chunk has {distinct} distinct keys, where {len(known)} were sorted")
@@ -69,16 +54,9 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
 
 
 def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
-    """What the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
+    """Give what the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
 
-    Parameters
-    ----------
-    known : dask array
-        One element for each sorted key.
-    chunks : dask array
-        The number of the chunk from which it comes, in the same chunks.
-    most_keys : float
-        As in `Request`.
+    `chunks` has the number of the chunk from which each comes, in the chunks of `known`.
     """
     if known.numblocks[0] == 1:
         return known
@@ -87,16 +65,9 @@ def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
 
 
 def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool) -> Any:
-    """For each key of the input what its distinct key knows, in the input's chunks.
+    """Give each key of the input what its distinct key knows, in the input's chunks.
 
-    Parameters
-    ----------
-    known, chunks
-        As for `scatter_to_chunks`.
-    of_keys : sequence of dask arrays
-        The inverse, and perhaps what is added.
-    kept : bool
-        As in `Spread`.
+    `of_keys` are the inverse, and perhaps what is added.
     """
     inverse = of_keys[0]
     inputs = [scatter_to_chunks(known, chunks, inverse.size), *of_keys]

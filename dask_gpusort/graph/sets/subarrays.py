@@ -26,15 +26,7 @@ def from_records(block: Any, shape: tuple[int, ...]) -> Any:
 
 
 def as_records(array: Any, axis: int) -> tuple[Any, Any]:
-    """The subarrays along an axis as records, and the array with the axis first.
-
-    Raises
-    ------
-    TypeError
-        If the chunks are not NumPy's, or the elements are objects or strings of variable width.
-    ValueError
-        If the shape of a subarray is unknown, or empty.
-    """
+    """Make records of the subarrays along an axis, and give the array with the axis first."""
     if library_of(array._meta) != "numpy" or array.dtype.kind in "OT":
         raise TypeError(
             f"subarrays of {library_of(array._meta)} chunks of {array.dtype} are not compared: use axis=None, or NumPy "

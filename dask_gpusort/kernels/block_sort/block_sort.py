@@ -29,27 +29,15 @@ PENDING_SHARE = 8  # buckets a block, since few are expected and starting a bloc
 
 @dataclass
 class Buckets:
-    """The buckets of a block sort, and the lists of those that it does not sort.
-
-    Attributes
-    ----------
-    count : int
-        Number of buckets.
-    starts, ends : device addresses or arrays of 64-bit offsets, or None
-        None: equal rows of `stride` elements.
-    stride : int
-    overflow, segments : device arrays
-        Buckets that do not fit a block: the C++ struct ``Overflow``, and a list. None where every bucket fits.
-    pending : device address
-        A counter at zero, followed by space for the number of each bucket (32 bits): buckets that are not uniform.
-    """
+    """Describe the buckets of a block sort, and the lists of those that it does not sort."""
 
     count: int
-    starts: Any
-    ends: Any
+    starts: Any  # device addresses or arrays of 64-bit offsets; None: equal rows of `stride` elements
+    ends: Any  # as `starts`
     stride: int = 0
-    overflow: Any = None
-    segments: Any = None
+    overflow: Any = None  # buckets that do not fit a block: the C++ struct ``Overflow``; None where every bucket fits
+    segments: Any = None  # a list of those buckets; None where every bucket fits
+    #: Device address of a counter at zero, then 32 bits for each bucket: buckets that are not uniform.
     pending: Any = None
 
     @property
@@ -68,28 +56,13 @@ def sampled_buckets(n: int, capacity: int, count: int, starts: Any, ends: Any) -
 
 @dataclass(slots=True)
 class BlockSort:
-    """One block sort of many buckets.
-
-    Attributes
-    ----------
-    elements : Elements
-        What is sorted.
-    shape : tuning.BlockSortShape
-        The block.
-    source : str
-        C++ source of the codes.
-    inputs : tuple
-        Codes (or raw keys) and payloads.
-    arrays : Arrays
-        The outputs.
-    buckets : Buckets
-    """
+    """Describe one block sort of many buckets."""
 
     elements: Elements
     shape: tuning.BlockSortShape
-    source: str
-    inputs: tuple[Any, Any]
-    arrays: Arrays
+    source: str  # C++ source of the codes
+    inputs: tuple[Any, Any]  # codes (or raw keys) and payloads
+    arrays: Arrays  # the outputs
     buckets: Buckets
 
     @property
@@ -118,10 +91,7 @@ def run_block_sort(sort: BlockSort) -> None:
 def run_uniform_block_sort(sort: BlockSort, mean: float = 0) -> None:
     """Sort every bucket in shared memory: first the uniform ones, with more blocks a multiprocessor.
 
-    Parameters
-    ----------
-    mean : float
-        Mean keys of a bucket, if splitters of a sample have made the buckets, else 0.
+    `mean` is the mean keys of a bucket, if splitters of a sample have made the buckets, else 0.
     """
     buckets, elements = sort.buckets, sort.elements
     if elements.code_bytes == WIDE_CODE and not mean:

@@ -27,24 +27,12 @@ NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each
 
 @dataclass(slots=True)
 class FineBuckets:
-    """What `count_fine` counts by.
+    """Say what `count_fine` counts by."""
 
-    Attributes
-    ----------
-    name : str
-        C++ type that gives a code its bucket.
-    count : int
-        Number of buckets.
-    map : device array or address, optional
-        The splitter map.
-    map_words : int
-        Words of shared memory that the map takes.
-    """
-
-    name: str
-    count: int
-    map: Any = None
-    map_words: int = 1
+    name: str  # C++ type that gives a code its bucket
+    count: int  # of buckets
+    map: Any = None  # the splitter map, a device array or address
+    map_words: int = 1  # words of shared memory that the map takes
 
 
 def splitter_buckets(domain: str, splitters: Any, num_fine: int) -> FineBuckets:
@@ -59,34 +47,15 @@ def top_buckets(code_bits: int, bits: int) -> FineBuckets:
 
 @dataclass(slots=True)
 class FineCounts:
-    """Keys of each fine bucket.
+    """Hold the keys of each fine bucket."""
 
-    Attributes
-    ----------
-    table : device array or address
-        Unsigned counts.
-    num_fine : int
-    is_wide : bool
-        The counts have 64 bits each, else 32.
-    """
-
-    table: Any
+    table: Any  # device array or address of unsigned counts
     num_fine: int
-    is_wide: bool
+    is_wide: bool  # the counts have 64 bits each, else 32
 
 
 def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets, table: Any = None) -> FineCounts:
-    """Count the keys of each fine bucket.
-
-    Parameters
-    ----------
-    source : str
-        C++ source of the codes.
-    keys : cupy.ndarray
-        n raw keys.
-    table : device array or address, optional
-        Receives the counts; zeros.
-    """
+    """Count the n raw keys of each fine bucket in a new table, or in `table`, which holds zeros."""
     is_wide = n >= NARROW_KEYS
     if table is None:
         table = require_cupy().zeros(buckets.count if is_wide else blocks_for(buckets.count, 2), np.uint64)
@@ -104,16 +73,9 @@ def count_blocks(n: int, shared_bytes: int) -> int:
 
 
 def scan_fine(counts: FineCounts, starts: Any, cursors: Any, whole: Any = None) -> None:
-    """Scan the counts.
+    """Scan the counts: `starts` receives the first offset of each bucket, and the number of all keys, of 64 bits each.
 
-    Parameters
-    ----------
-    starts : device array or address
-        Receives the first offset of each bucket, and the number of all keys: 64 bits each.
-    cursors : device array or address
-        Receives the first offsets once more.
-    whole : device array or address, optional
-        Receives the segment of all keys.
+    `cursors` receives the first offsets once more, and `whole` the segment of all keys.
     """
     arguments = counts.table, np.uint32(counts.is_wide), np.uint32(counts.num_fine), starts, cursors, whole
     Launch(SOURCE, SCAN_FINE, blocks_for(counts.num_fine, SCAN_THREADS), SCAN_THREADS, arguments).run()

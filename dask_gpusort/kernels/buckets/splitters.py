@@ -58,27 +58,13 @@ def narrow_base(splitters: Any) -> int | None:
 
 @dataclass(slots=True)
 class BalanceTest:
-    """Which buckets are tested, and when a map is imbalanced (see `check_balance` in ``splitters.cu``).
+    """Say which buckets are tested, and when a map is imbalanced (see `check_balance` in ``splitters.cu``)."""
 
-    Attributes
-    ----------
-    length : int
-        Keys of a row: each row has its own buckets.
-    num_buckets : int
-        Buckets of all rows.
-    fine_bits : int
-        A bucket has 2^fine_bits fine buckets.
-    overfull : float
-        A bucket is overfull from this many times the mean on.
-    least : int
-        Fewest overfull buckets of an imbalanced map.
-    """
-
-    length: int
-    num_buckets: int
-    fine_bits: int
-    overfull: float
-    least: int
+    length: int  # keys of a row: each row has its own buckets
+    num_buckets: int  # of all rows
+    fine_bits: int  # a bucket has 2^fine_bits fine buckets
+    overfull: float  # a bucket is overfull from this many times the mean on
+    least: int  # fewest overfull buckets of an imbalanced map
 
     @classmethod
     def of_array(cls, n: int, num_fine: int) -> BalanceTest:
@@ -93,24 +79,14 @@ class BalanceTest:
 
 @dataclass(slots=True)
 class _Sample:
-    """A sample of the keys, and device memory for what is counted of it.
+    """Hold a sample of the keys, and device memory for what is counted of it."""
 
-    Attributes
-    ----------
-    size : int
-        Number of samples.
-    codes : cupy.ndarray
-        Bytes of the sampled codes.
-    code_range, interval_counts, subinterval_counts, bucket_counts : cupy.ndarray of uint32
-        The range of the codes, and tables at zero. The last has one word more, for the blocks that have arrived.
-    """
-
-    size: int
-    codes: Any
-    code_range: Any
-    interval_counts: Any
+    size: int  # number of samples
+    codes: Any  # bytes of the sampled codes
+    code_range: Any  # uint32, like the tables
+    interval_counts: Any  # at zero, like the other tables
     subinterval_counts: Any
-    bucket_counts: Any
+    bucket_counts: Any  # with one word more, for the blocks that have arrived
 
     @property
     def count_blocks(self) -> int:
@@ -121,23 +97,9 @@ class _Sample:
 def sample_splitters(
     elements: Elements, keys: Any, n: int, num_fine: int, balance_test: BalanceTest | None = None
 ) -> Any:
-    """Build a splitter map from a sample of the keys.
+    """Build a splitter map, the C++ struct ``SplitterMap`` in bytes, of some fine buckets from a sample of n raw keys.
 
-    Parameters
-    ----------
-    elements : Elements
-        What is sorted.
-    keys : cupy.ndarray
-        n raw keys.
-    num_fine : int
-        Fine buckets of the map.
-    balance_test : BalanceTest, optional
-        Sets the map's flag `is_imbalanced`; without it the flag stays zero.
-
-    Returns
-    -------
-    cupy.ndarray of uint8
-        The C++ struct ``SplitterMap``.
+    A balance test sets its flag `is_imbalanced`; without one the flag stays zero.
     """
     sample = _draw_sample(elements, keys, n, balance_test.num_buckets if balance_test else 0)
     splitters = _build_map(elements, sample, num_fine)

@@ -21,24 +21,12 @@ KINDS = {"b": "kBool", "u": "kUnsigned", "i": "kSigned", "f": "kFloat", "m": "kT
 
 @dataclass(frozen=True)
 class DeviceKey:
-    """The C++ types of a key dtype.
+    """Name the C++ types of a key dtype."""
 
-    Attributes
-    ----------
-    itemsize : int
-        Bytes of a key, and of its code.
-    order : str
-        The type ``KeyOrder<...>``, which encodes and decodes keys.
-    has_ties : bool
-        Whether keys of different bits can compare equal (signed zeros, NaNs).
-    floats : str
-        Template arguments of ``FloatOrder`` for floats of 32 or 64 bits; empty for other keys.
-    """
-
-    itemsize: int
-    order: str
-    has_ties: bool
-    floats: str = ""
+    itemsize: int  # bytes of a key, and of its code
+    order: str  # the type ``KeyOrder<...>``, which encodes and decodes keys
+    has_ties: bool  # whether keys of different bits can compare equal (signed zeros, NaNs)
+    floats: str = ""  # template arguments of ``FloatOrder`` for floats of 32 or 64 bits; empty for other keys
 
     @property
     def code_dtype(self) -> Any:
@@ -48,31 +36,14 @@ class DeviceKey:
     def domain(self, code_type: str, drop_bits: int = 0) -> str:
         """Name the domain in which digits of these codes are cut (``domain.cuh``).
 
-        Parameters
-        ----------
-        code_type : str
-            C++ type of the codes.
-        drop_bits : int
-            Low bits of a code that hold no part of the key, such as a position.
+        `drop_bits` are low bits of a code that hold no part of the key, such as a position.
         """
         return f"ValueDomain<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeDomain<{code_type}>"
 
 
 @functools.cache
 def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
-    """Describe keys of a dtype to the kernels.
-
-    Parameters
-    ----------
-    dtype : dtype
-    descending : bool
-        Codes ascend as the keys descend; NaN and NaT stay last.
-
-    Raises
-    ------
-    TypeError
-        The radix kernels do not sort this dtype.
-    """
+    """Describe keys of a dtype to the kernels, or refuse it; NaN and NaT stay last when descending."""
     dtype = np.dtype(dtype)
     supported = dtype.kind in KINDS and dtype.isnative and (dtype.kind != "c" or dtype.itemsize == 8)
     if not supported or dtype.itemsize not in CODE_BYTES:

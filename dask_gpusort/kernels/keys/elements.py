@@ -18,29 +18,15 @@ POSITION_BITS = cxx_constant("keys/elements.cuh", "kPositionBits")
 
 @dataclass(frozen=True)
 class Elements:
-    """The C++ types of the elements of one sort.
+    """Name the C++ types of the elements of one sort."""
 
-    Attributes
-    ----------
-    source, sink : str
-        Types that read an element in the first pass and write it in the last one (``elements.cuh``).
-    code_type, payload_type : str
-        What the passes in between move; the payload of keys alone is ``"NoValue"``.
-    domain : str
-        Domain in which digits are cut, for sorts that sample their keys.
-    narrow : Elements, optional
-        The same elements with codes of 32 bits, for keys whose codes span less than 2^32.
-    base : int
-        The code from which narrow codes count.
-    """
-
-    source: str
-    sink: str
-    code_type: str
-    payload_type: str = NO_VALUE
-    domain: str = ""
-    narrow: Elements | None = None
-    base: int = 0
+    source: str  # type that reads an element in the first pass (``elements.cuh``)
+    sink: str  # type that writes it in the last one
+    code_type: str  # what the passes in between move, with the payload
+    payload_type: str = NO_VALUE  # ``"NoValue"`` for keys alone
+    domain: str = ""  # in which digits are cut, for sorts that sample their keys
+    narrow: Elements | None = None  # the same elements with codes of 32 bits, for keys whose codes span less than 2^32
+    base: int = 0  # the code from which narrow codes count
 
     @functools.cached_property
     def code_bytes(self) -> int:

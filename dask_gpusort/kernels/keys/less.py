@@ -13,42 +13,21 @@ from .dtypes import device_key
 
 @dataclass(frozen=True)
 class Comparison:
-    """The C++ types that compare keys of one dtype.
+    """Name the C++ types that compare keys of one dtype."""
 
-    Attributes
-    ----------
-    source : str
-        Type that loads a key as a code.
-    sink : str
-        Type that stores a code as a key; a format string with the field ``position`` for the type of positions.
-    code : str
-        Type of the codes.
-    code_bytes : int
-        Bytes of a code.
-    less : str
-        Type whose ``less(a, b)`` compares two codes.
-    expression : str or None
-        The user's expression, if there is one.
-    """
-
-    source: str
-    sink: str
-    code: str
-    code_bytes: int
-    less: str
-    expression: str | None = None
+    source: str  # type that loads a key as a code
+    sink: str  # type that stores a code as a key; a format string with the field ``position`` for the type of positions
+    code: str  # type of the codes
+    code_bytes: int  # of a code
+    less: str  # type whose ``less(a, b)`` compares two codes
+    expression: str | None = None  # of the user, if there is one
 
 
 def natural(dtype: Any, descending: bool, *, tied: bool) -> Comparison:
     """Compare keys of a radix dtype in NumPy's order, by their codes.
 
-    Parameters
-    ----------
-    dtype : dtype
-    descending : bool
-    tied : bool
-        Whether keys that NumPy calls equal (signed zeros, NaNs) get equal codes, so that positions break the tie. The
-        sort then stores the key of the least such code.
+    If `tied`, keys that NumPy calls equal get equal codes, so that positions break the tie; the sort then stores the
+    key of the least such code.
     """
     key = device_key(dtype, descending)
     kind = f"TiedKeys<{key.order}, {{position}}>" if tied else f"Keys<{key.order}>"
@@ -56,21 +35,8 @@ def natural(dtype: Any, descending: bool, *, tied: bool) -> Comparison:
 
 
 def by_expression(dtype: Any, less: str, descending: bool) -> Comparison:
-    """Compare keys by the user's expression.
-
-    Parameters
-    ----------
-    dtype : dtype
-    less : str
-        CUDA C++ expression in ``a`` and ``b``, true where key ``a`` comes before key ``b``.
-    descending : bool
-        Exchange ``a`` and ``b``.
-
-    Raises
-    ------
-    TypeError
-        The dtype has no C++ type, or `less` is no text.
-    """
+    """Compare keys by the user's CUDA C++ expression in ``a`` and ``b``, true where ``a`` comes first."""
+    # It is refused if it is no text, or if the dtype has no C++ type.
     dtype = np.dtype(dtype)
     cxx = number_type(dtype)
     if cxx is None:

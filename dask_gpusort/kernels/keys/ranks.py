@@ -21,37 +21,13 @@ THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 def rank_samples(
     codes: Any, positions: int | np.ndarray, *, ties_of: Any = None, descending: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read some keys of a sorted array, and count the keys less than each and at most each.
+    """Read some keys of sorted codes, and count the keys less than each and at most each, in one launch and one copy.
 
-    Takes one launch and one copy to the host.
-
-    Parameters
-    ----------
-    codes : cupy.ndarray, shape (n,), unsigned
-        Sorted; codes of keys that compare equal count as equal.
-    positions : int64 array, shape (samples,), or int
-        Positions of the samples, on the host. An int d selects every d-th position and the last one.
-    ties_of : dtype, optional
-        The keys' dtype: keys that NumPy calls equal (signed zeros, NaNs) then count as equal.
-    descending : bool
-        Whether the codes of `ties_of` are those of a descending sort.
-
-    Returns
-    -------
-    keys : array, shape (samples,), of the dtype of the codes
-        The least code of the keys that compare equal to the sample.
-    less, at_most : int64 arrays, shape (samples,)
-        Numbers of keys. All three arrays are on the host.
-
-    Raises
-    ------
-    ValueError
-        The codes are of another dtype than those of `ties_of`.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5.2.
+    An integer d as `positions` selects every d-th one and the last; all three arrays are on the host.
     """
+    # With `ties_of`, keys that NumPy calls equal (signed zeros, NaNs) count as equal, and the least code of them stands
+    # for each; `descending` says whether its codes are those of a descending sort. This is section 5.2 of Satish,
+    # Harris, Garland, IPDPS 2009.
     cupy = require_cupy()
     check_array(codes, "codes")
     key = device_key(codes.dtype if ties_of is None else ties_of, descending and ties_of is not None)

@@ -32,24 +32,10 @@ def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
 
 
 def encode(keys: Any, descending: bool = False, *, out: Any = None) -> Any:
-    """Encode keys as unsigned codes, one to one.
+    """Encode keys of a radix dtype as unsigned codes, one to one; `out` may share their memory.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Keys of a radix dtype.
-    descending : bool
-        Codes ascend as the keys descend; NaN and NaT stay last.
-    out : cupy.ndarray, optional
-        Receives the codes; may share the memory of `keys`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), unsigned, of the same itemsize
-
-    References
-    ----------
-    Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38, 2006 (normalized keys).
+    These are the normalized keys of Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38, 2006;
+    NaN and NaT stay last.
     """
     check_array(keys, "keys")
     key = device_key(keys.dtype, descending)
@@ -59,28 +45,7 @@ def encode(keys: Any, descending: bool = False, *, out: Any = None) -> Any:
 
 
 def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None) -> Any:
-    """Decode codes to keys: the inverse of `encode`.
-
-    Parameters
-    ----------
-    codes : cupy.ndarray, shape (n,)
-        Unsigned, of the itemsize of `dtype`.
-    dtype : dtype
-        The keys' dtype.
-    descending : bool
-        As given to `encode`.
-    out : cupy.ndarray, optional
-        Receives the keys; may share the memory of `codes`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        The codes are of another dtype than those of `dtype`.
-    """
+    """Decode codes to keys of a dtype: the inverse of `encode`; `out` may share the memory of the codes."""
     check_array(codes, "codes")
     key = device_key(dtype, descending)
     if codes.dtype != key.code_dtype:
@@ -91,25 +56,7 @@ def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None)
 
 
 def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
-    """Rank needles among sorted keys, as `numpy.searchsorted`, in the order of the sort.
-
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Sorted by `sort_keys` with the same `descending`.
-    needles : cupy.ndarray, shape (k,), the same dtype
-    side : {"left", "right"}
-        Count the keys before the needle, or the keys not after it.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k,), int64
-
-    Raises
-    ------
-    ValueError
-        Keys and needles differ in dtype, or `side` is neither.
-    """
+    """Rank needles among keys sorted by `sort_keys`, as `numpy.searchsorted`, in the order of the sort."""
     check_array(keys, "keys")
     check_array(needles, "needles")
     if keys.dtype != needles.dtype:
@@ -118,12 +65,9 @@ def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bo
 
 
 def rank_sorted_needles(keys: Any, needles: Any, side: str = "left") -> Any:
-    """As `search_sorted`, of needles that are sorted like the keys, in ascending order.
+    """Rank needles as `search_sorted` does that are sorted like the keys, ascending.
 
-    Returns
-    -------
-    cupy.ndarray, shape (k,)
-        uint32, or int64 if there are 2**32 keys or more.
+    Ranks are uint32, or int64 if there are 2**32 keys or more.
     """
     check_array(keys, "keys")
     check_array(needles, "needles")
@@ -152,19 +96,7 @@ def moves_rows(values: Any) -> bool:
 
 
 def gather(values: Any, positions: Any, out: Any = None) -> Any:
-    """`values[positions]` for values of any width.
-
-    Parameters
-    ----------
-    values : cupy.ndarray, shape (n, ...)
-    positions : cupy.ndarray, shape (k,), uint32 or int64
-    out : cupy.ndarray, shape (k, ...), optional
-        Receives the result; may share the memory of `values`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k, ...)
-    """
+    """Gather `values[positions]` for values of any width; `out` may share the memory of `values`."""
     out = require_cupy().empty((positions.size, *values.shape[1:]), values.dtype) if out is None else out
     if out.data.ptr == values.data.ptr:
         values = values.copy()
@@ -184,19 +116,9 @@ def run_gather(type_name: str, values: Any, positions: Any, out: Any, ahead: int
 
 
 def gather_in_range(values: Any, indices: Any, out: Any) -> bool:
-    """``out[...] = values[indices]`` for indices that may be negative or out of range; waits for the device.
+    """Gather ``values[indices]`` of rows that one memory access moves, and tell whether all indices are in range.
 
-    Parameters
-    ----------
-    values : cupy.ndarray, shape (n, ...)
-        Rows that one memory access moves.
-    indices : cupy.ndarray of int64, shape (k,)
-    out : cupy.ndarray, shape (k, ...), the dtype of the values
-
-    Returns
-    -------
-    bool
-        Whether all indices are in range; else the elements of the others are undefined.
+    Elements of other indices are undefined; the host waits for the device.
     """
     n, wrong = indices.size, require_cupy().zeros(1, np.uint32)
     arguments = (values, np.uint64(len(values)), indices, out, np.uint64(n), wrong)
@@ -205,14 +127,7 @@ def gather_in_range(values: Any, indices: Any, out: Any) -> bool:
 
 
 def scatter(values: Any, positions: Any, out: Any) -> None:
-    """``out[positions] = values``, for values that one memory access moves, and positions that differ.
-
-    Parameters
-    ----------
-    values : cupy.ndarray, shape (n,)
-    positions : cupy.ndarray, shape (n,), uint32 or int64
-    out : cupy.ndarray, the dtype of the values
-    """
+    """Set ``out[positions] = values``, for values that one memory access moves, and positions that differ."""
     n = positions.size
     name = instance("scatter", type_of_bytes(values.itemsize), type_of_bytes(positions.itemsize))
     launch_per_element(name, n, (values, positions, out, np.uint64(n)))

@@ -26,13 +26,7 @@ def check_array(array: Any, name: str, ndim: int = 1) -> None:
 
 
 def prepare_out(out: Any, shape: tuple[int, ...], dtype: Any, name: str = "out") -> Any:
-    """Return `out` if it has this shape and dtype; without one, a new array.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `out` is no contiguous CuPy array of this shape and dtype.
-    """
+    """Give a contiguous `out` of this shape and dtype; without one, a new array."""
     if out is None:
         return require_cupy().empty(shape, dtype)
     check_array(out, name, len(shape))

@@ -18,23 +18,6 @@ def _definitions(source: str) -> dict[str, str]:
 
 
 def cxx_constant(source: str, name: str) -> int:
-    """Read an integer constant at namespace scope.
-
-    Parameters
-    ----------
-    source : str
-        File below ``kernels/`` that defines the constant, or includes a file that does.
-    name : str
-        Its C++ name, such as ``kPartBytes``: a size of a struct, which a ``static_assert`` checks.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    KeyError
-        Neither does.
-    """
+    """Read an integer constant at namespace scope from a file below ``kernels/`` or a file that it includes."""
     expression = _NAME.sub(lambda found: str(cxx_constant(source, found[0])), _definitions(source)[name])
     return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))

@@ -40,13 +40,7 @@ def is_movable(size: int) -> bool:
 
 
 def type_of_bytes(size: int) -> str:
-    """Name the type that holds `size` bytes: ``"NoValue"`` (0), ``"u8"`` (1), ... ``"u128"`` (16).
-
-    Raises
-    ------
-    KeyError
-        No type has this size.
-    """
+    """Name the type that holds `size` bytes: ``"NoValue"`` (0), ``"u8"`` (1), ... ``"u128"`` (16)."""
     return _BY_BYTES[size]
 
 

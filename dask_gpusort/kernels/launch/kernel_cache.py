@@ -20,15 +20,7 @@ _compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpuso
 
 
 class KernelCache(Generic[Key, Kernel]):
-    """Kernels that are compiled when they are first asked for.
-
-    Parameters
-    ----------
-    compile : function
-        Compiles the kernel of a key, on a thread of the pool.
-    most : int, optional
-        Most kernels to keep; the oldest ones are dropped.
-    """
+    """Compile kernels when they are first asked for, on a thread of the pool, and keep `most` of them, the newest."""
 
     def __init__(self, compile: Callable[[Key], Kernel], most: int | None = None) -> None:
         self._compile = compile
@@ -47,10 +39,7 @@ class KernelCache(Generic[Key, Kernel]):
     def get(self, key: Key) -> Kernel:
         """Return a compiled kernel; wait for it if it is missing.
 
-        Raises
-        ------
-        Exception
-            What `compile` raised. The next call compiles again.
+        An error of the compiler is raised, and the next call compiles again.
         """
         found = self._compiled.get(key)
         return self._start(key).result() if found is None else found

@@ -14,24 +14,17 @@ from .loader import kernel, request, require_cupy
 
 
 class _SideBySide(threading.local):
-    """Compiles the missing kernels of a block of launches side by side: ``with side_by_side: ...``.
+    """Compile the missing kernels of a block of launches side by side: ``with side_by_side: ...``."""
 
-    In such a block, the first launch whose kernel is missing waits, and so does all that follows it. The block goes on,
-    so the kernels of the launches that wait are compiled at the same time. They run, in order, at the end of the block
-    or before the host waits for a `Readback`.
-
-    Other work for the device may not depend on launches of the block. Arrays among the arguments of a launch are kept
-    alive; memory that a launch is given by its address must outlive the block.
-
-    Attributes
-    ----------
-    depth : int
-        Blocks that the current thread is in.
-    waiting : list of Launch and Readback
-    """
+    # In such a block, the first launch whose kernel is missing waits, and so does all that follows it. The block goes
+    # on, so the kernels of the launches that wait are compiled at the same time. They run, in order, at the end of the
+    # block or before the host waits for a `Readback`.
+    #
+    # Other work for the device may not depend on launches of the block. Arrays among the arguments of a launch are kept
+    # alive; memory that a launch is given by its address must outlive the block.
 
     def __init__(self) -> None:
-        self.depth = 0
+        self.depth = 0  # blocks that the current thread is in
         self.waiting: list[Launch | Readback] = []
 
     def __enter__(self) -> None:
@@ -56,35 +49,18 @@ side_by_side = _SideBySide()
 
 @dataclass(slots=True)
 class Launch:
-    """A kernel, its grid and its arguments.
+    """Describe a kernel, its grid and its arguments."""
 
-    Attributes
-    ----------
-    source : str
-        File, by its path below ``kernels/``.
-    kernel : str
-        The kernel as C++ writes it, template arguments included (`grid.instance`).
-    blocks, threads : int
-        Blocks of the grid, and threads of each block.
-    arguments : tuple or callable()
-        Device arrays, addresses, NumPy scalars, or None for a null pointer; or a function that allocates and returns
-        them when the kernel is launched, so that launches which wait take no memory.
-    shared_bytes : int
-        Dynamic shared memory, in bytes per block.
-    cooperative : bool
-        Whether all blocks run at the same time, so that they may wait for each other.
-    expression : str, optional
-        The user's comparison, which the source calls as ``UserLess``.
-    """
-
-    source: str
-    kernel: str
-    blocks: int
-    threads: int
+    source: str  # file, by its path below ``kernels/``
+    kernel: str  # as C++ writes it, template arguments included (`grid.instance`)
+    blocks: int  # of the grid
+    threads: int  # of each block
+    #: Device arrays, addresses, NumPy scalars, or None for a null pointer; or a function that allocates and returns
+    #: them when the kernel is launched, so that launches which wait take no memory.
     arguments: tuple[Any, ...] | Callable[[], tuple[Any, ...]]
-    shared_bytes: int = 0
-    cooperative: bool = False
-    expression: str | None = None
+    shared_bytes: int = 0  # dynamic shared memory, in bytes per block
+    cooperative: bool = False  # whether all blocks run at the same time, so that they may wait for each other
+    expression: str | None = None  # the user's comparison, which the source calls as ``UserLess``
 
     def run(self) -> None:
         """Launch the kernel on the current stream, or wait (see `side_by_side`); without blocks, do nothing."""
@@ -108,13 +84,7 @@ class Launch:
 
 
 class Readback:
-    """A copy of some words to the host, queued on the current stream; the host goes on until it calls `wait`.
-
-    Parameters
-    ----------
-    words : cupy.ndarray
-        Few unsigned words.
-    """
+    """Copy a few unsigned words to the host on the current stream; the host goes on until it calls `wait`."""
 
     _event: Any = None  # of a copy that may not have ended
 

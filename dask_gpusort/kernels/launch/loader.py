@@ -53,13 +53,7 @@ struct UserLess {{
 
 
 def require_cupy() -> Any:
-    """Import CuPy and check the GPU.
-
-    Raises
-    ------
-    KernelsUnavailable
-        CuPy is absent or does not match the driver, or there is no GPU, or the GPU is too old.
-    """
+    """Import CuPy and check the GPU."""
     return _find_cupy()
 
 
@@ -189,25 +183,9 @@ def request(source: str, name: str, cooperative: bool = False, expression: str |
 def kernel(
     source: str, name: str, shared_bytes: int = 0, cooperative: bool = False, expression: str | None = None
 ) -> Any:
-    """Return a kernel compiled for the current device; it is compiled once.
+    """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name.
 
-    Parameters
-    ----------
-    source : str
-        File, by its path below ``kernels/``.
-    name : str
-        The kernel as C++ writes it, template arguments included.
-    shared_bytes : int
-        Dynamic shared memory of its launches, in bytes per block.
-    cooperative : bool
-        Whether all blocks of a launch run at the same time, so that they may wait for each other.
-    expression : str, optional
-        The user's comparison, which the source calls as ``UserLess``.
-
-    Raises
-    ------
-    ValueError
-        The expression does not compile; the message quotes the compiler's.
+    The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
     """
     cache = _kernels if expression is None else _kernels_with_expression
     compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))

@@ -37,16 +37,9 @@ def count_type(n: int) -> tuple[str, Any]:
 
 
 def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, list[int]]:
-    """Histograms of all bytes of the codes, scanned.
-
-    Returns
-    -------
-    starts : cupy.ndarray, shape (num_bytes, 256)
-        First rank of each digit of each byte, in keys.
-    passes : list of int
-        Bytes to sort by, the least significant first; at least one. Up to `tuning.LSD_ALL_PASSES` keys are sorted by
-        all bytes: a pass takes less time than a readback. For more keys, bytes that all keys share are left out.
-    """
+    """Scan histograms of all bytes of the codes, shape (num_bytes, 256), and list the bytes to sort by."""
+    # Up to `tuning.LSD_ALL_PASSES` keys are sorted by all bytes: a pass takes less time than a readback. For more keys,
+    # bytes that all keys share are left out.
     cupy = require_cupy()
     counts = cupy.zeros((num_bytes + 1) * RADIX, np.uint64)
     trivial = counts[num_bytes * RADIX :]
@@ -61,32 +54,16 @@ def scan_digits(source: str, keys: Any, n: int, num_bytes: int) -> tuple[Any, li
 
 @dataclass(slots=True)
 class OnesweepPass:
-    """One stable pass over one byte of the codes.
-
-    Attributes
-    ----------
-    elements : Elements
-        What is sorted.
-    source, sink : str
-        C++ types that read the inputs and write the outputs.
-    inputs, outputs : (cupy.ndarray, cupy.ndarray)
-        Keys or codes, and payloads, each of n elements; `None` where there are none.
-    n : int
-        Keys.
-    byte : int
-        Number of the byte, from the least significant one.
-    starts : cupy.ndarray, shape (256,)
-        First rank of each digit, in keys.
-    """
+    """Describe one stable pass over one byte of the codes."""
 
     elements: Elements
-    source: str
-    sink: str
-    inputs: tuple[Any, Any]
-    outputs: tuple[Any, Any]
+    source: str  # C++ type that reads the inputs
+    sink: str  # C++ type that writes the outputs
+    inputs: tuple[Any, Any]  # keys or codes, and payloads, each of n elements; `None` where there are none
+    outputs: tuple[Any, Any]  # as `inputs`
     n: int
-    byte: int
-    starts: Any
+    byte: int  # its number, from the least significant one
+    starts: Any  # shape (256,): first rank of each digit, in keys
 
     def run(self) -> None:
         """Launch the pass, with fresh status words and a fresh ticket counter."""
@@ -106,20 +83,11 @@ class OnesweepPass:
 
 
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = None) -> None:
-    """Stable sort of n elements into the outputs, with a launch for each pass.
+    """Sort n elements stably into the outputs, with a launch for each pass; without values, payloads are positions.
 
-    Parameters
-    ----------
-    elements : Elements
-        What is sorted.
-    keys : cupy.ndarray
-        n raw keys, contiguous. May be the same memory as `arrays.codes[1]` and the outputs.
-    arrays : Arrays
-        `codes[1]` and `payloads[1]` may be the outputs if they have the same width: the last pass reads `codes[0]` and
-        `payloads[0]`.
-    values : cupy.ndarray, optional
-        Payloads of the keys; without it the payloads, if there are any, are the positions.
+    Keys may be the memory of `arrays.codes[1]` and the outputs, if these have the same width.
     """
+    # The last pass reads `codes[0]` and `payloads[0]`.
     with side_by_side:
         starts, passes = scan_digits(elements.source, keys, n, elements.code_bytes)
         overwritten = [array.data.ptr for array in (arrays.codes[1], arrays.keys_out) if array is not None]

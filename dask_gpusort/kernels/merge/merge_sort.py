@@ -39,22 +39,12 @@ Tiles = Literal["merge", "network"]
 
 @dataclass(frozen=True)
 class Buffers:
-    """Codes and positions between the levels, and the outputs.
+    """Hold codes and positions between the levels, and the outputs."""
 
-    Attributes
-    ----------
-    codes : list of two arrays
-        The last level reads ``codes[0]``; ``codes[1]`` may be `keys_out`.
-    positions : list of two arrays, or of two None
-        uint32, with the codes.
-    keys_out, positions_out : arrays or None
-        What the last level stores.
-    """
-
-    codes: list[Any]
-    positions: list[Any]
-    keys_out: Any
-    positions_out: Any
+    codes: list[Any]  # the last level reads ``codes[0]``; ``codes[1]`` may be `keys_out`
+    positions: list[Any]  # uint32, with the codes, or two None
+    keys_out: Any  # what the last level stores, or None
+    positions_out: Any  # or None
 
     @property
     def value(self) -> str:
@@ -73,31 +63,16 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Level:
-    """One level of merging.
-
-    Attributes
-    ----------
-    comparison : Comparison
-    source, target : pair of arrays
-        Codes and positions; on the last level the target is keys and positions.
-    value : str
-        C++ type of the values that travel with the codes.
-    n, width : int
-        Keys of the array, and of each run but the last.
-    sink : str
-        C++ type that stores the merged codes.
-    split : {"path", "samples", "four_way"}
-        How runs are cut into parts.
-    """
+    """Describe one level of merging."""
 
     comparison: Comparison
-    source: tuple[Any, Any]
-    target: tuple[Any, Any]
-    value: str
-    n: int
-    width: int
-    sink: str
-    split: Split
+    source: tuple[Any, Any]  # codes and positions
+    target: tuple[Any, Any]  # the same; keys and positions on the last level
+    value: str  # C++ type of the values that travel with the codes
+    n: int  # keys of the array
+    width: int  # keys of each run but the last
+    sink: str  # C++ type that stores the merged codes
+    split: Split  # how runs are cut into parts
 
     @property
     def shape(self) -> MergeTile:
@@ -122,22 +97,11 @@ def merge_instance(sink: str, code: str, value: str, less: str, shape: MergeTile
 def sort(
     comparison: Comparison, keys: Any, buffers: Buffers, *, split: Split = merge_tuning.SPLIT, tiles: Tiles = "merge"
 ) -> None:
-    """Sort keys, stably.
+    """Sort keys, of which there is one at least, stably; they may be ``buffers.keys_out``.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    keys : array, shape (n,)
-        n > 0. May be ``buffers.keys_out``.
-    buffers : Buffers
-    split : {"path", "samples", "four_way"}
-        How runs are cut into parts: in pairs by merge path or by the paper's samples, or in fours by selection.
-    tiles : {"merge", "network"}
-        How tiles are sorted: strips in registers that are then merged, or Batcher's network on (key, position).
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 5.
+    Runs are cut into parts in pairs by merge path or by the paper's samples, or in fours by selection; tiles are sorted
+    in strips in registers that are then merged, or by Batcher's network on (key, position) (Satish, Harris, Garland,
+    IPDPS 2009, section 5).
     """
     n = keys.size
     width = tile_keys(comparison, buffers, tiles)

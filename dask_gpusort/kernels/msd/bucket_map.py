@@ -29,17 +29,10 @@ OFFSET_BYTES = 8
 
 @dataclass(slots=True)
 class Workspace:
-    """Many small tables in one device allocation.
-
-    Attributes
-    ----------
-    memory : cupy.ndarray of uint8
-    addresses : dict of str to int
-        Device address of each table.
-    """
+    """Hold many small tables, by name, in one device allocation."""
 
     memory: Any
-    addresses: dict[str, int]
+    addresses: dict[str, int]  # device address of each table
 
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
@@ -66,34 +59,16 @@ def allocate_workspace(**sizes: int) -> Workspace:
 
 @dataclass
 class BucketMap:
-    """The buckets of both levels.
+    """Describe the buckets of both levels."""
 
-    Attributes
-    ----------
-    splitters : cupy.ndarray
-        The splitter map.
-    domain : str
-        C++ domain of the map.
-    kind : str
-        C++ kind of the map.
-    is_narrow : bool
-        The sampled codes are within 2^32 of each other.
-    fine_bits : int
-        Bits of a fine bucket's number below its coarse bucket's.
-    num_coarse, num_fine : int
-        Numbers of buckets.
-    tables : Workspace
-        `coarse_cursors`, `starts` and `cursors` (of fine buckets), `whole` and `coarse` (segments).
-    """
-
-    splitters: Any
-    domain: str
-    kind: str
-    is_narrow: bool
-    fine_bits: int
+    splitters: Any  # the splitter map
+    domain: str  # C++ domain of the map
+    kind: str  # C++ kind of the map
+    is_narrow: bool  # the sampled codes are within 2^32 of each other
+    fine_bits: int  # bits of a fine bucket's number below its coarse bucket's
     num_coarse: int
     num_fine: int
-    tables: Workspace
+    tables: Workspace  # `coarse_cursors`, `starts` and `cursors` (of fine buckets), `whole` and `coarse` (segments)
 
     def digits(self, is_coarse: bool) -> Digits:
         """The digits of the first level, or of the second."""

@@ -24,17 +24,10 @@ def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions
 
 
 def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
-    """Stable sort by (key, position). The position is the low part of the code, or a payload beside it.
+    """Sort fewer than 2^32 keys stably with their positions: the low part of the code, or a payload beside it.
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Fewer than 2^32. They may begin the memory of `positions_out`.
-    position_type : str
-        C++ type of `positions_out`: that of int64 or of uint32.
-    positions_out : cupy.ndarray, shape (n,)
-    keys_out : cupy.ndarray, shape (n,), or None
-        Floats that compare equal come out with the same, canonical bits.
+    Keys may begin the memory of `positions_out`, of int64 or uint32; floats that compare equal leave with the same
+    bits.
     """
     cupy = require_cupy()
     n = keys.size

@@ -48,31 +48,17 @@ from .recursive_partition import SegmentList, partition_recursively
 
 @dataclass(slots=True)
 class SortTask:
-    """What one sort reads and writes.
-
-    Attributes
-    ----------
-    elements : Elements
-        What is sorted; the payload, if there is one, is the elements' positions.
-    keys : cupy.ndarray
-        Raw keys (or codes, as `elements.source` says), contiguous. May be the memory of `arrays.codes[1]` and of the
-        outputs.
-    n : int
-        Number of keys.
-    arrays : Arrays
-        `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket.
-    payload : cupy.ndarray, optional
-        Payloads of the keys, where an earlier level has written them.
-    may_decline : bool
-        Decline keys that are skewed at every scale: stable passes sort them in less time.
-    """
+    """Say what one sort reads and writes."""
 
     elements: Elements
+    #: Raw keys (or codes, as `elements.source` says), contiguous. May be the memory of `arrays.codes[1]` and of the
+    #: outputs.
     keys: Any
     n: int
-    arrays: Arrays
+    arrays: Arrays  # `codes[1]` may be an output of the same width: the last pass works in place, bucket by bucket
+    #: Of the keys, where an earlier level has written them; else a payload is the elements' positions.
     payload: Any = None
-    may_decline: bool = False
+    may_decline: bool = False  # decline keys that are skewed at every scale: stable passes sort them in less time
 
     @property
     def inputs(self) -> tuple[Any, Any]:
@@ -92,22 +78,13 @@ class CoarseBuckets:
 
 @dataclass
 class UnsortedSegments:
-    """What the block sort leaves for further levels.
-
-    Attributes
-    ----------
-    elements, arrays : Elements, Arrays
-    current : int
-        Index of the codes and payloads that hold the segments.
-    overflow, segments : cupy.ndarray
-        Buckets that do not fit a block: the C++ struct ``Overflow``, and a list.
-    """
+    """Hold what the block sort leaves for further levels."""
 
     elements: Elements
     arrays: Arrays
-    current: int
-    overflow: Any
-    segments: Any
+    current: int  # index of the codes and payloads that hold the segments
+    overflow: Any  # buckets that do not fit a block: the C++ struct ``Overflow``
+    segments: Any  # a list of those buckets
 
     def sort(self, shape: tuning.BlockSortShape, n: int) -> None:
         """Partition the segments until they are sorted; waits for the device."""
@@ -138,13 +115,7 @@ def round_fine(num_fine: int) -> int:
 
 
 def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, may_decline: bool = False) -> bool:
-    """Sort n elements into the outputs; see `SortTask` for the parameters.
-
-    Returns
-    -------
-    bool
-        False: declined, and nothing is written.
-    """
+    """Sort n elements into the outputs, as in `SortTask`, or decline to: nothing is then written."""
     task = SortTask(elements, keys, n, arrays, None, may_decline)
     return sort_part(task) if n <= tuning.MOST_TWO_LEVELS else sort_parts(task)
 

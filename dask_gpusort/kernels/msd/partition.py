@@ -24,24 +24,12 @@ UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKin
 
 @dataclass(slots=True)
 class Digits:
-    """How a partition finds the digit of an element.
+    """Say how a partition finds the digit of an element."""
 
-    Attributes
-    ----------
-    name : str
-        C++ type of the digits.
-    map_words : int
-        Words of shared memory that the map takes.
-    map : device array or address
-        The splitter map, or the intervals of all segments.
-    fine_bits : int
-        Bits of a fine bucket's number below its coarse bucket's.
-    """
-
-    name: str
-    map_words: int
-    map: Any
-    fine_bits: int = 0
+    name: str  # C++ type of the digits
+    map_words: int  # words of shared memory that the map takes
+    map: Any  # the splitter map, or the intervals of all segments
+    fine_bits: int = 0  # bits of a fine bucket's number below its coarse bucket's
 
 
 def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bits: int) -> Digits:
@@ -59,51 +47,25 @@ def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> Digits:
 
 @dataclass(slots=True)
 class Segments:
-    """The segments that a partition reads, and the buckets that it fills.
+    """Hold the segments that a partition reads, and the buckets that it fills."""
 
-    Attributes
-    ----------
-    table : device array or address
-        C++ structs ``Segment``.
-    count : int
-        Number of segments.
-    num_tiles : int
-        Tiles of all segments, at most.
-    cursors : device array or address
-        Next free offset of each bucket, 64 bits: first the bucket's start, at last its end.
-    """
-
-    table: Any
-    count: int
-    num_tiles: int
-    cursors: Any
+    table: Any  # C++ structs ``Segment``
+    count: int  # of segments
+    num_tiles: int  # of all segments, at most
+    cursors: Any  # next free offset of each bucket, 64 bits: first the bucket's start, at last its end
 
 
 @dataclass(slots=True)
 class Partition:
-    """One pass that moves every element to the bucket of its digit, within its segment.
-
-    Attributes
-    ----------
-    elements : Elements
-        What is sorted.
-    source : str
-        C++ source of the codes: of raw keys in a first level.
-    tile : tuning.Tile
-        The block.
-    digits : Digits
-    segments : Segments
-    inputs, outputs : tuple
-        Codes (or raw keys) and payloads.
-    """
+    """Describe a pass that moves every element to the bucket of its digit, within its segment."""
 
     elements: Elements
-    source: str
-    tile: tuning.Tile
+    source: str  # C++ source of the codes: of raw keys in a first level
+    tile: tuning.Tile  # the block
     digits: Digits
     segments: Segments
-    inputs: tuple[Any, Any]
-    outputs: tuple[Any, Any]
+    inputs: tuple[Any, Any]  # codes (or raw keys) and payloads
+    outputs: tuple[Any, Any]  # codes and payloads
 
     def run(self) -> None:
         """Launch the kernel."""
@@ -118,27 +80,14 @@ class Partition:
 
 @dataclass(slots=True)
 class StablePartition:
-    """One pass that moves keys (as one-to-one codes) and values to their buckets, in input order.
-
-    Attributes
-    ----------
-    key : DeviceKey
-    value_type : str
-        C++ type of the values.
-    digits : Digits
-        At most `RADIX` of them.
-    inputs, outputs : tuple
-        Raw keys and values, and codes and values.
-    starts : device array or address
-        First offset of each bucket, 64 bits.
-    """
+    """Describe a pass that moves keys (as one-to-one codes) and values to their buckets, in input order."""
 
     key: DeviceKey
-    value_type: str
-    digits: Digits
-    inputs: tuple[Any, Any]
-    outputs: tuple[Any, Any]
-    starts: Any
+    value_type: str  # C++ type of the values
+    digits: Digits  # at most `RADIX` of them
+    inputs: tuple[Any, Any]  # raw keys and values
+    outputs: tuple[Any, Any]  # codes and values
+    starts: Any  # first offset of each bucket, 64 bits
 
     def run(self, n: int) -> None:
         """Launch the kernel on n pairs."""

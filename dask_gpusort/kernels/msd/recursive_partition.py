@@ -29,21 +29,11 @@ SCAN_SEGMENTS = instance("scan_segments", tuning.SEGMENT_THREADS)
 
 @dataclass(slots=True)
 class SegmentList:
-    """Segments that still need sorting.
+    """Hold segments that still need sorting."""
 
-    Attributes
-    ----------
-    table : cupy.ndarray of uint8
-        C++ structs ``Segment``.
-    count : int
-        Number of segments.
-    num_keys : int
-        Keys of all segments.
-    """
-
-    table: Any
-    count: int
-    num_keys: int
+    table: Any  # C++ structs ``Segment``, in bytes
+    count: int  # of segments
+    num_keys: int  # of all segments
 
     @classmethod
     def of_overflow(cls, overflow: Any, table: Any) -> SegmentList:
@@ -54,33 +44,15 @@ class SegmentList:
 
 @dataclass(slots=True)
 class Level:
-    """One level of partition, and the block sort of what it makes.
-
-    Attributes
-    ----------
-    elements : Elements
-        What is sorted.
-    shape : tuning.BlockSortShape
-        The block that sorts a child.
-    n : int
-        Keys of the whole array: with the shape, the most segments that can come out.
-    arrays : Arrays
-    target : int
-        Index of the codes and payloads that the level writes.
-    source : str
-        C++ source of the codes.
-    inputs : tuple
-        Codes (or raw keys) and payloads.
-    segments : SegmentList
-    """
+    """Describe one level of partition, and the block sort of what it makes."""
 
     elements: Elements
-    shape: tuning.BlockSortShape
-    n: int
+    shape: tuning.BlockSortShape  # the block that sorts a child
+    n: int  # keys of the whole array: with the shape, the most segments that can come out
     arrays: Arrays
-    target: int
-    source: str
-    inputs: tuple[Any, Any]
+    target: int  # index of the codes and payloads that the level writes
+    source: str  # C++ source of the codes
+    inputs: tuple[Any, Any]  # codes (or raw keys) and payloads
     segments: SegmentList
 
     @property
@@ -201,21 +173,7 @@ def partition_recursively(
 ) -> None:
     """Sort segments that fit no block: level by level, until all children fit one or hold one code.
 
-    Parameters
-    ----------
-    elements : Elements
-        What is sorted.
-    shape : tuning.BlockSortShape
-        The block that sorts a child.
-    n : int
-        Keys of the whole array.
-    arrays : Arrays
-    current : int
-        Index of the codes and payloads in `arrays` that hold the segments.
-    segments : SegmentList
-        May be empty.
-    first : tuple, optional
-        C++ source and array of the first level, if it reads raw keys.
+    They are in `arrays` at `current`; `first` is the C++ source and the array of the first level, if it reads raw keys.
     """
     source, inputs = elements.codes, (arrays.codes[current], arrays.payloads[current])
     if first is not None:

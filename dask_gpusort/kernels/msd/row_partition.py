@@ -34,27 +34,13 @@ SCAN_THREADS = 256
 
 @dataclass(frozen=True)
 class RowPartition:
-    """How every row of a matrix is partitioned.
+    """Say how every row of a matrix is partitioned."""
 
-    Attributes
-    ----------
-    tile : tuning.Tile
-        The block of the partition; its tiles cover a row with few empty slots.
-    shape : tuning.BlockSortShape
-        The block that sorts a bucket.
-    num_buckets : int
-        Buckets of a row.
-    spread : int
-        Digits of the partition in a bucket, a power of two.
-    fine_bits : int
-        Bits of a fine bucket's number below the digit's: the map has finer buckets than digits.
-    """
-
-    tile: tuning.Tile
-    shape: tuning.BlockSortShape
-    num_buckets: int
-    spread: int
-    fine_bits: int
+    tile: tuning.Tile  # the block of the partition; its tiles cover a row with few empty slots
+    shape: tuning.BlockSortShape  # the block that sorts a bucket
+    num_buckets: int  # of a row
+    spread: int  # digits of the partition in a bucket, a power of two
+    fine_bits: int  # bits of a fine bucket's number below the digit's: the map has finer buckets than digits
 
     @property
     def num_digits(self) -> int:
@@ -95,21 +81,9 @@ def floor_power(n: int) -> int:
 
 
 def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: RowPartition) -> bool:
-    """Sort each row by one map for all.
+    """Sort each row by one map for all, unless the distributions of the rows differ too much: nothing is then written.
 
-    Parameters
-    ----------
-    elements : Elements
-        What is sorted; positions count from the start of the matrix.
-    keys : cupy.ndarray, shape (rows, length)
-        Raw keys. May be the memory of `arrays.codes[1]` and of the outputs.
-    arrays : Arrays
-        `codes[1]` may be an output of the same width.
-
-    Returns
-    -------
-    bool
-        False: the distributions of the rows differ too much, and nothing is written.
+    Keys may be the memory of `arrays.codes[1]` and of the outputs; `codes[1]` may be an output of the same width.
     """
     with side_by_side:
         splitters = sample_rows(elements, keys, partition)

@@ -55,10 +55,8 @@ class ReorderPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values; parameters and errors as `sort_by_passes`.
+    """Sort unsigned keys, stably, with their values, as `sort_by_passes` does.
 
-    References
-    ----------
-    Harada and Howes, Introduction to GPU radix sort, section 3, equations 1 and 2.
+    This is section 3, equations 1 and 2, of Harada and Howes, Introduction to GPU radix sort.
     """
     sort_by_passes(source, out, ReorderPass)

@@ -57,23 +57,9 @@ class FourStepPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays, *, radix_bits: int = DEFAULT_RADIX_BITS) -> None:
-    """Sort unsigned keys, stably, with their values.
+    """Sort unsigned keys, stably, with their values, as `sort_by_passes`; a digit has 1, 2, 4 or 8 bits.
 
-    Parameters
-    ----------
-    source, out : KeyValueArrays
-        As `sort_by_passes` takes them.
-    radix_bits : {1, 2, 4, 8}
-        Bits of a digit: b in the paper.
-
-    Raises
-    ------
-    ValueError
-        Source and output do not fit each other, or another `radix_bits`.
-
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4.2.
+    This is section 4.2 of Satish, Harris, Garland, IPDPS 2009; the bits of a digit are its b.
     """
     if radix_bits not in RADIX_BITS:
         raise ValueError(f"radix_bits must be one of {RADIX_BITS}, got {radix_bits}")

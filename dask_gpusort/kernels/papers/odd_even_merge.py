@@ -30,19 +30,9 @@ def launch_layer(kernel: str, comparison: Comparison, codes: Any, positions: Any
 
 
 def odd_even_merge(comparison: Comparison, codes: Any, positions: Any) -> None:
-    """Sort codes in place by Batcher's odd-even merge network.
+    """Sort codes, and uint32 positions with them, in place by Batcher's network (AFIPS 1968).
 
-    Parameters
-    ----------
-    comparison : Comparison
-    codes : array, shape (n,)
-        Any n.
-    positions : uint32 array, shape (n,), or None
-        Moved with the codes; where they ascend at first, equal codes keep their order.
-
-    References
-    ----------
-    Batcher, Sorting networks and their applications, AFIPS 1968.
+    Where the positions ascend at first, equal codes keep their order.
     """
     for step in odd_even_merge_steps(codes.size):
         launch_layer("exchange_layer", comparison, codes, positions, step)

@@ -28,15 +28,10 @@ DTYPES = tuple(np.dtype(f"u{size}") for size in (1, 2, 4, 8))
 
 @dataclass(frozen=True)
 class KeyValueArrays:
-    """Keys, and the values that travel with them.
+    """Hold unsigned keys, and values of one of their dtypes that travel with them."""
 
-    Parameters
-    ----------
-    keys : array, shape (n,), of uint8, uint16, uint32 or uint64
-    values : array, shape (n,), or None
-        One of the dtypes of the keys; view values of other dtypes as unsigned integers of their width. A sort whose
-        output has values and whose input has none sorts the keys' positions along.
-    """
+    # View values of other dtypes as unsigned integers of their width. A sort whose output has values and whose input
+    # has none sorts the keys' positions along.
 
     keys: Array
     values: Array | None = None
@@ -64,15 +59,7 @@ class KeyValueArrays:
 
 
 class RadixPass(Protocol):
-    """One pass of a radix sort: kernels, their grid and their memory.
-
-    Attributes
-    ----------
-    radix_bits : int
-        Bits of the pass's digit.
-    targets : sequence of KeyValueArrays
-        Outputs of the passes in turn; the last pass must write the output of the sort.
-    """
+    """Describe one pass of a radix sort: kernels, their grid and their memory."""
 
     @property
     def radix_bits(self) -> int: ...
@@ -87,19 +74,7 @@ class RadixPass(Protocol):
 def sort_by_passes(source: KeyValueArrays, out: KeyValueArrays, prepare: Callable[[KeyValueArrays], RadixPass]) -> None:
     """Sort unsigned keys, stably, with their values: one pass per digit, least significant first.
 
-    Parameters
-    ----------
-    source : KeyValueArrays
-        Read only.
-    out : KeyValueArrays
-        Shares no memory with `source`, or is `source`.
-    prepare : callable
-        Makes the pass for these outputs; called if there are any keys.
-
-    Raises
-    ------
-    ValueError
-        Source and output do not fit each other.
+    `source` is only read, and shares no memory with `out`, or is `out`; `prepare` makes the pass for these outputs.
     """
     check_fit(source, out)
     if out.keys.size == 0:
@@ -112,13 +87,7 @@ def sort_by_passes(source: KeyValueArrays, out: KeyValueArrays, prepare: Callabl
 
 
 def cxx_type(dtype: np.dtype[Any]) -> str:
-    """Name an unsigned dtype as the kernels do.
-
-    Raises
-    ------
-    TypeError
-        The kernels do not move this dtype.
-    """
+    """Name an unsigned dtype as the kernels do."""
     if np.dtype(dtype) not in DTYPES:
         raise TypeError(
             f"the kernels sort unsigned codes and move unsigned values of 8 to 64 bits, got {dtype}: "
@@ -128,13 +97,7 @@ def cxx_type(dtype: np.dtype[Any]) -> str:
 
 
 def check_fit(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Check that a sort can read `source` and write `out`.
-
-    Raises
-    ------
-    ValueError
-        Lengths or dtypes differ, or the source has values and the output has none.
-    """
+    """Check that a sort can read `source` and write `out`."""
     if source.keys.dtype != out.keys.dtype or source.keys.shape != out.keys.shape:
         raise ValueError(
             f"keys out ({out.keys.dtype}, shape {out.keys.shape}) must be like "

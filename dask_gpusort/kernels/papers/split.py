@@ -45,10 +45,8 @@ class SplitPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values; parameters and errors as `sort_by_passes`.
+    """Sort unsigned keys, stably, with their values, as `sort_by_passes`.
 
-    References
-    ----------
-    Satish, Harris, Garland, IPDPS 2009, section 4.1; Dillhoff's notes, ``radix_sort_iter``.
+    This is section 4.1 of Satish, Harris, Garland, IPDPS 2009, and ``radix_sort_iter`` of Dillhoff's notes.
     """
     sort_by_passes(source, out, SplitPass)

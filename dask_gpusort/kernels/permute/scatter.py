@@ -21,19 +21,9 @@ PAIR_BYTES = 8
 
 
 def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1, first: int = 0) -> None:
-    """``out[positions] = numbers * factor``, for positions that are a permutation.
+    """Set ``out[positions] = numbers * factor``, for positions that are a permutation; None counts from `first`.
 
-    Parameters
-    ----------
-    numbers : cupy.ndarray of uint32, shape (n,), or None
-        None counts from `first`.
-    positions : cupy.ndarray of uint32, shape (n,)
-    out : cupy.ndarray of uint32, int64 or float64, shape (n,)
-        Shares no memory with the inputs.
-    factor : float
-        For an output of floats.
-    first : int
-        The first number, if none are given.
+    The output shares no memory with the inputs; `factor` is for floats.
     """
     n, element = positions.size, ELEMENTS[out.dtype.str[1:]]
     shape = tuning.SCATTER

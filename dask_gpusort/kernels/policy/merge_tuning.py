@@ -18,20 +18,11 @@ NETWORK_TILE_KEYS = 1024  # of `sort_tiles_by_network`: four keys per thread
 
 @dataclass(frozen=True)
 class MergeTile:
-    """Shape of a block that sorts a tile or merges a part.
-
-    Attributes
-    ----------
-    threads, items : int
-        The tile has `threads` x `items` keys. `items` is odd, so that the strips of a warp's threads begin in different
-        banks of shared memory.
-    blocks : int
-        Blocks of a multiprocessor, which bounds the registers of a thread.
-    """
+    """Describe the shape of a block that sorts a tile or merges a part, of `threads` x `items` keys."""
 
     threads: int
-    items: int
-    blocks: int = 1
+    items: int  # odd, so that the strips of a warp's threads begin in different banks of shared memory
+    blocks: int = 1  # of a multiprocessor, which bounds the registers of a thread
 
     @property
     def keys(self) -> int:

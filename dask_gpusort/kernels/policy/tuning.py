@@ -21,26 +21,14 @@ MAX_DIGITS = cxx_constant(SIZES, "kMaxSegmentDigits")
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: `limits` caches by shape
 class BlockSortShape:
-    """Shape of a block of the block sort.
-
-    Attributes
-    ----------
-    threads, items : int
-        A block sorts up to `threads` x `items` codes.
-    bins : int
-        Bins that the codes are counted into.
-    blocks : int
-        Least blocks a multiprocessor, which bounds the registers.
-    uniform_blocks, uniform_items : int
-        The same in the kernel for uniform buckets; `uniform_items` (0: `items`) where the buckets are small enough.
-    """
+    """Describe the shape of a block of the block sort, which sorts up to `threads` x `items` codes."""
 
     threads: int
     items: int
-    bins: int
-    blocks: int = 1
-    uniform_blocks: int = 2
-    uniform_items: int = 0
+    bins: int  # that the codes are counted into
+    blocks: int = 1  # fewest on a multiprocessor, which bounds the registers
+    uniform_blocks: int = 2  # the same in the kernel for uniform buckets
+    uniform_items: int = 0  # 0: `items`, where the buckets are small enough
 
     @property
     def capacity(self) -> int:
@@ -64,22 +52,12 @@ class BlockSortShape:
 
 @dataclass(frozen=True)
 class Tile:
-    """Shape of a block of a partition or an LSD pass.
-
-    Attributes
-    ----------
-    threads, items : int
-        A tile has `threads` x `items` codes.
-    blocks : int
-        Least blocks a multiprocessor, which bounds the registers.
-    digits : int
-        Most digits.
-    """
+    """Describe the shape of a block of a partition or an LSD pass, with a tile of `threads` x `items` codes."""
 
     threads: int
     items: int
-    blocks: int = 2
-    digits: int = MAX_DIGITS
+    blocks: int = 2  # fewest on a multiprocessor, which bounds the registers
+    digits: int = MAX_DIGITS  # most digits
 
     @property
     def keys(self) -> int:
@@ -250,25 +228,13 @@ LSD_PAIRS = 1 << 22
 
 @dataclass(frozen=True)
 class ScatterShape:
-    """Shape of a block that partitions pairs by position.
-
-    Attributes
-    ----------
-    threads, items : int
-        A tile has `threads` x `items` pairs.
-    radix : int
-        Buckets of one pass, unless more are needed.
-    bucket_bits : int
-        Bits of a position in its bucket, whose values fit shared memory.
-    least : int
-        Least numbers that are partitioned: the writes of fewer hit the cache.
-    """
+    """Describe the shape of a block that partitions pairs by position, with a tile of `threads` x `items` pairs."""
 
     threads: int
     items: int
-    radix: int
-    bucket_bits: int
-    least: int
+    radix: int  # buckets of one pass, unless more are needed
+    bucket_bits: int  # bits of a position in its bucket, whose values fit shared memory
+    least: int  # fewest numbers that are partitioned: the writes of fewer hit the cache
 
     @property
     def tile(self) -> int:

@@ -25,31 +25,12 @@ def search_ranks(
     *,
     expression: str | None = None,
 ) -> Any:
-    """Ranks of needles among sorted keys, as `numpy.searchsorted`.
+    """Rank needles, shape (k,) or (k, width), among sorted keys, as `numpy.searchsorted`, into int64.
 
-    Parameters
-    ----------
-    source, kernel : str
-        The kernel, by its file below ``kernels/`` and its C++ name. Its parameters are the keys, the length of each of
-        their dimensions, the needles, the ranks, and the number of needles.
-    types : sequence of str
-        Template arguments of the kernel, without the last one, which is true for the right side.
-    keys : cupy.ndarray, shape (n,) or (n, width)
-    needles : cupy.ndarray, shape (k,) or (k, width)
-    side : {"left", "right"}
-        Number of keys before the needle, or of keys not after it.
-    expression : str, optional
-        The user's comparison; see `Launch`.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k,), int64
-
-    Raises
-    ------
-    ValueError
-        The side is neither.
+    `types` are template arguments of the kernel, without the last one, which is true for the right side.
     """
+    # The kernel's parameters are the keys, the length of each of their dimensions, the needles, the ranks, and the
+    # number of needles.
     check_side(side)
     ranks = require_cupy().empty(len(needles), np.int64)
     lengths = tuple(np.uint64(length) for length in keys.shape)

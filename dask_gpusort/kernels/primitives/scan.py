@@ -26,24 +26,13 @@ SCAN_TILES = instance("scan_tiles", *_TEMPLATE)
 
 
 def scan_in_one_block(counts: Any) -> None:
-    """Replace each count by the sum of all earlier ones, with a single block (Harada and Howes, section 3.2).
-
-    Parameters
-    ----------
-    counts : uint64 array, shape (n,)
-        Overwritten.
-    """
+    """Replace each uint64 count by the sum of all earlier ones, with one block (Harada and Howes, section 3.2)."""
     Launch(SOURCE, SCAN_IN_ONE_BLOCK, 1, THREADS, (counts, np.uint64(counts.size))).run()
 
 
 def exclusive_scan(counts: Any) -> None:
-    """Replace each count by the sum of all earlier ones: sum the tiles, scan the sums, then scan inside each tile.
-
-    Parameters
-    ----------
-    counts : uint64 array, shape (n,)
-        Overwritten. A table of shape (radix, num_tiles) in C order is the papers' column-major table of (tile, digit).
-    """
+    """Replace each uint64 count by the sum of all earlier ones. Sums of tiles are scanned first, then each tile."""
+    # A table of shape (radix, num_tiles) in C order is the papers' column-major table of (tile, digit).
     if counts.size <= ONE_BLOCK_VALUES:
         scan_in_one_block(counts)
         return

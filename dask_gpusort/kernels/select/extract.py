@@ -46,39 +46,22 @@ MOST_PIECE = 1 << 30
 
 @dataclass(frozen=True)
 class Extracted:
-    """Keys of each row of a matrix between bounds.
+    """Hold keys of each row of a matrix between bounds."""
 
-    Attributes
-    ----------
-    ends : int64 array, shape (rows, 4, brackets)
-        Keys less than the low end, up to the low end, less than the high end (no fewer), and up to the high end.
-    nans : int64 array, shape (rows,)
-        Keys that are NaN or NaT.
-    found : int64 array, shape (rows,)
-        Keys strictly inside some bracket. The result lacks some of them where there are more than the capacity.
-    inside : cupy.ndarray, shape (rows, capacity), the dtype of the keys
-        The first ``found[row]`` of each row are those keys, in any order.
-    """
-
+    #: Shape (rows, 4, brackets): keys less than each low end, up to it, less than the high end, and up to it.
     ends: IntArray
-    nans: IntArray
+    nans: IntArray  # shape (rows,): keys that are NaN or NaT
+    #: Shape (rows,): keys strictly inside some bracket; `inside` lacks those beyond its capacity.
     found: IntArray
-    inside: Any
+    inside: Any  # shape (rows, capacity): the first ``found[row]`` of each row are those keys, in any order
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Codes that cut the codes of each row into slots, of which some are taken.
+    """Cut the codes of each row into slots, of which some are taken."""
 
-    Attributes
-    ----------
-    codes : uint64 array, shape (rows, slots - 1)
-        Ascending; the greatest fills up the number of slots to a power of two.
-    is_taken : bool array, shape (rows, slots)
-    """
-
-    codes: Codes
-    is_taken: npt.NDArray[np.bool_]
+    codes: Codes  # shape (rows, slots - 1), ascending; the greatest fills up the number of slots to a power of two
+    is_taken: npt.NDArray[np.bool_]  # shape (rows, slots)
 
     @property
     def num_slots(self) -> int:
@@ -103,16 +86,7 @@ def make_ends(low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: Any, ties: b
 
 
 def make_thresholds(ends: Ends, first_nan: int | None, most: int) -> Thresholds:
-    """Thresholds of brackets.
-
-    Parameters
-    ----------
-    ends : Ends
-    first_nan : int or None
-        The first code of NaN; None for keys without NaN.
-    most : int
-        The greatest code.
-    """
+    """Make thresholds of brackets; `most` is the greatest code, and `first_nan` the first of NaN, if keys have any."""
     nan = np.full((len(ends.low), 1), most if first_nan is None else first_nan, np.uint64)
     bounds = [ends.low, code_after(ends.last_low, most), ends.high, code_after(ends.last_high, most), nan]
     codes = np.sort(np.concatenate(bounds, axis=1), axis=1)

@@ -29,21 +29,11 @@ MOST_RANKED = 1 << 31
 
 @dataclass(frozen=True)
 class TieBits:
-    """The tie groups of sorted keys.
+    """Hold the tie groups of sorted keys."""
 
-    Attributes
-    ----------
-    bits : cupy.ndarray of uint32, shape (words,)
-        Whether each key is the first of its group, the first key in the lowest bit.
-    offsets : cupy.ndarray of uint64, shape (words + 1,)
-        Groups that begin in earlier words; the last element counts all groups.
-    size : int
-        Keys.
-    """
-
-    bits: Any
-    offsets: Any
-    size: int
+    bits: Any  # uint32, shape (words,): whether each key is the first of its group, the first key in the lowest bit
+    offsets: Any  # uint64, shape (words + 1,): groups that begin in earlier words; the last element counts all groups
+    size: int  # keys
 
     def count(self) -> int:
         """Number of groups; waits for the device."""
@@ -82,24 +72,9 @@ class TieBits:
 
 
 def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -> TieBits:
-    """Find the tie groups of sorted keys.
+    """Find the tie groups of sorted keys, in ascending rows of `length` keys, or in one (Jacobson, FOCS 1989).
 
-    Parameters
-    ----------
-    keys : cupy.ndarray, shape (n,)
-        Of a radix dtype; rows of `length` keys, each sorted in ascending order.
-    equal_nan : bool
-        Whether all NaN, and NaT, are one group; else each is one.
-    length : int, optional
-        Keys of a row; by default all.
-
-    Returns
-    -------
-    TieBits
-
-    References
-    ----------
-    Jacobson, Space-efficient static trees and graphs, FOCS 1989.
+    With `equal_nan`, all NaN, and NaT, are one group; else each is one.
     """
     check_array(keys, "keys")
     n, first_nan = keys.size, first_nan_code(keys.dtype)
@@ -112,12 +87,7 @@ def mark_ties(keys: Any, *, equal_nan: bool = True, length: int | None = None) -
 
 
 def pack_ties(flags: Any) -> TieBits:
-    """The tie groups of sorted keys, from one bool for each key: whether it is the first of its group.
-
-    Parameters
-    ----------
-    flags : cupy.ndarray of bool, shape (n,)
-    """
+    """Pack the tie groups of sorted keys, from one bool for each key: whether it is the first of its group."""
     bits = require_cupy().empty(blocks_for(flags.size, WORD_BITS), np.uint32)
     name = instance("pack_flags", "bool")
     Launch(SOURCE, name, blocks_for(flags.size, TILE), THREADS, (flags, np.uint64(flags.size), bits)).run()

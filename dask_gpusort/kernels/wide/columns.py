@@ -61,21 +61,11 @@ EMPTY_FIELD = BitField(0, 0, 0, 0).arguments
 
 @dataclass(slots=True)
 class Subset:
-    """The keys whose words are made; by default all.
+    """Hold the keys whose words are made; by default all."""
 
-    Attributes
-    ----------
-    positions : cupy.ndarray of int64, optional
-        Positions of the keys; `None` for all keys, in order.
-    groups : cupy.ndarray of uint32, optional
-        Number of the tie group of each key, which becomes the most significant part of its word.
-    group_bits : int
-        Bits of the greatest group number.
-    """
-
-    positions: Any = None
-    groups: Any = None
-    group_bits: int = 0
+    positions: Any = None  # int64; `None` for all keys, in order
+    groups: Any = None  # uint32: number of the tie group of each key, the most significant part of its word
+    group_bits: int = 0  # of the greatest group number
 
     def empty_word(self, n: int, fields: Sequence[BitField]) -> tuple[Any, str]:
         """Memory for the words of these of n keys, and the C++ type of a word."""
@@ -126,12 +116,9 @@ def width_of(least_complement: int, greatest: int, differing: int) -> Width:
 
 
 def lay_out(widths: Sequence[Width]) -> list[list[BitField]]:
-    """Cut the bit string of all columns into words.
+    """Cut the bit string of all columns into words, the most significant first, all but the last of 64 bits.
 
-    Returns
-    -------
-    list of lists of BitField
-        Words, the most significant first. All but the last have 64 bits. Without any varying bits there are none.
+    Without any varying bits there are none.
     """
     words: list[list[BitField]] = [[]]
     free = WORD_BITS
@@ -163,21 +150,11 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """Columns in separate arrays, or rows of words.
-
-    Attributes
-    ----------
-    columns : sequence of Column
-        The most significant first.
-    n : int
-        Keys.
-    rows : cupy.ndarray of uint64, shape (n, columns), optional
-        The words of all columns, if these are rows.
-    """
+    """Hold columns in separate arrays, the most significant first, or rows of words."""
 
     columns: Sequence[Column]
-    n: int
-    rows: Any = None
+    n: int  # keys
+    rows: Any = None  # uint64, shape (n, columns): the words of all columns, if these are rows
 
     def measure(self) -> list[Width]:
         """The bits that vary; all bits, without reading the keys, if the codes fit one word as they are."""

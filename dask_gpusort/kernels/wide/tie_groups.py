@@ -37,24 +37,12 @@ TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
 
 @dataclass(frozen=True)
 class TieResolver:
-    """How the small tie groups of a sorted word are sorted, in place.
+    """Say how the small tie groups of a sorted word are sorted, in place."""
 
-    Attributes
-    ----------
-    order : str
-        C++ order of ``tie_groups.cu``; ``"ListAll"`` sorts none.
-    keys : cupy.ndarray, optional
-        The keys that the elements are positions of.
-    width : int
-        Words of a row, if the keys are rows.
-    elements : cupy.ndarray, optional
-        What is sorted, in the order of the word: positions, or the keys themselves.
-    """
-
-    order: str = "ListAll"
-    keys: Any = None
-    width: int = 0
-    elements: Any = None
+    order: str = "ListAll"  # C++ order of ``tie_groups.cu``; ``"ListAll"`` sorts none
+    keys: Any = None  # that the elements are positions of
+    width: int = 0  # words of a row, if the keys are rows
+    elements: Any = None  # what is sorted, in the order of the word: positions, or the keys themselves
 
     @property
     def most(self) -> int:
@@ -72,20 +60,9 @@ class Ties:
 
 
 def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
-    """Sort the small tie groups of sorted words, and list the keys of large ones.
+    """Sort the small tie groups of sorted words, and list the keys of large ones, if there are any.
 
-    Parameters
-    ----------
-    words : cupy.ndarray, shape (n,), uint32 or uint64
-    groups : cupy.ndarray, shape (n,), uint32, or None
-        Tie groups by the earlier words: keys of different groups do not tie.
-    resolver : TieResolver
-        Its elements are in the order of the words.
-
-    Returns
-    -------
-    Ties or None
-        `None` if there are no large groups.
+    Keys of different `groups`, made by the earlier words, do not tie.
     """
     cupy, n = require_cupy(), words.size
     word, blocks = type_of_bytes(words.itemsize), blocks_for(n, TIE_TILE)
@@ -105,18 +82,10 @@ def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
 
 
 def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
-    """Sort each tie group of the first word by the later words.
+    """Sort each tie group of the first word by the later words, at least one.
 
-    Parameters
-    ----------
-    columns : Columns
-        The keys: in input order if the resolver's elements are positions, else in the order of the elements.
-    words : sequence of words
-        The later words, at least one.
-    first : cupy.ndarray, shape (n,), uint64
-        The first words, sorted; or keys that are ordered and tie as the words do.
-    resolver : TieResolver
-        Its elements are what is sorted.
+    The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
+    are ordered and tie as words do.
     """
     ties = resolve_ties(first, None, resolver)
     if ties is None:
@@ -143,15 +112,9 @@ def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any
 def sort_within_groups(
     columns: Columns, fields: Sequence[BitField], positions: Any, ties: Ties
 ) -> tuple[Any, Any, Any]:
-    """Stable argsort by (tie group, word) of keys whose groups ascend.
+    """Argsort keys whose groups ascend stably by (tie group, word), and give int64 order, words and groups in it.
 
-    Returns
-    -------
-    order : int64, shape (n,)
-    words : shape (n,)
-        The words in that order, with the group numbers as their most significant part if both fit 64 bits.
-    groups : uint32, shape (n,), or None
-        The groups in that order; `None` if they are part of the words.
+    The group numbers are the most significant part of the words if both fit 64 bits; `groups` is then None.
     """
     cupy = require_cupy()
     n, fits = positions.size, ties.bits + sum(field.bits for field in fields) <= WORD_BITS

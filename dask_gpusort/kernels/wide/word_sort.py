@@ -47,19 +47,8 @@ def argsort_columns(columns: Columns, out: Any) -> Any:
 
 
 def argsort_words(words: Any, *, out: Any = None) -> Any:
-    """Positions that sort rows of words; the sort is stable.
-
-    Parameters
-    ----------
-    words : cupy.ndarray of uint64, shape (n, words)
-        C-contiguous, the most significant word first; n below 2^32.
-    out : cupy.ndarray of int64, optional
-        Receives the result.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), int64
-    """
+    """Find the int64 positions that sort rows of words, shape (n, words), stably, most significant word first."""
+    # The rows are C-contiguous, and n is below 2^32.
     check_words(words, "words")
     n, width = words.shape
     check_indexable(n)
@@ -78,20 +67,7 @@ def check_words(words: Any, name: str) -> None:
 
 
 def search_words(words: Any, needles: Any, side: str = "left") -> Any:
-    """Ranks of rows among sorted rows, as `numpy.searchsorted`.
-
-    Parameters
-    ----------
-    words : cupy.ndarray of uint64, shape (n, words)
-        Sorted.
-    needles : cupy.ndarray of uint64, shape (k, words)
-    side : {"left", "right"}
-        Number of rows before the needle, or of rows not after it.
-
-    Returns
-    -------
-    cupy.ndarray, shape (k,), int64
-    """
+    """Rank rows among sorted rows, as `numpy.searchsorted`, into int64."""
     check_words(words, "words")
     check_words(needles, "needles")
     if words.shape[1] != needles.shape[1]:
@@ -103,20 +79,9 @@ def search_words(words: Any, needles: Any, side: str = "left") -> Any:
 
 
 def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, out: Any = None) -> Any:
-    """Positions that sort by several keys, the last key first, as `numpy.lexsort`; the sort is stable.
+    """Find the int64 positions that sort by contiguous keys, the last first, as `numpy.lexsort`.
 
-    Parameters
-    ----------
-    keys : sequence of cupy.ndarray, each of shape (n,)
-        Contiguous, of radix dtypes; the last is the primary key.
-    descending : bool or sequence of bool
-        For all keys, or for each; NaN and NaT stay last.
-    out : cupy.ndarray of int64, optional
-        Receives the result.
-
-    Returns
-    -------
-    cupy.ndarray, shape (n,), int64
+    NaN and NaT stay last; directions are for all keys, or for each.
     """
     if len(keys) == 0:
         raise ValueError("`keys` is empty; give at least one key.")
@@ -137,21 +102,7 @@ def lexsort(keys: Sequence[Any], *, descending: bool | Sequence[bool] = False, o
 
 
 def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
-    """Replace each code, in place, by the least code of the keys that NumPy calls equal (signed zeros, NaNs).
-
-    Parameters
-    ----------
-    codes : cupy.ndarray, shape (n,)
-        Results of `transform.encode`.
-    dtype : dtype
-        dtype of the keys.
-    descending : bool
-
-    Returns
-    -------
-    cupy.ndarray
-        `codes`.
-    """
+    """Replace each code, in place, by the least code of the keys that NumPy calls equal (signed zeros, NaNs)."""
     check_array(codes, "codes")
     key = device_key(dtype, descending)
     if key.has_ties:
