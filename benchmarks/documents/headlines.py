@@ -40,7 +40,7 @@ def sort_on_threads(record: Record) -> str:
 def larger_than_memory(record: Record) -> str:
     row = record.row("sort int64")
     assert row.ours
-    size, cores, workers = record.settings["keys"] >> 27, record.settings["cores"], row.work.partition(", ")[2]
+    size, cores, workers = record.settings["keys"] >> 27, record.machine["cores"], row.work.partition(", ")[2]
     faster, copies = (number(one, 2) for one in (row.baselines["DuckDB"] / row.ours, row.ours / row.baselines["copy"]))
     return (
         f"{size} GiB of int64 from Zarr to Zarr, {workers}, {cores} cores of {processor(record)}: {seconds(row)}, "

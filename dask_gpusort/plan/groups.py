@@ -20,8 +20,9 @@ SMALLEST_GROUP_BYTES = 4 << 20
 MOST_GROUPS = 128
 #: Least bytes of a group that is one output chunk. The task of that chunk finishes the group, which is not cut again.
 CHUNK_GROUP_BYTES = 8 << 20
-#: Most slices of runs, a read of some 30 us each, that groups of one chunk may take.
-MOST_SLICES = 1 << 17
+#: Most slices of runs, a read of some 10 us each, that groups of one chunk may take. Other groups wait in the memory of
+#: Dask until all of their chunks are stored.
+MOST_SLICES = 1 << 20
 #: Groups for each thread, so that no thread waits long for the last group. On a cluster with two threads and 1,024
 #: chunks, 16, 32 and 64 groups take the same time, 128 groups 1.4 times as long.
 GROUPS_PER_THREAD = 4
