@@ -25,7 +25,9 @@ except ImportError:  # CuPy was built without NCCL, or its library is not instal
 #: NCCL copies 16 bytes at a time between addresses that are multiples of it, and else byte by byte.
 ALIGNMENT = 16
 
-#: CuPy gives the bytes of a unique id as `char`, which has a sign on some processors and none on others.
+#: The length of a unique id. CuPy gives it as bytes since version 14; before, as integers of the type `char`, which has
+#: a sign on some processors and none on others. They are offered as integers of another length.
+ID_BYTES = 128
 ID_DTYPE = np.dtype(np.int16)
 
 #: Seconds that an abort waits for calls that enqueue transfers: a communicator must not be freed under them. The first
@@ -62,8 +64,9 @@ class NcclMaker:
         # NCCL cannot make one where it finds no network interface, for instance.
         with self._lock:
             if self._offer is None:
-                with suppress(Exception):  # CuPy's errors have no class in common; NCCL's log names the cause
-                    self._offer = np.array(nccl.get_unique_id(), ID_DTYPE).tobytes()
+                with suppress(nccl.NcclError, KeyError):  # of a result that CuPy cannot name; NCCL's log has the cause
+                    found = nccl.get_unique_id()
+                    self._offer = found if isinstance(found, bytes) else np.array(found, ID_DTYPE).tobytes()
             return self._offer
 
     def make(self, offer: bytes, size: int, rank: int) -> NcclCommunicator:
@@ -191,7 +194,7 @@ class NcclCommunicator:
     def _initialize(self, offer: bytes, size: int) -> None:
         connected = error = None
         try:
-            unique_id = tuple(np.frombuffer(offer, ID_DTYPE).tolist())
+            unique_id = offer if len(offer) == ID_BYTES else tuple(np.frombuffer(offer, ID_DTYPE).tolist())
             with cupy.cuda.Device(self._device), _named_errors():
                 connected = nccl.NcclCommunicator(size, unique_id, self._rank)
         except Exception as failure:

@@ -39,7 +39,9 @@ def maker(module):
     return module.make_maker()
 
 
-def test_an_exchange(maker, nccl):
+@pytest.mark.parametrize("gives_bytes", [True, False])
+def test_an_exchange(maker, nccl, gives_bytes):
+    nccl.gives_bytes = gives_bytes
     one = maker.make(maker.offer(), 2, 0)
     received = list(one.exchange(PIECES, nothing))
     assert [[len(run) for run in runs] for runs in received] == [[3, 5], [1, 2]]
@@ -86,6 +88,13 @@ def test_without_a_unique_id_there_is_no_offer(maker, nccl):
     assert maker.offer() is None
     del nccl.during["get_unique_id"]
     assert maker.offer() == maker.offer() is not None
+
+
+def test_a_unique_id_of_another_kind_is_told(maker, nccl, monkeypatch):
+    """So a new version of CuPy does not silently put the workers' comms in the place of NCCL."""
+    monkeypatch.setattr(nccl, "unique_id", lambda number: "text")
+    with pytest.raises(ValueError, match="text"):
+        maker.offer()
 
 
 def meet(both):

@@ -44,6 +44,8 @@ class FakeNccl:
         self.made: list[tuple[int, tuple[int, ...], int]] = []
         self.freed = threading.Event()
         self.aborts = self.ids = 0
+        self.gives_bytes = True
+        self.NcclError = RuntimeError
         self.calls: list[str] = []
         self.transfers: list[list[tuple[str, int, int]]] = []
         self.NcclCommunicator = lambda *arguments: _Rank(self, *arguments)
@@ -53,14 +55,16 @@ class FakeNccl:
         if name in self.during:
             self.during[name](self)
 
-    def get_unique_id(self) -> tuple[int, ...]:
+    def get_unique_id(self) -> bytes | tuple[int, ...]:
         self.ids += 1
         mine = self.ids
         self.call("get_unique_id")
         return self.unique_id(mine)
 
-    def unique_id(self, number: int) -> tuple[int, ...]:
-        return (-128, 127, *[0] * 125, number)
+    def unique_id(self, number: int) -> bytes | tuple[int, ...]:
+        """As CuPy gives it: bytes, before version 14 a tuple of `char`, here with a sign."""
+        signed = (-128, 127, *[0] * 125, number)
+        return bytes(one % 256 for one in signed) if self.gives_bytes else signed
 
     def groupStart(self) -> None:
         self.transfers.append([])
@@ -73,8 +77,9 @@ class FakeNccl:
 class _Rank:
     """As CuPy's communicator, whose methods hold no lock while they are in NCCL."""
 
-    def __init__(self, nccl: FakeNccl, size: int, unique_id: tuple[int, ...], rank: int) -> None:
+    def __init__(self, nccl: FakeNccl, size: int, unique_id: bytes | tuple[int, ...], rank: int) -> None:
         assert len(unique_id) == 128
+        assert isinstance(unique_id, bytes if nccl.gives_bytes else tuple)
         self.nccl, self._comm = nccl, True
         nccl.made.append((size, unique_id, rank))
         nccl.call("connect")
