@@ -51,7 +51,7 @@ class Cluster:
             Thing(
                 key=(token, rank),
                 state="waiting",
-                run_spec=SimpleNamespace(spec=GangSpec(token, rank, len(workers), 60)),
+                run_spec=SimpleNamespace(mark=GangSpec(token, rank, len(workers), 60)),
                 dependencies=[SimpleNamespace(nbytes=1, who_has={self.workers[address]} if complete else None)],
                 worker_restrictions={address},
                 host_restrictions=None,

@@ -208,6 +208,7 @@ def test_files_go_to_all_directories_in_turn(tmp_path, directories):
     for number, handle in enumerate(handles):
         oracle.assert_same_bits(own.take(handle.name, 0, number).keys, np.arange(number))
     own.drop("key")
+    assert nothing_is_left(own)
     assert not any(map(files_of, directories))
     own.put("key", [Run(np.arange(3))])
     own.close()
