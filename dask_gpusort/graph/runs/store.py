@@ -180,13 +180,18 @@ class Store:
 
     def _forget(self, names: Iterable[str]) -> None:
         """Forget runs, and remove them in another thread: a file takes 10 ms, in which the worker answers nobody."""
-        self._remover.submit(_remove, [self._kept.pop(name) for name in names if name in self._kept])
+        kept = [self._kept.pop(name) for name in names if name in self._kept]
+        try:
+            self._remover.submit(_remove, kept)
+        except RuntimeError:  # the worker closes
+            _remove(kept)
 
     def close(self) -> None:
         """Forget all runs: the worker closes."""
         self.closed = True
         self._names.clear()
         self._forget(list(self._kept))
+        self._remover.shutdown(wait=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         for space in self._spaces.values():
             space.release()
