@@ -181,12 +181,12 @@ class Copier:
     def _in_own_exchange(self, task: Task) -> Task:
         arguments = map(self._renamed_argument, task.args)
         extra = {name: self._renamed_argument(value) for name, value in extra_arguments(task).items()}
-        if extra.get("instead") is not None:
-            extra["instead"] = self.copy(extra["instead"].key, extra["instead"])
+        if instead := getattr(extra.get("mark"), "instead", None):
+            extra["mark"] = replace(extra["mark"], instead=self.copy(instead.key, instead))
         return _changed(task, task.func, *arguments, **extra)
 
     def _renamed_argument(self, value: Any) -> Any:
-        """An argument with other names of exchanges: a name, a `spec`, or the tasks that are fused to one."""
+        """An argument with other names of exchanges: a name, a `GangSpec`, or the tasks that are fused to one."""
         if isinstance(value, str):
             return self.exchanges.get(value, value)
         if isinstance(value, dict):
@@ -195,14 +195,14 @@ class Copier:
 
 
 def _names_exchange(value: Any) -> TypeGuard[Any]:
-    """Whether a value is the `spec` of a gang's tasks."""
+    """Whether a value is the `GangSpec` of a gang's tasks."""
     return is_dataclass(value) and not isinstance(value, type) and isinstance(getattr(value, "token", None), str)
 
 
 def _name_of_exchange(node: Any) -> str | None:
     """The name of the exchange that a task describes to the scheduler, if it does."""
-    spec = getattr(node, "spec", None)
-    return str(spec.token) if _names_exchange(spec) else None
+    mark = getattr(node, "mark", None)
+    return str(mark.token) if _names_exchange(mark) else None
 
 
 def _changed(task: Task, function: Callable[..., Any], *arguments: Any, **extra: Any) -> Task:
