@@ -53,9 +53,13 @@ class Placement:
         return [self.scheduler.tasks[key] for key, assigned in self._placed.items() if assigned == here]
 
     def resume(self, states: Iterable[Any]) -> None:
-        """Run those tasks that could run if only they had a worker."""
-        ready = {state.key: "processing" for state in states if state.state == "no-worker"}
-        self.scheduler.transitions(ready, stimulus_id="gpusort-placed")
+        """Run those tasks that could run if only they had a worker, and elsewhere those in the queue of another one."""
+        found = {state.key: "processing" for state in states if state.state == "no-worker"}
+        for state in states:
+            on = state.processing_on
+            if on is not None and on.address != self._placed.get(state.key) and state not in on.executing:
+                found[state.key] = "released"  # Dask lets it wait for a worker again
+        self.scheduler.transitions(found, stimulus_id="gpusort-placed")
 
 
 def gpu_workers(workers: Iterable[Any]) -> set[Any]:

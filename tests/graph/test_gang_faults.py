@@ -576,6 +576,7 @@ def test_placed_tasks_of_gpus_leave_a_worker_for_another_gpu(client, tmp_path, e
     blocker = block(client, gate, first)
     graph = placed_tasks(lambda number: first)
     futures = client.get(graph, list(graph), sync=False)
+    gangs.until(lambda: graph.keys() <= client.cluster.scheduler.tasks.keys(), "the placed tasks")
     if event == "killed":
         remove(client, first)
     else:
