@@ -51,6 +51,7 @@ class Cluster:
             Thing(
                 key=(token, rank),
                 state="waiting",
+                processing_on=None,
                 run_spec=SimpleNamespace(mark=GangSpec(token, rank, len(workers), 60)),
                 dependencies=[SimpleNamespace(nbytes=1, who_has={self.workers[address]} if complete else None)],
                 worker_restrictions={address},

@@ -147,6 +147,7 @@ def test_a_key_that_is_made_again_replaces_its_runs(tmp_path):
     own = store_in(tmp_path)
     (first,) = own.put("key", [Run(np.arange(3))])
     (second,) = own.put("key", [Run(np.arange(4))])
+    own._remover.submit(int).result()
     assert os.listdir(own.folder) == [second.name]
     with pytest.raises(store.RunIsGone):
         own.take(first.name, 0, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import doctest
 import re
 from collections.abc import Iterator
@@ -47,10 +48,13 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     station = xr.DataArray(np.arange(60) % 5, {"time": time}, ("time",))
     xr.Dataset({"temperature": temperature[:, 0], "station": station}).chunk(time=7).to_zarr("stations.zarr")
     x = da.random.default_rng(0).random(10_000_000, chunks=500_000)
+    settings = copy.deepcopy(dask.config.config)
     with dask.config.set(scheduler="threads", num_workers=2):
         modules = {"dask": dask, "da": da, "np": np, "dask_gpusort": dask_gpusort}
         yield {**modules, "x": x, "temperature": temperature.chunk(time=7)}
     dask_gpusort.unregister()
+    dask.config.config.clear()
+    dask.config.config.update(settings)
 
 
 def small(code: str) -> str:
