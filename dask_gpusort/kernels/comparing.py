@@ -17,15 +17,13 @@ import numpy as np
 
 from .keys.dtypes import device_key
 from .keys.less import Comparison, by_expression, natural
-from .keys.transform import decode, encode, gather
+from .keys.transform import decode, encode, gather, search_ranks
 from .launch.array_checks import check_algorithm, check_array, check_indexable, prepare_out
-from .launch.grid import blocks_for, instance
-from .launch.launch import Launch
+from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .merge import merge_sort
 from .papers import odd_even_merge
 from .policy import merge_tuning
-from .primitives.rank_search import search_ranks
 
 NETWORKS = {
     "odd_even_merge": odd_even_merge.odd_even_merge,

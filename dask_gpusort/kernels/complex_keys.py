@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import DeviceKey, device_key
+from .keys.transform import search_ranks
 from .launch.array_checks import check_array, check_indexable, prepare_out
-from .launch.grid import blocks_for, instance
-from .launch.launch import Launch
+from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
-from .primitives.rank_search import search_ranks
 from .wide.columns import (
     ALL_KEYS,
     COLUMN_THREADS,

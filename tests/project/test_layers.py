@@ -47,7 +47,6 @@ KERNEL_FOLDERS = [
     "lsd",
     "buckets",
     "ties",
-    "permute",
     "merge",
     "papers",
     "policy",

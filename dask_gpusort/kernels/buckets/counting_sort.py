@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import DeviceKey, device_key
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy.limits import count_bytes, shared_limit
 from .histogram import count_fine, scan_fine, top_buckets
 

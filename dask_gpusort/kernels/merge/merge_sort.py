@@ -17,11 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..keys.less import Comparison
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import bytes_of_type, type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import merge_tuning
 from ..policy.merge_tuning import MergeTile
 

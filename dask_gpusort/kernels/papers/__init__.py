@@ -10,7 +10,7 @@ Blelloch, 1990; Satish, Harris, Garland, section 4.1  radix sort by 1-bit splits
 Batcher, AFIPS 1968                                   odd-even merge network           ``odd_even_merge.*``
 ====================================================  ===============================  =============================
 
-`passes` runs the passes of the three radix sorts; ``split_tile.cuh`` splits a tile by one bit, ``split_buckets.cuh``
+`passes` runs the passes of the three radix sorts; ``split_tile.cuh`` splits a tile by one bit, and
 finds the buckets of a sorted tile. Keys are unsigned codes (``keys/``), and values of 8 to 64 bits travel with them::
 
     codes ── pass over the lowest digit ──▶ codes ── ... ── pass over the highest digit ──▶ sorted codes

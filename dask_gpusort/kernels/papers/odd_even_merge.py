@@ -13,8 +13,7 @@ import numpy as np
 from ...network import odd_even_merge_steps
 from ..keys.less import Comparison
 from ..launch.cxx_types import NO_VALUE
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, blocks_for, instance
 
 SOURCE = "papers/odd_even_merge.cu"
 THREADS = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..launch.grid import blocks_for
+from ..launch.launch import blocks_for
 
 SHARED_ALIGNMENT = 16  # bytes, of both arrays in `MergeTile::SharedStorage`
 SAMPLE_KEYS = 256  # the paper's: every 256th key of a run is a sample

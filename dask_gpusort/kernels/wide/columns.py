@@ -18,10 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..keys.dtypes import DeviceKey, device_key
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 
 SOURCE = "wide/columns.cu"
 COLUMN_THREADS = cxx_constant("wide/columns.cuh", "kColumnThreads")

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import device_key
+from ..keys.transform import search_ranks
 from ..launch.array_checks import check_array, check_indexable, prepare_out
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
-from ..msd.indexed import sort_indexed
-from ..primitives.rank_search import search_ranks
+from ..msd.msd import sort_indexed
 from .columns import COLUMN_THREADS, Column, Columns, KeyColumns, lay_out
 from .tie_groups import TieResolver, break_ties
 

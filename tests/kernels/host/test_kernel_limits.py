@@ -13,10 +13,10 @@ from support.host_cuda.recorder import Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.launch.loader import SOURCE_TEXTS
-from dask_gpusort.kernels.permute.scatter import SOURCE as SCATTER
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.policy.limits import RESERVED_SHARED_BYTES
 from dask_gpusort.kernels.select import extract
+from dask_gpusort.kernels.ties.scatter import SOURCE as SCATTER
 
 #: Arrays for one block, one level and two levels; rows for one block, one partition and more.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
