@@ -19,6 +19,7 @@ from .keys.ranks import rank_samples
 from .keys.transform import (
     decode,
     encode,
+    floor_codes,
     gather,
     gather_in_range,
     moves_rows,
@@ -32,7 +33,7 @@ from .pairs import argsort, sort_pairs, sort_with_positions
 from .rows import argsort_rows, sort_rows
 from .select.extract import MOST_BRACKETS
 from .selecting import draw_samples, extract, select_rows
-from .sorting import sort_keys, sorted_codes, top_histogram
+from .sorting import sort_keys, sorted_codes
 from .ties.scatter import scatter_numbers
 from .ties.tie_bits import MOST_RANKED, TieBits, mark_ties, pack_ties
-from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
+from .wide.word_sort import argsort_words, search_words

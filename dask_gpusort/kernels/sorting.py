@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .buckets.counting_sort import COUNTED_BYTES, count_sort, is_countable
-from .buckets.histogram import count_fine, top_buckets
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
 from .keys.transform import decode, encode, gather, tie_ranges
@@ -24,7 +23,7 @@ from .msd import msd
 from .pairs import argsort
 from .papers import count_scan_reorder, four_step, split
 from .papers.passes import KeyValueArrays
-from .policy.limits import most_fine, needs_spare
+from .policy.limits import needs_spare
 
 PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 
@@ -111,20 +110,3 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
     for first, last in tie_ranges(out, descending):
         is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
         out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
-
-
-def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Count the keys of each value of their code's most significant bits, at most 16 or what shared memory allows.
-
-    This is step 2 of section 4 of Satish, Harris, Garland, IPDPS 2009, with the whole chunk as one tile.
-    """
-    check_array(keys, "keys")
-    key = device_key(keys.dtype, descending)
-    most = min(most_fine(map_words=1).bit_length() - 1, 8 * key.itemsize)
-    if not 1 <= bits <= most:
-        raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits on this GPU.")
-    if keys.size == 0:
-        return require_cupy().zeros(1 << bits, np.int64)
-    counts = count_fine(f"Keys<{key.order}>", keys, keys.size, top_buckets(8 * key.itemsize, bits))
-    table = counts.table
-    return table.view(np.int64) if counts.is_wide else table.view(np.uint32)[: 1 << bits].astype(np.int64)

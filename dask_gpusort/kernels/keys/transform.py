@@ -53,6 +53,15 @@ def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None)
     return keys
 
 
+def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
+    """Replace each code, in place, by the least code of the keys that NumPy calls equal (signed zeros, NaNs)."""
+    check_array(codes, "codes")
+    key = device_key(dtype, descending)
+    if key.has_ties:
+        launch_per_element(instance("floor_codes", key.order), codes.size, (codes, np.uint64(codes.size)))
+    return codes
+
+
 def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
     """Rank needles among keys sorted by `sort_keys`, as `numpy.searchsorted`, in the order of the sort."""
     check_array(keys, "keys")

@@ -393,9 +393,7 @@ def test_ties_in_the_second_word(cp: Any, guarded: Any, kind: str) -> None:
             for last in (rng.integers(0, 3, n, "u8"), rng.integers(0, 1 << 63, n, "u8")):
                 keys = [last, second, first]
                 wanted = np.lexsort(keys)
-                out, by_rows = guarded(n, np.int64), guarded(n, np.int64)
-                kernels.lexsort([cp.asarray(key) for key in keys], out=out)
-                assert_bits(out, wanted)
+                by_rows = guarded(n, np.int64)
                 rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
                 kernels.argsort_words(cp.asarray(rows), out=by_rows)
                 assert_bits(by_rows, wanted)
@@ -410,11 +408,9 @@ def test_ties_in_many_words(cp: Any, guarded: Any, distinct: int) -> None:
         # Every word resolves the ties of some keys.
         rows = np.where(rng.random((n, 5)) < 0.1, rng.integers(0, 1 << 63, (n, 5), np.uint64), few)
         wanted = np.lexsort(rows.T[::-1])
-        by_rows, by_columns = guarded(n, np.int64), guarded(n, np.int64)
+        by_rows = guarded(n, np.int64)
         kernels.argsort_words(cp.asarray(rows), out=by_rows)
-        kernels.lexsort([cp.asarray(np.ascontiguousarray(column)) for column in rows.T[::-1]], out=by_columns)
         assert_bits(by_rows, wanted)
-        assert_bits(by_columns, wanted)
 
 
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
@@ -435,46 +431,7 @@ def test_floor_codes(cp: Any, dtype: str) -> None:
         assert_bits(kernels.floor_codes(cp.asarray(codes), dtype, descending), floors)
 
 
-def test_whole_numbers_in_floats(cp: Any) -> None:
-    rng = np.random.default_rng(6)
-    keys = [rng.choice([*range(-50, 50), -0.0, np.nan], MIDDLE).astype(dtype) for dtype in ("f8", "f4", "f8", "f2")]
-    got = kernels.lexsort([cp.asarray(key) for key in keys])
-    assert_bits(got, np.lexsort(keys))
-
-
-COLUMNS = {
-    "two u4": ["u4", "u4"],
-    "three f8": ["f8", "f8", "f8"],
-    "mixed": ["?", "i2", "f4", "c8", "i8", "u8"],
-    "narrow": ["u1", "i1", "?"],
-}
-
-
-@pytest.mark.parametrize("distribution", ["random", "few", "equal", "special"])
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_lexsort(cp: Any, guarded: Any, columns: str, distribution: str) -> None:
-    for n in (0, 1, 1009, MIDDLE):
-        keys = []
-        for seed, dtype in enumerate(COLUMNS[columns]):
-            keys.append(make_keys(dtype, n, distribution, seed))
-        for descending in (False, True, [index % 2 == 0 for index in range(len(keys))]):
-            directions = descending if isinstance(descending, list) else [descending] * len(keys)
-            floors = [
-                codes_of.tie_floor(codes_of.encode(key, descending=down), key.dtype, descending=down)
-                for key, down in zip(keys, directions, strict=True)
-            ]
-            out = guarded(n, np.int64)
-            kernels.lexsort([cp.asarray(key) for key in keys], descending=descending, out=out)
-            assert_bits(out, np.lexsort(floors))
-
-
 def test_wide_keys_with_invalid_arguments(cp: Any) -> None:
-    with pytest.raises(ValueError, match="at least one key"):
-        kernels.lexsort([])
-    with pytest.raises(ValueError, match="same length"):
-        kernels.lexsort([cp.zeros(3), cp.zeros(4)])
-    with pytest.raises(ValueError, match="one a key"):
-        kernels.lexsort([cp.zeros(3), cp.zeros(3)], descending=[True])
     with pytest.raises(TypeError, match="complex128"):
         kernels.sort_wide(cp.zeros(3))
     with pytest.raises(TypeError, match="uint64"):

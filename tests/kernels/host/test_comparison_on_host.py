@@ -73,14 +73,9 @@ def sorts_of_words():
     for n in (9, TIE_SIZES[-1]):
         for words in (2, 3, 5):
             yield lambda empty, n=n, words=words: word_sort.argsort_words(empty((n, words), "u8"))
-        for dtypes in (("f8", "i4", "?", "f8"), ("u8", "u8", "u8"), ("f8", "f8", "f8"), ("i8", "f8", "f8")):
-            yield lambda empty, n=n, dtypes=dtypes: word_sort.lexsort([empty(n, dtype) for dtype in dtypes])
         for descending in (False, True):
             for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
                 yield lambda empty, n=n, sort=sort, strategy=descending: sort(empty(n, "c16"), descending=strategy)
-    directions = [True, False, True, False]
-    yield lambda empty: word_sort.lexsort([empty(9, t) for t in ("f8", "i4", "?", "f8")], descending=directions)
-    yield lambda empty: word_sort.lexsort([empty(9, "f8")] * 4, descending=True)
     for side in ("left", "right"):
         yield lambda empty, side=side: word_sort.search_words(empty((9, 3), "u8"), empty((9, 3), "u8"), side)
 
@@ -211,32 +206,10 @@ def test_complex_keys(device):
             np.testing.assert_array_equal(got.view("u8"), keys[backwards].view("u8"))
 
 
-def test_lexsort(device):
-    rng = np.random.default_rng(8)
-    n = 900
-    keys = [
-        rng.choice([0.0, -0.0, 2.5], n),
-        rng.integers(-3, 3, n).astype("i4"),
-        rng.random(n) < 0.5,
-        rng.random(n).round(2),
-    ]
-    on_device = [device.array(key) for key in keys]
-    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
-    wanted = np.lexsort([-keys[0], keys[1], ~keys[2], keys[3]])
-    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=[True, False, True, False]), wanted)
-    with pytest.raises(ValueError, match="one a key"):
-        word_sort.lexsort(on_device, descending=[True])
-
-
-def test_whole_numbers_in_floats_take_narrow_columns(device):
-    rng = np.random.default_rng(9)
-    keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
-    on_device = [device.array(key) for key in keys]
-    parts = [columns.Column(key, word_sort.device_key(key.dtype)) for key in on_device]
-    widths = columns.KeyColumns(parts, 900).measure()
-    assert len(columns.lay_out(widths)) == 2  # two words of 64 bits for four keys of 64 bits
-    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
-    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
+def test_columns_are_as_narrow_as_the_bits_that_vary(device):
+    rows = device.array(np.random.default_rng(9).integers(0, 100, (900, 4)).astype("u8") << np.uint64(20))
+    assert len(columns.lay_out(columns.WordColumns(rows).measure())) == 1  # one word of 64 bits for four words
+    np.testing.assert_array_equal(word_sort.argsort_words(rows), np.lexsort(np.asarray(rows).T[::-1]))
 
 
 #: Lengths of the groups that tie in the first word. Each list is repeated. SHORT is the longest group that one thread
@@ -324,8 +297,6 @@ def test_ties_in_the_second_word(device, n, kind):
     for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
         for second in (spread(rng, halves), halves.astype("f8"), spread(rng, rng.integers(0, 3, n))):
             keys = [last, second[order], spread(rng, numbers)[order]]
-            got = word_sort.lexsort([device.array(key) for key in keys])
-            np.testing.assert_array_equal(got, np.lexsort(keys))
             rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
             np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), np.lexsort(keys))
 
@@ -341,18 +312,6 @@ def test_ties_in_many_words(device, distinct):
     )
     wanted = np.lexsort(rows.T[::-1])
     np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), wanted)
-    by_columns = word_sort.lexsort([device.array(np.ascontiguousarray(column)) for column in rows.T[::-1]])
-    np.testing.assert_array_equal(by_columns, wanted)
-
-
-def test_lexsort_keeps_equal_floats_with_different_bits_tied(device):
-    rng = np.random.default_rng(11)
-    n = 900
-    wide = np.where(rng.random(n) < 0.5, few(rng, n), rng.standard_normal(n) * 1e300)
-    keys = [rng.integers(0, 3, n).astype("i8"), few(rng, n), wide]
-    columns_of_codes = [codes_of.tie_floor(codes_of.encode(key), key.dtype) for key in keys]
-    got = word_sort.lexsort([device.array(key) for key in keys])
-    np.testing.assert_array_equal(got, np.lexsort(columns_of_codes))
 
 
 @pytest.fixture
@@ -378,8 +337,8 @@ def test_launches_without_ties(device, launched):
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "resolve_ties"]
     launched.clear()
-    word_sort.lexsort([device.array(real)] * 2)
-    assert launched == ["measure_column", "measure_column", "resolve_ties"]
+    word_sort.argsort_words(device.array(np.stack([codes_of.encode(real)] * 2, axis=1)))
+    assert launched == ["measure_column", "measure_column", "append_column", "resolve_ties"]
 
 
 def test_launches_with_few_ties(device, launched):

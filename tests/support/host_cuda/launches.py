@@ -14,9 +14,8 @@ from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
 from dask_gpusort.kernels.papers.passes import DTYPES as PAPER_DTYPES
 from dask_gpusort.kernels.papers.passes import KeyValueArrays
 from dask_gpusort.kernels.policy import tuning
-from dask_gpusort.kernels.policy.limits import most_fine
 from dask_gpusort.kernels.wide import word_sort
-from dask_gpusort.kernels.wide.columns import KeyColumns, Width
+from dask_gpusort.kernels.wide.columns import Width, WordColumns
 
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
 #: Sizes of arrays that fit one block.
@@ -99,8 +98,6 @@ def record_sorts(recorder, dtype, descending):
     recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
     for side in ("left", "right"):
         recorder.record(kernels.search_sorted, keys, keys, side, **order)
-    for bits in {1, 8, min(8 * keys.itemsize, most_fine(map_words=1).bit_length() - 1)}:
-        recorder.record(kernels.top_histogram, keys, bits, **order)
     for positions in (np.uint32, np.int64):
         recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
@@ -158,19 +155,12 @@ def record_comparisons(recorder):
 
 def whole_widths(columns):
     """Widths of columns if all bits vary."""
-    return [Width(0, 0, column.bits) for column in columns.columns]
+    return [Width(0, 0, 64) for _ in columns.rows.T]
 
 
 def record_wide_keys(recorder):
     """Record sorts and searches of wide keys and of several keys."""
-    for dtype in DTYPES:
-        keys = recorder.empty(1000, dtype)
-        recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
-        with pytest.MonkeyPatch.context() as patch:
-            # Unpatched, the widths that are read back are those of equal keys.
-            patch.setattr(KeyColumns, "measure", whole_widths)
-            recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
-        recorder.record(word_sort.lexsort, [keys, keys])
+    recorder.record(word_sort.argsort_words, recorder.empty((1000, 1), np.uint64))
     with pytest.MonkeyPatch.context() as patch:
         # Words of the first part alone, and of both parts.
         for first_bits in (64, 15):
@@ -179,7 +169,8 @@ def record_wide_keys(recorder):
             for descending in (False, True):
                 for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
                     recorder.record(sort, recorder.empty(1000, "c16"), descending=descending)
-        patch.setattr(KeyColumns, "measure", whole_widths)
+        # Unpatched, the widths that are read back are those of equal keys.
+        patch.setattr(WordColumns, "measure", whole_widths)
         recorder.record(word_sort.argsort_words, recorder.empty((1000, 3), np.uint64))
     for descending in (False, True):
         recorder.record(complex_keys.encode_words, recorder.empty(1000, "c16"), descending)
@@ -188,7 +179,7 @@ def record_wide_keys(recorder):
             recorder.record(complex_keys.search_wide, keys, keys, side, descending=descending)
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
-            recorder.record(word_sort.floor_codes, codes, dtype, descending)
+            recorder.record(kernels.floor_codes, codes, dtype, descending)
             recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
     for width in (1, 2, 4, 8):
         recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))
