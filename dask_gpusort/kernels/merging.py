@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import device_key
-from .keys.less import by_expression
+from .keys.less import USER_LESS, by_expression
 from .keys.transform import gather
 from .launch.array_checks import INDEX_LIMIT, prepare_out
 from .launch.cxx_types import bytes_of_type, type_of_bytes
@@ -27,7 +27,7 @@ from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .merge.merge_sort import PART_BYTES, PARTS_SOURCE, PLAN_THREADS, merge_instance, plan_blocks
 from .policy import merge_tuning
-from .policy.merge_tuning import MergeTile
+from .policy.merge_tuning import MergeShape
 from .wide import word_sort
 
 WORD_BYTES = 8
@@ -51,7 +51,7 @@ class MergeTypes:
         return bytes_of_type(self.value)
 
     @property
-    def shape(self) -> MergeTile:
+    def shape(self) -> MergeShape:
         """The block that merges a part."""
         return merge_tuning.merge_shape(self.code_bytes, self.value_bytes)
 
@@ -152,8 +152,8 @@ def choose_types(run: Any, value_bytes: int, ties_of: Any, descending: bool, les
     """Choose the C++ types for merging runs like `run`; parameters as `merge_runs`."""
     value = type_of_bytes(value_bytes)
     if less is not None:
-        by_less = by_expression(run.dtype, less, False)
-        return MergeTypes(by_less.code, by_less.code_bytes, value, by_less.less, less)
+        by_less = by_expression(run.dtype, less)
+        return MergeTypes(by_less.code, by_less.code_bytes, value, USER_LESS, less)
     if run.ndim == 2:
         return MergeTypes(f"Words<{run.shape[1]}>", WORD_BYTES * run.shape[1], value, "NaturalLess")
     compare = "NaturalLess"

@@ -14,18 +14,14 @@ import numpy as np
 from .buckets.counting_sort import COUNTED_BYTES, count_sort, is_countable
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
-from .keys.transform import decode, encode, gather, tie_ranges
-from .launch.array_checks import ALGORITHMS, check_algorithm, check_array, prepare_out
+from .keys.transform import gather, tie_ranges
+from .launch.array_checks import check_algorithm, check_array, prepare_out
 from .launch.cxx_types import type_of_bytes
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .msd import msd
 from .pairs import argsort
-from .papers import count_scan_reorder, four_step, split
-from .papers.passes import KeyValueArrays
 from .policy.limits import needs_spare
-
-PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
 
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
@@ -59,10 +55,9 @@ def sort_keys(
 
     NaN and NaT stay last; with `stable`, zeros of both signs, and NaNs, keep their input order.
     """
-    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. "four_step",
-    # "count_scan_reorder" and "split" are the sorts of the papers, for reading and comparing.
+    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits.
     check_array(keys, "keys")
-    check_algorithm(algorithm, (*ALGORITHMS, *PAPER_SORTS))
+    check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
     out = prepare_out(out, keys.shape, keys.dtype)
     if keys.size == 0:
@@ -72,12 +67,7 @@ def sort_keys(
         sort_keys(source, descending=descending, out=out, algorithm=algorithm)
         restore_ties(source, key, out, descending)
         return out
-    if algorithm in PAPER_SORTS:
-        codes = KeyValueArrays(encode(keys, descending))
-        PAPER_SORTS[algorithm](codes, codes)
-        out[...] = decode(codes.keys, keys.dtype, descending)
-    else:
-        sort_plain(keys, key, out, algorithm)
+    sort_plain(keys, key, out, algorithm)
     return out
 
 

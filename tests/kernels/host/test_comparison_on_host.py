@@ -13,21 +13,17 @@ from support.host_kernels import bits_of_keys, use_small_merges
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import comparing, complex_keys, merging
 from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.merge import merge_sort
+from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
 from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 #: Sizes around one tile and around two, and several tiles with a partial last one.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
-STRATEGIES = {
-    "four_way": {"split": "four_way"},
-    "path": {"split": "path"},
-    "samples": {"split": "samples"},
-    "network tiles": {"tiles": "network"},
-    "odd-even merge": {"algorithm": "odd_even_merge"},
-    "odd-even transposition": {"algorithm": "odd_even_transposition"},
-}
-DTYPES = ("u1", "f4", "i8")
+SORTS = {"merge": merge_sort.sort, "sampled": sampled_merge_sort.sort}
+NETWORKS = odd_even_merge.odd_even_merge, odd_even_merge.odd_even_transposition
+DTYPES = ("u1", "u4", "i8")
 LESS = "a % 10 < b % 10"
 NOT_AN_ORDER = ("true", "a != b", "(a ^ b) & 1")
 COMPANIONS = ([], ["f4"], ["i2", "f8"])
@@ -46,15 +42,18 @@ def calls():
 
 
 def sorts_and_merges():
-    for strategy in STRATEGIES.values():
-        sizes = (5, TILE.keys + 1, SIZES[-1]) if "algorithm" not in strategy else (5,)
-        for n in sizes:
-            for dtype in DTYPES:
-                yield from sorts_by_comparison(n, dtype, **strategy)
-            if n == SIZES[-1]:
-                for less in (LESS, *NOT_AN_ORDER):
-                    yield from sorts_by_comparison(n, "u4", less=less, **strategy)
-                yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **strategy)
+    for sort in SORTS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(merge_sort, "sort", sort)
+            for n in (5, TILE.keys + 1, SIZES[-1]):
+                for dtype in DTYPES:
+                    yield from sorts_by_comparison(n, dtype, "a < b")
+            for less in (LESS, "b < a", *NOT_AN_ORDER):
+                yield from sorts_by_comparison(SIZES[-1], "u4", less)
+    for network in NETWORKS:
+        for dtype in DTYPES:
+            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype))
+            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype), empty(5, "u4"))
     for kind in ("u1", "u8", 2, 5):
         for chosen in COMPANIONS:
             yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
@@ -64,9 +63,9 @@ def sorts_and_merges():
     yield from sorts_of_words()
 
 
-def sorts_by_comparison(n, dtype, **options):
-    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), **options)
-    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), **options)
+def sorts_by_comparison(n, dtype, less):
+    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), less=less)
+    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), less=less)
 
 
 def sorts_of_words():
@@ -91,58 +90,63 @@ def small_tiles(monkeypatch):
     use_small_merges(monkeypatch)
 
 
-def stable_positions(keys):
-    floors = codes_of.tie_floor(codes_of.encode(keys), keys.dtype)
-    return np.argsort(floors, kind="stable")
+@pytest.fixture(params=SORTS)
+def sort(request, monkeypatch):
+    """The merge sort that the functions call: ours, or the paper's."""
+    monkeypatch.setattr(merge_sort, "sort", SORTS[request.param])
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sorts_around_the_tile(device, strategy, dtype, kind):
+@pytest.mark.usefixtures("sort")
+def test_sorts_around_the_tile(device, dtype, kind):
     rng = np.random.default_rng(1)
-    for n in [n for n in SIZES if strategy != "odd-even transposition" or n < 100]:
+    for n in SIZES:
         keys = bits_of_keys(rng, dtype, n, kind)
-        wanted = stable_positions(keys)
-        np.testing.assert_array_equal(
-            comparing.argsort_by_comparison(device.array(keys), **STRATEGIES[strategy]), wanted
-        )
-        np.testing.assert_array_equal(
-            comparing.sort_by_comparison(device.array(keys), **STRATEGIES[strategy]), keys[wanted]
-        )
+        wanted = np.argsort(keys, kind="stable")
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less="a < b"), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less="a < b"), keys[wanted])
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sorts_in_place(device, strategy):
+@pytest.mark.usefixtures("sort")
+def test_sorts_in_place(device):
     for n in (50, 1000):
         keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
         array = device.array(keys)
-        comparing.sort_by_comparison(array, out=array, **STRATEGIES[strategy])
+        comparing.sort_by_comparison(array, less="a < b", out=array)
         np.testing.assert_array_equal(array, np.sort(keys))
 
 
-def test_stable_sort_keeps_the_order_of_zeros_and_nans(device):
-    keys = np.random.default_rng(3).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0], "f4"), 1000)
-    got = comparing.sort_by_comparison(device.array(keys), stable=True)
-    np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
+@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_networks(device, network, dtype, kind):
+    rng = np.random.default_rng(3)
+    for n in (0, 1, 2, 5, 63, 100):
+        keys = bits_of_keys(rng, dtype, n, kind)
+        alone, paired, positions = device.array(keys), device.array(keys), device.array(np.arange(n, dtype="u4"))
+        network(alone)
+        network(paired, positions)
+        wanted = np.argsort(keys, kind="stable")
+        for found in (alone, paired):
+            np.testing.assert_array_equal(found, keys[wanted])
+        np.testing.assert_array_equal(positions, wanted)
 
 
-@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
-def test_less(device, strategy):
+@pytest.mark.usefixtures("sort")
+def test_less(device):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    for descending in (False, True):
-        digits = keys % 10
-        wanted = np.argsort(-digits.astype(int) if descending else digits, kind="stable")
-        options = {"less": LESS, "descending": descending, **STRATEGIES[strategy]}
-        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **options), wanted)
-        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
+    for less, ranks in ((LESS, keys % 10), ("b < a", -keys.astype(int))):
+        wanted = np.argsort(ranks, kind="stable")
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less=less), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less=less), keys[wanted])
 
 
-@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
 @pytest.mark.parametrize("expression", NOT_AN_ORDER)
-def test_less_that_is_no_order_yields_valid_positions(device, expression, strategy):
+@pytest.mark.usefixtures("sort")
+def test_less_that_is_no_order_yields_valid_positions(device, expression):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **STRATEGIES[strategy])
+    got = comparing.argsort_by_comparison(device.array(keys), less=expression)
     assert got.min() >= 0
     assert got.max() < len(keys)
 

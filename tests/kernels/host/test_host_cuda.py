@@ -187,6 +187,7 @@ RUNS = {
     "merge/merge_tile.cuh": "merge",
     "merge/merge_parts.cuh": "merge",
     "merge/merge_sort.cu": "merge",
+    "papers/sampled_merge_sort.cu": "merge",
     "merge/merge_parts.cu": "merge",
     "merge/four_way_merge.cu": "merge",
     "papers/odd_even_merge.cu": "merge",

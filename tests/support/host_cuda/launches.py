@@ -10,7 +10,8 @@ from dask_gpusort.kernels import comparing, complex_keys, merging, rows
 from dask_gpusort.kernels.keys import ranks
 from dask_gpusort.kernels.launch import array_checks
 from dask_gpusort.kernels.lsd import lsd
-from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
+from dask_gpusort.kernels.merge import merge_sort
+from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, sampled_merge_sort, split
 from dask_gpusort.kernels.papers.passes import DTYPES as PAPER_DTYPES
 from dask_gpusort.kernels.papers.passes import KeyValueArrays
 from dask_gpusort.kernels.policy import tuning
@@ -128,14 +129,16 @@ EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 def record_comparisons(recorder):
     """Record comparison sorts and merges."""
-    strategies = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
-    strategies += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
-    for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
-        keys = recorder.empty(10, dtype)
-        for strategy in strategies:
-            for sort in (comparing.sort_by_comparison, comparing.argsort_by_comparison):
-                sort(keys, **strategy)
-                sort(recorder.empty(10**5, dtype), **strategy) if "algorithm" not in strategy else None
+    for dtype in ("?", "u1", "u2", "u4", "i8", "f4"):
+        for network in (odd_even_merge.odd_even_merge, odd_even_merge.odd_even_transposition):
+            network(recorder.empty(10, dtype))
+            network(recorder.empty(10, dtype), recorder.empty(10, "u4"))
+        for sort in (merge_sort.sort, sampled_merge_sort.sort):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(merge_sort, "sort", sort)
+                for n in (10, 10**5):
+                    comparing.sort_by_comparison(recorder.empty(n, dtype), less="a < b")
+                    comparing.argsort_by_comparison(recorder.empty(n, dtype), less="a < b")
     keys = recorder.empty(10**5, "u4")
     for expression in EXPRESSIONS:
         comparing.argsort_by_comparison(keys, less=expression)
@@ -143,7 +146,7 @@ def record_comparisons(recorder):
         for side in ("left", "right"):
             comparing.search_by_comparison(keys, keys, side, expression)
         merging.merge_runs([keys] * 2, [[keys] * 2], less=expression)
-    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()", descending=True)
+    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()")
     for kind in ("u1", "u2", "u4", "u8", 2, 4):
         shape, dtype = (1000, kind) if isinstance(kind, int) else 1000, "u8" if isinstance(kind, int) else kind
         for companions in ([], ["f4"], ["f8"], ["f4", "f8"]):
