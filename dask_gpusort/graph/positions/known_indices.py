@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import library_of, ops_for
-from ...chunk.index_range import positions_of
+from ...chunk.numpy_positions import positions_of
 from ...plan.positions import describe_positions
 from ..collection import count_tasks
 from ..inputs import flatten
