@@ -35,30 +35,18 @@ def equals_our_sort(keys: Any, out: Any) -> bool:
 
 
 def sort_rows(table: Table, n: int) -> Iterator[Row]:
-    """Our merge sort against CUB's: each strategy, with an expression, and with positions."""
+    """Our merge sort against CUB's, and with positions."""
     for dtype in ("uint32", "uint64"):
         keys = random_keys(dtype, n)
         out = cp.empty_like(keys)
         theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
-        shape = merge_tuning.merge_shape(keys.itemsize, 0)
-        doublings = levels(n, shape.keys)
-        for what, options in (
-            ("four at a time", {"split": "four_way"}),
-            ("merge path", {"split": "path"}),
-            ("samples", {"split": "samples"}),
-            ("network tiles", {"tiles": "network"}),
-            ("less='a < b'", {"less": "a < b"}),
-            ("less, descending", {"less": "a < b", "descending": True}),
-        ):
-            out.fill(0x5A)
-            ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
-            good = equals_our_sort(keys, out[::-1] if "descending" in options else out)
-            crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
-            wanted = 1.0 if what == "four at a time" or "less" in options else None
-            work, traffic = f"merge sort {dtype}, {what}", 2 * keys.nbytes * crossings
-            yield table.row(work, n, ours, good, {"CUB merge": theirs}, wanted, traffic)
+        doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
+        out.fill(0x5A)
+        ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
+        work, traffic = f"merge sort {dtype}, less='a < b'", 2 * keys.nbytes * (1 + -(-doublings // 2))
+        yield table.row(work, n, ours, equals_our_sort(keys, out), {"CUB merge": theirs}, 1.0, traffic)
         positions = cp.empty(n, np.int64)
-        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
+        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, less="a < b", out=positions), 3)  # noqa: B023
         yield table.row(f"merge argsort {dtype}", n, ours, is_argsorted(keys, positions), {})
 
 

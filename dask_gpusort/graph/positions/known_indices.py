@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import library_of, ops_for
-from ...chunk.index_range import positions_of
+from ...chunk.numpy_positions import positions_of
 from ..inputs import flatten
 from ..rechunk import rechunk
 from .build import build_take
