@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dask_gpusort.cost import Rates, cost_of, predict
-from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.local_sort import LocalSort
+from dask_gpusort.graph.recipe import SortRecipe
 from dask_gpusort.plan import Exchange, Plan, Workers
 
 from ..harness.command import parse, parser_of
@@ -52,7 +54,8 @@ def workers_of(exchange: Exchange) -> Workers:
 
 def count_tasks(plan: Plan) -> tuple[int, float]:
     """Number of tasks of a whole graph, and the seconds to build it."""
-    recipe = Recipe(plan, with_keys=True, with_positions=False, names=("x",), extra_dims=(0,))
+    how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
+    recipe = SortRecipe(plan, *how, names=("x",), extra_dims=(0,))
     start = time.perf_counter()
     tasks = len(recipe.stages()) + len(recipe.output("sorted", 0, (plan.chunks,)))
     return tasks, time.perf_counter() - start

@@ -20,11 +20,11 @@ from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..explain import note
 from ..global_sort import Request, device_order, global_sort, joins_rows
+from ..in_one_task import of_whole
 from ..inputs import describe_flat, flatten
 from ..options import Options
 from ..positions.choice import keeps_runs
 from ..runtime import Runtime
-from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back
