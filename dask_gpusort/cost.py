@@ -30,7 +30,7 @@ from .plan.lines import format_chunks
 CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2, "device": 2, "gang": 2}
 
 #: What the plan says of a method that is asked for where rows are sorted whole.
-WHOLE_ROWS = "path      rows are sorted whole: nothing is cut, so the method has no effect"
+WHOLE_ROWS = "\npath      rows are sorted whole: nothing is cut, so the method has no effect"
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,20 @@ def describe(plan: Plan) -> str:
     return f"{plans.describe(plan)}\ncost      {moved} read and written, {messages}, {counted} counted"
 
 
-def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:
-    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows.row_strategy`, as text.
+def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto") -> str:
+    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows`, as text.
 
     `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
     array, and `plan` is of one row.
     """
     chunks = format_chunks(count or 0)
-    if strategy == "join":
-        return f"rows      in {chunks} of one memory: one task concatenates the chunks and sorts all rows"
-    if strategy == "whole":
-        return f"rows      each whole in a chunk: {chunks} sorted where they are"
-    if strategy == "rechunk" or plan is None:
-        return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
+    whole = {
+        "join": f"in {chunks} of one memory: one task concatenates the chunks and sorts all rows",
+        "whole": f"each whole in a chunk: {chunks} sorted where they are",
+        "rechunk": "in several chunks: rechunk so that they are whole, sort each chunk, rechunk back",
+    }
+    if plan is None or strategy in whole:
+        return f"rows      {whole[strategy]}{WHOLE_ROWS * (method != 'auto')}"
     if count is None:
         return describe(plan)
     return f"rows      {count:,} too long for a chunk, one global sort each:\n{describe(plan)}"

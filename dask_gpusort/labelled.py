@@ -20,7 +20,7 @@ from tlz import partition
 
 from . import api
 from .graph.build import build_moved
-from .graph.scheduler import planned_for
+from .graph.runtime import planned_for
 from .lazy_labels import LazyLabels
 
 #: Name of the variable of a DataArray.

@@ -22,7 +22,7 @@ import dask.array as da
 import numpy as np
 
 import dask_gpusort
-from dask_gpusort.graph.collection import count_tasks
+from dask_gpusort.graph.explain import count_tasks
 
 from ..harness.command import arguments, measure
 from ..harness.jobs import two_workers

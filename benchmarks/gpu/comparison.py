@@ -35,29 +35,19 @@ def equals_our_sort(keys: Any, out: Any) -> bool:
 
 
 def sort_rows(table: Table, n: int) -> Iterator[Row]:
-    """Our merge sort against CUB's: each strategy, with an expression, and with positions."""
+    """Our merge sort against CUB's, and with positions."""
     for dtype in ("uint32", "uint64"):
         keys = random_keys(dtype, n)
         out = cp.empty_like(keys)
         theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
-        shape = merge_tuning.merge_shape(keys.itemsize, 0)
-        doublings = levels(n, shape.keys)
-        for what, options in (
-            ("four at a time", {"split": "four_way"}),
-            ("merge path", {"split": "path"}),
-            ("samples", {"split": "samples"}),
-            ("network tiles", {"tiles": "network"}),
-            ("less", {"less": "a < b"}),
-            ("less, descending", {"less": "a < b", "descending": True}),
-        ):
-            out.fill(0x5A)
-            ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
-            good = equals_our_sort(keys, out[::-1] if "descending" in options else out)
-            crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
-            name, traffic = slug("merge-sort", dtype, what), 2 * keys.nbytes * crossings
-            yield table.row(name, f"merge sort {dtype}, {what}", n, ours, good, {"CUB merge": theirs}, traffic)
+        doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
+        out.fill(0x5A)
+        ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
+        traffic, good = 2 * keys.nbytes * (1 + -(-doublings // 2)), equals_our_sort(keys, out)
+        name, work = slug("merge-sort", dtype, "less"), f"merge sort {dtype}, less='a < b'"
+        yield table.row(name, work, n, ours, good, {"CUB merge": theirs}, traffic)
         positions = cp.empty(n, np.int64)
-        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
+        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, less="a < b", out=positions), 3)  # noqa: B023
         good, name = is_argsorted(keys, positions), slug("merge-argsort", dtype)
         yield table.row(name, f"merge argsort {dtype}", n, ours, good, {})
 

@@ -9,8 +9,8 @@ import cupy
 import numpy as np
 
 from .. import kernels
-from ..chunk import cupy_staging, numpy_words
 from ..order import Order
+from . import cupy_staging, numpy_words
 
 #: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
 _SCANNED_KEYS = 1 << 24

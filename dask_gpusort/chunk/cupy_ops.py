@@ -15,72 +15,19 @@ import numpy as np
 
 from .. import kernels
 from .. import keys as key_codes
-from ..chunk import numpy_ops, summarize, word_layout
 from ..order import Order
 from ..table import Brackets, Digits, RankSummary, Side
-from .cupy_buffers import empty
+from . import numpy_ops, summarize, word_layout
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
 from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_rows import argsort_rows, sort_rows, take_rows
+from .cupy_rows import argsort_rows, first_indices, sort_rows, take_rows
 from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
 from .cupy_ties import tie_groups
-from .cupy_top import first_indices
 from .run import Run
-
-__all__ = [
-    "CupyKeys",
-    "add_starts",
-    "argsort_chunks",
-    "argsort_rows",
-    "before",
-    "check_lengths",
-    "concatenate",
-    "concatenate_along",
-    "count_nans",
-    "decode",
-    "draw",
-    "edges",
-    "empty",
-    "encode",
-    "equal_before",
-    "exclusive",
-    "extract",
-    "extract_all",
-    "first_descent",
-    "first_indices",
-    "floor",
-    "from_host",
-    "histogram",
-    "key_order",
-    "keys_at",
-    "local_sort",
-    "merge",
-    "pack",
-    "paste",
-    "put",
-    "put_along",
-    "rank",
-    "rank_sorted",
-    "ranked_keys",
-    "reduce_lanes",
-    "sample",
-    "scatter",
-    "sort_and_argsort",
-    "sort_chunks",
-    "sort_chunks_by_key",
-    "sort_rows",
-    "sorted_keys",
-    "summarize_run",
-    "synchronize",
-    "take",
-    "take_along",
-    "take_rows",
-    "tie_groups",
-]
 
 check_lengths, key_order = numpy_ops.check_lengths, numpy_ops.key_order
 
@@ -200,6 +147,11 @@ def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
 def concatenate(arrays: Sequence[Any]) -> Any:
     """Join arrays along their first dimension; neighbours in memory are not copied."""
     return concatenate_chunks(arrays)[0]
+
+
+def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """An uninitialized array on the device."""
+    return cupy.empty(shape, dtype)
 
 
 def synchronize() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import kernels
 from .cupy_joins import concatenate_chunks
-from .index_range import positions_of
+from .numpy_positions import positions_of
 
 
 def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:

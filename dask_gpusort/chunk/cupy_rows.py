@@ -60,3 +60,10 @@ def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
     moved = cupy.moveaxis(block, axis, -1)
     rows = cupy.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
     return rows, moved.shape
+
+
+def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
+    """Find the first keys of each row in the order of a stable sort, as `numpy_top.first_indices`."""
+    # The rows are sorted whole. The copy frees the memory of the other indices.
+    indices = argsort_rows(block, order, axis)
+    return indices[(slice(None),) * axis + (slice(count),)].copy()

@@ -19,8 +19,8 @@ import cupy
 import numpy as np
 
 from .. import kernels
-from ..chunk import numpy_less
 from ..order import Order
+from . import numpy_less
 from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, first_descent
 from .run import Run
 

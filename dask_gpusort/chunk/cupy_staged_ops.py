@@ -24,22 +24,11 @@ from typing import Any, TypeVar
 import cupy
 import numpy as np
 
-from ..chunk import cupy_ops, cupy_staging
 from ..order import POSITION_BYTES, Order
+from . import cupy_ops, cupy_staging
 from .device_memory import USABLE_FRACTION, gate_of, step_bytes
 from .numpy_ops import check_lengths, encode, first_descent
 from .run import Run
-
-__all__ = [
-    "argsort_rows",
-    "check_lengths",
-    "encode",
-    "first_descent",
-    "local_sort",
-    "run_on_device",
-    "sort_rows",
-    "take_rows",
-]
 
 T = TypeVar("T")
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import keys
-from ..chunk import numpy_radix, numpy_words
 from ..order import Order
 from ..table import IntArray, Side
-from .binary_search import lower_bound
+from . import numpy_radix, numpy_words
+from .numpy_less import lower_bound
 from .word_layout import code_of
 
 WORD_BYTES = 8

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import keys as key_codes
-from ..chunk import numpy_columns, numpy_less, numpy_words
 from ..order import Order
 from ..table import Side
+from . import numpy_columns, numpy_less, numpy_words
 
 
 def encode(block: np.ndarray, order: Order) -> np.ndarray:

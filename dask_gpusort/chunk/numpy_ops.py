@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import numpy_radix, summarize
-from ..order import Order
+from ..order import Order, of_words
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
-from .numpy_composite import pack, packed_order
+from . import numpy_columns, numpy_radix, summarize, word_layout
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_positions import concatenate_along, put, put_along, take, take_along
@@ -37,62 +36,6 @@ from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
 from .tie_groups import tie_groups
-
-__all__ = [
-    "NumpyKeys",
-    "add_starts",
-    "argsort_chunks",
-    "argsort_rows",
-    "before",
-    "buckets",
-    "ceiling",
-    "check_lengths",
-    "concatenate",
-    "concatenate_along",
-    "count_nans",
-    "decode",
-    "differ",
-    "draw",
-    "edges",
-    "empty",
-    "encode",
-    "equal_before",
-    "exclusive",
-    "extract",
-    "extract_all",
-    "first_descent",
-    "first_indices",
-    "floor",
-    "from_host",
-    "histogram",
-    "key_order",
-    "keys_at",
-    "local_sort",
-    "merge",
-    "needles",
-    "pack",
-    "packed_order",
-    "paste",
-    "put",
-    "put_along",
-    "rank",
-    "rank_sorted",
-    "ranked_keys",
-    "reduce_lanes",
-    "sample",
-    "scatter",
-    "search",
-    "sort_and_argsort",
-    "sort_chunks",
-    "sort_chunks_by_key",
-    "sort_rows",
-    "sorted_keys",
-    "summarize_run",
-    "take",
-    "take_along",
-    "take_rows",
-    "tie_groups",
-]
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
 _SCANNED_KEYS = 1 << 16
@@ -259,3 +202,43 @@ def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Join arrays along their first dimension."""
     joined: np.ndarray = concatenate_arrays(arrays)
     return joined
+
+
+def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension.
+
+    They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    compare one of them. See `packed_order`.
+    """
+    columns = _columns([part.reshape(-1) for part in parts], directions)
+    if numpy_columns.codes_of(columns) is None:
+        packed = _record(columns)
+    else:
+        packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+    return packed.reshape(*parts[0].shape, *packed.shape[1:])
+
+
+def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
+    """The order of the result of `pack` for keys of some dtypes."""
+    columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
+    if numpy_columns.codes_of(columns) is None:
+        return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))
+    packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+    return Order(packed.dtype, stable=True) if packed.ndim == 1 else of_words(packed.shape[1])
+
+
+def _columns(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> list[numpy_columns.Column]:
+    return [
+        column
+        for part, descending in zip(parts, directions, strict=True)
+        for column in numpy_columns.columns_of(part, Order(part.dtype, descending))
+    ]
+
+
+def _record(columns: Sequence[numpy_columns.Column]) -> np.ndarray:
+    # A record cannot hold variable-width strings, so it holds Python strings.
+    arrays = [column.values.astype(object) if column.values.dtype.kind == "T" else column.values for column in columns]
+    record = np.empty(len(arrays[0]), [(f"key{number}", array.dtype) for number, array in enumerate(arrays)])
+    for number, array in enumerate(arrays):
+        record[f"key{number}"] = array
+    return record

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..chunk import numpy_columns, numpy_radix, numpy_words
 from ..order import Order
+from . import numpy_columns, numpy_radix, numpy_words
 from .numpy_keys import decode, encode, floor
 from .numpy_sorts import argsort_keys, sort_keys, sorted_by_numpy
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from ..order import Order
+from . import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, floor, function_of
 from .run import Run

@@ -19,12 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..chunk import numpy_merge, numpy_radix
 from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
-from .binary_search import lower_bound
+from . import numpy_merge, numpy_radix
 from .dictionary import dictionary_encode
 from .merge_choice import prefers_merge
+from .numpy_less import lower_bound
 from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..cost import WHOLE_ROWS, describe_rows
-from .collection import chunk_library
 from .composite_keys import Keys
-from .global_sort import Request, Want, divide_inputs, global_sort, plan_for, shortage_of
+from .explain import note
+from .global_sort import Request, Want, global_sort, shortage_of
 from .inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
 from .is_sorted import is_ordered
 from .options import Options, lexsort_keys
-from .rows import row_strategy, sort_rows
+from .rows import sort_rows
 from .staging import Staging, staging
 
 
@@ -25,11 +24,13 @@ def build_sort(
 ) -> tuple[Any, ...]:
     """Sort an array and its companions along an axis, flat if None, into chunks as for `dask_gpusort.sort`."""
     # With a key function, "keys" and "both" give values alone, and the array is the first of them.
+    note(None, partial(describe_flat, array, axis))
     array, axis = flatten(array, axis)
     if options.key is not None and want != "positions":
         want, values = "values", (array, *values)
     with staging(options.device, array, nat_last=options.nat_last) as copies:
         copies, keys, staged = _stage(options, copies, array, values, want)
+        note(None, partial(copies.describe, array))
         found = _sort_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
         if want == "positions":
             return (copies.to_host(found[0], array, np.dtype(np.int64)),)
@@ -51,13 +52,14 @@ def _stage(
 
 def _limited(options: Options, copies: Staging, want: Want, keys: Keys, values: Sequence[Any] = ()) -> Staging:
     """The staging of these keys and values: with the shortage of memory, if there is one."""
-    if chunk_library(keys.array) == "cupy":
+    if copies.runtime.library == "cupy":
         return copies
-    return replace(copies, shortage=shortage_of(options.exchange, want, keys, values))
+    request = Request(keys.order, want, options.method, copies.runtime, options.exchange)
+    return replace(copies, shortage=shortage_of(request, keys, values))
 
 
 def _request(options: Options, copies: Staging, want: Want, keys: Keys) -> Request:
-    return replace(options.request(want, keys), staged=copies.shortage is not None)
+    return replace(options.request(want, keys, copies.runtime), staged=copies.shortage is not None)
 
 
 def build_lexsort(
@@ -145,36 +147,5 @@ def build_is_sorted(options: Options, array: Any, axis: int | None) -> Any:
     """Whether an array is sorted along an axis, a dask array of shape ()."""
     array, axis = flatten(array, axis)
     keys = options.keys(array, "positions")
-    options.request("positions", keys)
+    options.check(keys)
     return is_ordered(keys, axis)
-
-
-def explain_sort(options: Options, array: Any, axis: int | None, chunks: Any) -> str:
-    """The plan of a sort as text; computes nothing."""
-    flat = describe_flat(array, axis)
-    array, axis = flatten(array, axis)
-    with staging(options.device, array, nat_last=options.nat_last) as copies:
-        values = () if options.key is None else (array,)
-        want: Want = "keys" if options.key is None else "values"
-        copies, keys, staged = _stage(options, copies, array, values, want)
-        plan = _explain_keys(_request(options, copies, want, keys), keys, staged, axis, chunks)
-        return flat + copies.describe(array) + plan
-
-
-def _explain_keys(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> str:
-    """The plan of a sort of these keys as text."""
-    array = keys.template
-    sizes = output_chunks(array, chunks)[axis]
-    strategy = row_strategy(request, keys, values, axis)
-    whole = strategy == "whole" and not (request.staged and array.ndim == 1)
-    if whole or (strategy in ("join", "rechunk") and array.ndim > 1):
-        rows = describe_rows(strategy, math.prod(array.numblocks))
-        return rows if request.method == "auto" else f"{rows}\n{WHOLE_ROWS}"
-    row, row_values = keys, values
-    if array.ndim > 1:
-        first = tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))
-        row, row_values = Keys(keys.array[first], keys.order), [value[first] for value in values]
-    row, row_values = divide_inputs(request, row, row_values)
-    plan = plan_for(request, row, row_values, sizes)
-    count = math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
-    return describe_rows("global", count if array.ndim > 1 else None, plan)

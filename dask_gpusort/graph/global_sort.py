@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..config import setting
+from ..cost import describe_rows
 from ..order import POSITION_BYTES, Order
 from ..plan import (
     BY_BUNDLES,
@@ -24,21 +25,14 @@ from ..plan import (
     joined_bytes,
     make_plan,
 )
-from .collection import Output, chunk_library, held_chunks, new_arrays
+from .collection import Output, new_arrays
 from .composite_keys import Keys
+from .exchanges import choose_exchange, install_or_else
+from .explain import note
 from .join import Join
 from .rechunk import rechunk
 from .recipe import Chunks, Recipe
-from .scheduler import (
-    ONE_PROCESS,
-    Kind,
-    choose_exchange,
-    install_or_else,
-    own_device_memory,
-    scheduler_in_use,
-    workers_in_use,
-    workers_of_chunks,
-)
+from .runtime import Runtime
 
 Want = Literal["keys", "positions", "both", "values"]
 
@@ -58,10 +52,16 @@ class Request:
     order: Order
     want: Want  # sorted keys, the indices that sort, keys and companions, or companions alone
     method: str
-    exchange: str
+    runtime: Runtime  # that has the chunks
+    exchange: str = "auto"  # the setting takes the place of "auto"
     staged: bool = False  # whether chunks of the host are sorted on a GPU, some at a time
     #: An upper bound of the number of keys, where chunk sizes are unknown; nan if there is none.
     most_keys: float = math.nan
+
+    @property
+    def asked(self) -> str:
+        """The exchange that is asked for."""
+        return setting("exchange") if self.exchange == "auto" else self.exchange
 
 
 def plan_for(
@@ -71,27 +71,24 @@ def plan_for(
 
     Companions have the keys' chunks along the first dimension and one chunk along others.
     """
-    array = keys.array
-    kind, client = scheduler_in_use(array)
-    library = chunk_library(array)
-    workers = workers_in_use(kind, client, library)
+    array, runtime, asked = keys.array, request.runtime, request.asked
+    workers = runtime.workers
     if request.staged:
-        workers = replace(workers, staging_memory=own_device_memory())
+        workers = replace(workers, staging_memory=runtime.device_memory)
     given = replace(
         _given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted, most_keys=request.most_keys
     )
-    asked = setting("exchange") if request.exchange == "auto" else request.exchange
     inputs = (*(keys.parts or (array,)), *values)
     bound = replace(given, sizes=(given.most_keys,)) if math.isnan(keys.template.size) else given
-    joins = not request.staged and _joins(request.order, bound, workers, kind, inputs)
-    if asked in BY_BUNDLES or (asked == "auto" and library == "cupy"):
-        given = replace(given, workers=workers_of_chunks(client, inputs[0]))
+    joins = not request.staged and _joins(request, bound, inputs)
+    if asked in BY_BUNDLES or (asked == "auto" and runtime.library == "cupy"):
+        given = replace(given, workers=runtime.holders(inputs[0]))
     gangs = fits_gang(request.order, given, workers)
-    exchange = choose_exchange(asked, kind, library, joins=joins, gangs=gangs)
-    exchange, instead_of = install_or_else(exchange, asked, client)
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, joins=joins, gangs=gangs)
+    exchange, instead_of = install_or_else(exchange, asked, runtime.client)
     if exchange in BY_BUNDLES:
-        holders = given.workers or workers_of_chunks(client, inputs[0])
-        held = None not in holders if holders else kind in ONE_PROCESS and all(map(held_chunks, inputs))
+        holders = given.workers or runtime.holders(inputs[0])
+        held = None not in holders if holders else runtime.holds(inputs)
         given = replace(given, workers=holders, held=held)
     plan = make_plan(
         request.order,
@@ -119,7 +116,7 @@ def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:
 
 def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[Keys, list[Any]]:
     """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
-    memory = own_device_memory() if request.staged else None
+    memory = request.runtime.device_memory if request.staged else None
     if memory is None or math.isnan(keys.array.shape[0]):
         return keys, list(values)
     given = replace(_given(request.want, keys, values), sizes=keys.array.chunks[0])
@@ -127,46 +124,40 @@ def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[
     return Keys(rechunk(keys.array, sizes), keys.order), [rechunk(value, sizes) for value in values]
 
 
-def shortage_of(exchange: str, want: Want, keys: Keys, values: Sequence[Any]) -> Shortage | None:
+def shortage_of(request: Request, keys: Keys, values: Sequence[Any]) -> Shortage | None:
     """Tell the memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing."""
-    kind, _ = scheduler_in_use(keys.array)
-    memory = own_device_memory()
-    asked = setting("exchange") if exchange == "auto" else exchange
-    if kind == "distributed" or memory is None or asked in ("join", "device"):
+    memory = request.runtime.device_memory
+    if request.runtime.kind == "distributed" or memory is None or request.asked in ("join", "device"):
         return None
-    given = _given(want, keys, values)
+    given = _given(request.want, keys, values)
     if not math.isnan(keys.template.size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
         return None
     return Shortage(joined_bytes(keys.order, given), memory)
 
 
-def _joins(order: Order, given: InputChunks, workers: Workers, kind: Kind, inputs: Sequence[Any]) -> bool:
+def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
     """Tell whether one task sorts all chunks: those of a GPU that can hold the whole sort, or few keys of the host."""
     # One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
     # key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
+    runtime, workers = request.runtime, request.runtime.workers
     if workers.devices:
-        return workers.threads == 1 and fits_join(order, given, workers)
-    if kind == "distributed" or setting("groups") is not None:
+        return workers.threads == 1 and fits_join(request.order, given, workers)
+    if runtime.kind == "distributed" or setting("groups") is not None:
         return False
-    alone = workers.threads == 1 and kind in ONE_PROCESS
-    return is_small(order, given) or (alone and all(map(held_chunks, inputs)))
+    return is_small(request.order, given) or (workers.threads == 1 and runtime.holds(inputs))
 
 
 def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
     """Tell whether an array of any dimensions is sorted by a join."""
-    asked = setting("exchange") if request.exchange == "auto" else request.exchange
-    library = chunk_library(keys.array)
-    if asked != "auto" or library != "cupy":
-        return bool(asked == "join")
-    kind, client = scheduler_in_use(keys.array)
-    workers = workers_in_use(kind, client, library)
+    if request.asked != "auto" or request.runtime.library != "cupy":
+        return request.asked == "join"
     given = replace(_given(request.want, keys, values), task_bytes=task_bytes)
-    return workers.devices and _joins(request.order, given, workers, kind, ())
+    return request.runtime.workers.devices and _joins(request, given, ())
 
 
-def device_order(keys: Keys) -> Order | None:
+def device_order(request: Request) -> Order | None:
     """The order of keys in CuPy chunks, None for NumPy chunks."""
-    return keys.order if chunk_library(keys.array) == "cupy" else None
+    return request.order if request.runtime.library == "cupy" else None
 
 
 def _row_bytes(value: Any, dims: int) -> int:
@@ -185,6 +176,7 @@ def global_sort(
     if not presorted:
         keys, values = divide_inputs(request, keys, values)
     plan = plan_for(request, keys, values, chunks, bool(presorted))
+    note(plan, lambda _: describe_rows("global", None, plan))
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (*(keys.parts or (keys.array,)), *values)
@@ -198,7 +190,7 @@ def global_sort(
         packed=tuple(part.dtype for part in keys.parts),
         directions=keys.directions,
         gang_timeout=setting("gang_timeout"),
-        on_devices=chunk_library(keys.array) == "cupy",
+        on_devices=request.runtime.library == "cupy",
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
 

@@ -14,6 +14,7 @@ from ..plan import choose_path
 from .composite_keys import Keys, keys_by, pack_keys
 from .global_sort import Request, Want
 from .inputs import same_chunks
+from .runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,14 @@ class Options:
         dtype = found.order.dtype
         return Keys(found.array, Order(dtype, self.descending, True, fields_of(self.order, dtype)))
 
-    def request(self, want: Want, keys: Keys) -> Request:
-        """Request a sort of these keys, or refuse keys that cannot be sorted so."""
+    def request(self, want: Want, keys: Keys, runtime: Runtime | None = None) -> Request:
+        """Request a sort of these keys, by the scheduler in use if no other is given."""
+        self.check(keys)
+        runtime = Runtime.of(keys.array) if runtime is None else runtime.for_chunks_of(keys.array)
+        return Request(keys.order, want, self.method, runtime, self.exchange)
+
+    def check(self, keys: Keys) -> None:
+        """Refuse keys that cannot be sorted so."""
         order = keys.order
         compared_by_numpy = not (order.coded or order.words or order.less is not None or order.dtype == np.complex128)
         if library_of(keys.array._meta) == "cupy" and compared_by_numpy:
@@ -61,7 +68,6 @@ class Options:
                 f"CuPy chunks of {order.dtype} are not sorted: move them to NumPy chunks, with map_blocks(cupy.asnumpy)"
             )
         choose_path(order, self.method)
-        return Request(order, want, self.method, self.exchange)
 
 
 def _check_less_type(less: Any, library: str) -> None:

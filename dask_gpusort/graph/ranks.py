@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -13,16 +13,18 @@ from ..chunk import complete
 from ..chunk.distinct import Columns
 from ..chunk.tie_groups import ranks_of_groups
 from ..chunk.tie_ranks import Ranking, rank_rows
-from ..plan.ranks import RankPlan, describe_rank, device_bytes, make_rank_plan
-from .collection import count_tasks
-from .global_sort import device_order, joins_rows
+from ..plan import Plan
+from ..plan.distinct import DistinctPlan
+from ..plan.ranks import describe_rank, device_bytes, make_rank_plan
+from .explain import Made, note
+from .global_sort import Request, device_order, joins_rows
 from .input_checks import checked_chunk
 from .inputs import describe_flat, flatten
 from .rechunk import rechunk_checked
 from .rows import check_length
 from .select.build import lanes_of
 from .select.lanes import whole_lanes
-from .sets.build import origins, plan_distinct, plan_sort, sorted_distinct, stable_keys
+from .sets.build import origins, sorted_distinct, stable_keys
 from .sets.number import Numbered
 from .whole import of_whole
 
@@ -75,36 +77,24 @@ def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int,
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
     """Rank an array's keys along an axis, or flat if None, in the array's chunks."""
+    note(None, partial(describe_flat, array, axis))
     array, axis = flatten(array, axis)
-    strategy = plan_rank(array, axis).strategy
-    if strategy == "blocks":
-        return _rank_blocks(array, ranking, axis)
-    if strategy == "global":
-        ranks = _lane_by_lane(array, ranking, axis)
-        return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
-    if strategy == "join":
-        return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
-    return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
-
-
-def plan_rank(array: Any, axis: int) -> RankPlan:
-    """The plan of the ranks of an array."""
     request, keys = stable_keys(array)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize))
-    return make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(keys))
+    plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
 
+    def describe(made: Made) -> str:
+        return describe_rank(plan, made.tasks, made.given_chunks, made.step(DistinctPlan), made.step(Plan))
 
-def explain_ranks(array: Any, ranking: Ranking, axis: int | None) -> str:
-    """The plan of `build_rank` as text."""
-    tasks, chunks = count_tasks([build_rank(array, ranking, axis)], [array]), math.prod(array.numblocks)
-    flat = describe_flat(array, axis)
-    array, axis = flatten(array, axis)
-    plan = plan_rank(array, axis)
-    if plan.strategy != "global":
-        return flat + describe_rank(plan, tasks, chunks)
-    lane = array[tuple(slice(None) if dim == axis else 0 for dim in range(array.ndim))]
-    distinct = plan_distinct(lane, columns_of(ranking))
-    return flat + describe_rank(plan, tasks, chunks, distinct, plan_sort(lane, distinct))
+    note(plan, describe)
+    if plan.strategy == "blocks":
+        return _rank_blocks(array, ranking, axis)
+    if plan.strategy == "global":
+        ranks = _lane_by_lane(request, array, ranking, axis)
+        return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
+    if plan.strategy == "join":
+        return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
+    return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
 
 
 def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
@@ -113,23 +103,19 @@ def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
     return array.map_blocks(rank_block, array.dtype, ranking, axis, array.shape[axis], dtype=dtype, meta=meta)
 
 
-def _lane_by_lane(array: Any, ranking: Ranking, axis: int) -> Any:
+def _lane_by_lane(request: Request, array: Any, ranking: Ranking, axis: int) -> Any:
     if array.ndim == 1:
-        return _rank_lane(array, ranking)
+        return _rank_lane(request, array, ranking)
     other = int(axis == 0)
     lanes = (array[(slice(None),) * other + (index,)] for index in range(array.shape[other]))
-    ranked = [_lane_by_lane(lane, ranking, axis - (other < axis)) for lane in lanes]
+    ranked = [_lane_by_lane(request, lane, ranking, axis - (other < axis)) for lane in lanes]
     return da.stack(ranked, axis=other)
 
 
-def columns_of(ranking: Ranking) -> Columns:
-    """What is found of the distinct keys of each chunk of a lane."""
-    return Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
-
-
-def _rank_lane(array: Any, ranking: Ranking) -> Any:
+def _rank_lane(request: Request, array: Any, ranking: Ranking) -> Any:
     """The ranks of a one-dimensional array of several chunks."""
-    found = sorted_distinct(array, columns_of(ranking), equal_nan=True)
+    columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
+    found = sorted_distinct(request, array, columns, equal_nan=True)
     dtype = ranking.dtype_of(array.dtype)
     dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype
     ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)

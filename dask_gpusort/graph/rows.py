@@ -18,8 +18,11 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import complete, ops_for
+from ..cost import describe_rows
 from ..order import Order
+from ..plan import Plan
 from .composite_keys import Keys
+from .explain import note
 from .global_sort import Request, global_sort, join, joins_rows
 from .input_checks import checked_chunk, wrong_size
 from .rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
@@ -53,7 +56,7 @@ def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any
     return complete(ops.take_rows(block, indices, axis))
 
 
-def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
+def _strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
     """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
     if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
@@ -75,8 +78,13 @@ def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int)
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
-    strategy = row_strategy(request, keys, values, axis)
-    array = keys.array
+    strategy = _strategy(request, keys, values, axis)
+    array, template = keys.array, keys.template
+    if strategy == "join" and template.ndim == 1:
+        return global_sort(request, keys, values, chunks[0])
+    others = (size for dim, size in enumerate(template.shape) if dim != axis)
+    count = math.prod(others if strategy == "global" else template.numblocks)
+    note(strategy, lambda made: describe_rows(strategy, count, made.step(Plan), request.method))
     if strategy == "join":
         return join(request, keys, values, axis, chunks)
     if strategy == "global":

@@ -15,7 +15,7 @@ from .launch.loader import require_cupy
 from .lsd import lsd
 from .merging import merge_runs
 from .msd import early_values
-from .msd.indexed import sort_indexed, sort_indexed_passes
+from .msd.msd import sort_indexed, sort_indexed_passes
 from .policy import tuning
 
 NARROW_BYTES = 4

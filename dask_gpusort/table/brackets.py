@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .key_order import KeyOrder
-from .rank_summary import RankSummary, add_summaries, restrict, thin
-from .scan import IntArray
+from .digits import IntArray
+from .rank_summary import KeyOrder, RankSummary, add_summaries, restrict, thin
 
 #: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
 NARROWED_ENTRIES = 1 << 16

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .brackets import Brackets
-from .scan import IntArray, exclusive_scan, share_out
+from .digits import IntArray, exclusive_scan, share_out
 
 
 @dataclass(frozen=True)

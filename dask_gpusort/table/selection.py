@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .scan import IntArray, exclusive_scan
+from .digits import IntArray, exclusive_scan
 
 #: Probability that one of the brackets of a selection misses its rank. Then, as for a source that changed, an error is
 #: raised. A hash collision of Dask's keys would give a wrong result in place of an error.

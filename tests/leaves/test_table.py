@@ -17,9 +17,8 @@ from dask_gpusort.chunk.summarize import count_ends
 from dask_gpusort.order import Order
 from dask_gpusort.plan.counting import unresolved_share
 from dask_gpusort.table import brackets as bracket_steps
-from dask_gpusort.table.digits import digit_table, sum_digits
+from dask_gpusort.table.digits import digit_table, scan_table, share_out, sum_digits
 from dask_gpusort.table.rank_summary import add_summaries, thin
-from dask_gpusort.table.scan import scan_table, share_out
 
 ORDER = Order(np.dtype("u2"))
 KEY_ORDER = numpy_ops.key_order(ORDER)

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import dask_gpusort
 from dask_gpusort.config import DEFAULTS, EXCHANGES
-from dask_gpusort.graph import global_sort, scheduler, staging
+from dask_gpusort.graph import runtime, staging
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -73,14 +73,13 @@ def printed(title: str) -> list[str]:
 
 def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans need shapes, dtypes and the memory of the GPU alone, and no CuPy."""
-    for module in (scheduler, global_sort):
-        monkeypatch.setattr(module, "own_device_memory", lambda: H200)
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: H200)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     monkeypatch.setattr(staging, "_copies", lambda: SimpleNamespace(metadata_without_device=nullcontext))
     cupy_chunks, numpy_chunks = printed("On a GPU")
     host = da.zeros(20_000_000_000, chunks=100_000_000)
     assert dask_gpusort.explain(host, device="cuda") == numpy_chunks
-    monkeypatch.setattr(global_sort, "chunk_library", lambda array: "cupy")
+    monkeypatch.setattr(runtime, "chunk_library", lambda array: "cupy")
     assert dask_gpusort.explain(da.zeros(6_000_000_000, chunks=100_000_000)) == cupy_chunks
 
 

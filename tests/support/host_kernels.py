@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dask_gpusort.kernels.papers import sampled_merge_sort
 from dask_gpusort.kernels.policy import merge_tuning, tuning
 
 from .host_cuda import HostDevice
@@ -23,7 +24,7 @@ BLOCK_SORT_KEYS = BLOCK_SORT.capacity
 ONE_LEVEL_BUCKETS = 4  # more buckets need two levels of partition, as TWO_LEVELS keys do
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
-MERGE_TILE = merge_tuning.MergeTile(64, 5)
+MERGE_TILE = merge_tuning.MergeShape(64, 5)
 
 #: Name of a kernel function, and the NumPy function with the same result.
 SORTED = "sort_keys", np.sort
@@ -79,10 +80,10 @@ def use_small_merges(patch):
     """Blocks and merge tiles so small that few keys make several tiles."""
     use_small_blocks(patch)
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, MERGE_TILE))
-    patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
-    patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
-    patch.setattr(merge_tuning, "NETWORK_TILE_KEYS", 256)
-    patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
+    patch.setattr(sampled_merge_sort, "PART", merge_tuning.MergeShape(64, 3))
+    patch.setattr(sampled_merge_sort, "SAMPLE_KEYS", 64)
+    patch.setattr(sampled_merge_sort, "TILE_KEYS", 256)
+    patch.setattr(sampled_merge_sort, "THREADS", 64)
 
 
 def replace_cupy_of_steps(patch, cupy):

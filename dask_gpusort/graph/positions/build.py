@@ -9,8 +9,8 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ...plan.positions import PositionsExchange, PositionsPlan, describe_positions
-from ..collection import Output, count_tasks, new_arrays
+from ...plan.positions import PositionsExchange, PositionsPlan
+from ..collection import Output, new_arrays
 from ..inputs import flatten
 from ..rechunk import rechunk
 from .blocks import (
@@ -40,14 +40,6 @@ def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return rechunk(found, (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :]))
 
 
-def explain_take(array: Any, indices: Any, axis: int | None, mode: str) -> str:
-    """The plan of `build_take` as text."""
-    found = build_take(array, indices, axis, mode)
-    source, checked = flatten(array, axis)
-    plan = plan_take(source, indices, checked)
-    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
-
-
 def build_take_along(array: Any, indices: Any, axis: int) -> Any:
     """`numpy.take_along_axis`."""
     plan = plan_take_along(array, indices, axis)
@@ -59,13 +51,6 @@ def build_take_along(array: Any, indices: Any, axis: int) -> Any:
         return _take_by_exchange(lane, own, axis, "raise", exchange)
 
     return rechunk(_lane_by_lane(take_lane, [array, indices], axis), along_chunks(array, indices, axis))
-
-
-def explain_take_along(array: Any, indices: Any, axis: int) -> str:
-    """The plan of `build_take_along` as text."""
-    found = build_take_along(array, indices, axis)
-    plan = plan_take_along(array, indices, axis)
-    return describe_positions(plan, count_tasks([found], [array, indices]), math.prod(found.numblocks))
 
 
 def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:

@@ -9,13 +9,11 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import library_of, ops_for
-from ...chunk.index_range import positions_of
-from ...plan.positions import describe_positions
-from ..collection import count_tasks
+from ...chunk.numpy_positions import positions_of
 from ..inputs import flatten
 from ..rechunk import rechunk
 from .build import build_take
-from .choice import plan_slices, plan_take
+from .choice import plan_slices
 
 
 def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
@@ -28,16 +26,6 @@ def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
         return found
     shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :])
     return rechunk(found, {axis: -1}).reshape(shape)
-
-
-def explain_take_known(array: Any, indices: Any, axis: int | None, mode: str) -> str:
-    """The plan of `take_known` as text."""
-    found = take_known(array, indices, axis, mode)
-    source, positions, checked = _checked(array, indices, axis, mode)
-    plan = plan_slices(source, positions, checked)
-    if plan is None:
-        plan = plan_take(source, da.from_array(positions, asarray=False), checked)
-    return describe_positions(plan, count_tasks([found], [array]), math.prod(found.numblocks))
 
 
 def _checked(array: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int]:

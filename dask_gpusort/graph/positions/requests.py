@@ -22,7 +22,7 @@ import numpy as np
 from dask.typing import Key
 
 from ...chunk import complete, ops_for
-from ...chunk.index_range import positions_of
+from ...chunk.numpy_positions import positions_of
 from ...chunk.run import Run
 from ...order import Order
 from ...plan.positions import Bundles

@@ -23,12 +23,13 @@ from ...plan.search import (
     make_search_plan,
 )
 from ..build import build_sort
-from ..collection import Output, chunk_library, count_tasks, new_arrays
+from ..collection import Output, new_arrays
 from ..composite_keys import Keys
+from ..explain import note
 from ..inputs import concatenated_dtype, flatten
 from ..options import Options
 from ..positions.choice import keeps_runs
-from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use
+from ..runtime import Runtime
 from .keys import Question
 from .lookup import Lookup
 
@@ -45,19 +46,8 @@ def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorte
     """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
     order = Order(concatenated_dtype([array, needles]), stable=True)
     question = Question(order, side, array.dtype, needles.dtype)
-    return _looked_up(plan_search(array, needles, sorter), question, array, needles, sorter)
-
-
-def plan_search(array: Any, needles: Any, sorter: Any = None) -> SearchPlan:
-    """The plan of a search for needles among sorted keys, or keys that a sorter sorts."""
-    return _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
-
-
-def explain_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> str:
-    """The plan of `build_search` as text."""
-    found = build_search(array, needles, side, sorter)
-    inputs = [array, needles, *(() if sorter is None else (sorter,))]
-    return describe_search(plan_search(array, needles, sorter), count_tasks([found], inputs))
+    plan = _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
+    return _looked_up(plan, question, array, needles, sorter)
 
 
 def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
@@ -65,8 +55,11 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
     # `by_values` looks integers up in a set of values; None chooses by their range.
     dtype = equality_dtype(array.dtype, test.dtype)
     if dtype is None:
+        dtypes = array.dtype, test.dtype
+        note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
         return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
-    plan = plan_membership(array, test, dtype)
+    whole = choose_membership(Order(test.dtype), dtype, test.size)
+    plan = _plan(test if whole else flatten(test, None)[0], array, whole=whole, sorts=whole is None)
     if plan.sorts:
         (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
     question = Question(
@@ -78,22 +71,6 @@ def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None
         presorted=plan.sorts,
     )
     return _looked_up(plan, question, test, array)
-
-
-def plan_membership(array: Any, test: Any, compared: np.dtype[Any]) -> SearchPlan:
-    """The plan of a search for elements among test elements, in a dtype in which both are compared."""
-    whole = choose_membership(Order(test.dtype), compared, test.size)
-    keys = test if whole else flatten(test, None)[0]
-    return _plan(keys, array, whole=whole, sorts=whole is None)
-
-
-def explain_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> str:
-    """The plan of `build_membership` as text."""
-    tasks = count_tasks([build_membership(array, test, invert, by_values)], [array, test])
-    dtype = equality_dtype(array.dtype, test.dtype)
-    if dtype is None:
-        return describe_no_search(array.dtype, test.dtype, tasks, math.prod(array.numblocks))
-    return describe_search(plan_membership(array, test, dtype), tasks)
 
 
 def equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -120,7 +97,7 @@ def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
 
 
 def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
-    Options().request("positions", Keys(needles.astype(question.order.dtype), question.order))
+    Options().check(Keys(needles.astype(question.order.dtype), question.order))
     inputs = [keys, needles, *(() if sorter is None else (sorter,))]
     lookup = Lookup(
         plan=plan,
@@ -138,15 +115,19 @@ def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, so
 def _plan(
     array: Any, needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
 ) -> SearchPlan:
-    kind, client = scheduler_in_use(needles)
-    workers = workers_in_use(kind, client, chunk_library(needles))
-    memory = host_memory() if kind in ONE_PROCESS else None
-    searched = Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1))
-    near = near and kind in ONE_PROCESS
-    kept = kind == "distributed" and keeps_runs(needles)
-    return make_search_plan(
-        searched, workers, memory, setting("groups"), one_memory=near, whole=whole, sorts=sorts, kept=kept
+    runtime = Runtime.of(needles)
+    plan = make_search_plan(
+        Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1)),
+        runtime.workers,
+        runtime.memory,
+        setting("groups"),
+        one_memory=near and runtime.one_process,
+        whole=whole,
+        sorts=sorts,
+        kept=runtime.kind == "distributed" and keeps_runs(runtime),
     )
+    note(plan, lambda made: describe_search(plan, made.tasks))
+    return plan
 
 
 def _sizes(array: Any) -> list[Size]:

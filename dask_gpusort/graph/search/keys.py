@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ...chunk import complete, ops_for
-from ...chunk.value_set import make_value_set, occur
+from ...chunk.numpy_search import make_value_set, occur
 from ...order import Order, of_floors
 from ...plan import Size
 from ...plan.search import holds_objects
 from ...table import Side
 from ..input_checks import checked_chunk, wrong_size
 
-#: Sorted keys in transit and None; or a set of values and the least of them (see `chunk.value_set`).
+#: Sorted keys in transit and None; or a set of values and the least of them (see `chunk.numpy_search`).
 SortedKeys: TypeAlias = tuple[Any, int | None]
 
 

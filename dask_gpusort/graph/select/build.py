@@ -11,13 +11,13 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
 from ...config import setting
-from ...plan import Workers
 from ...plan.select import Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table.quantiles import Ranks, Statistic
-from ..collection import Output, StageLayer, chunk_library, held_chunks, new_arrays
+from ..collection import Output, StageLayer, new_arrays
 from ..copies import read_again
+from ..explain import note
 from ..rechunk import chunk_limit
-from ..scheduler import ONE_PROCESS, host_memory, scheduler_in_use, workers_in_use, workers_of_chunks
+from ..runtime import Runtime, chunk_library
 from .join import LanesJoin
 from .lanes import UNKNOWN_LANES, reduce_blocks
 from .samples import Selection
@@ -76,7 +76,7 @@ def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ..
     """The plan of an order statistic of an array."""
     lanes = lanes_of(array, axes)
     lanes = replace(lanes, searchable=lanes.searchable and not statistic.objects)
-    workers = workers_of(array)
+    runtime = Runtime.of(array)
     asked = None if strategy == "auto" else strategy
     if asked == "samples" and not lanes.searchable:
         what = "q of Python objects" if statistic.objects else array.dtype
@@ -84,25 +84,21 @@ def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ..
     if asked == "blocks" and lanes.chunks > 1:
         raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
     quantiles = math.prod(statistic.shape)
-    plan = make_select_plan(lanes, quantiles, workers, is_held(array, lanes, workers), asked)  # type: ignore[arg-type]
+    held = is_held(array, lanes, runtime)
+    plan = make_select_plan(lanes, quantiles, runtime.workers, held, asked)  # type: ignore[arg-type]
     if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
         raise ValueError(UNKNOWN_LANES)
+    note(plan, lambda _: describe_selection(plan))
     return plan
 
 
-def workers_of(array: Any) -> Workers:
-    """The workers of the scheduler in use, for the chunks of an array."""
-    return workers_in_use(*scheduler_in_use(array), chunk_library(array))
-
-
-def is_held(array: Any, lanes: Lanes, workers: Workers) -> bool:
+def is_held(array: Any, lanes: Lanes, runtime: Runtime) -> bool:
     """Whether the source stays in memory between passes over it: it fits, or is there already."""
-    kind, client = scheduler_in_use(array)
     return (
         da.array_expr_enabled()  # where the second pass cannot wait for the first one
-        or fits_held(lanes, workers, host_memory() if kind in ONE_PROCESS else None, setting("held_share"))
-        or (kind in ONE_PROCESS and bool(held_chunks(array)))
-        or None not in (workers_of_chunks(client, array) or [None])
+        or fits_held(lanes, runtime.workers, runtime.memory, setting("held_share"))
+        or runtime.holds([array])
+        or None not in (runtime.holders(array) or [None])
     )
 
 
@@ -120,10 +116,3 @@ def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
         limit=chunk_limit(array),
         searchable=array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
     )
-
-
-def explain_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], strategy: str) -> str:
-    """The plan of an order statistic as text."""
-    statistic.check_objects(array.dtype)
-    statistic.dtype_of(array.dtype)
-    return describe_selection(plan_statistic(array, statistic, axes, strategy))

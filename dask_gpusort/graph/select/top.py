@@ -173,7 +173,7 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     candidates at most.
     """
     keys = Options(descending=k > 0).keys(array, "positions")
-    Options().request("positions", keys)
+    Options().check(keys)
     inputs = [array, *(companion(array, value, number) for number, value in enumerate(values))]
     top = Top(
         order=keys.order,

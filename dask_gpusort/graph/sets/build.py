@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -15,12 +16,14 @@ from ...chunk.tie_groups import are_nan
 from ...order import Order
 from ...plan import Plan
 from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
-from ..collection import Output, count_tasks, new_arrays
+from ..collection import Output, new_arrays
 from ..composite_keys import Keys
-from ..global_sort import Request, device_order, global_sort, joins_rows, plan_for
+from ..explain import note
+from ..global_sort import Request, device_order, global_sort, joins_rows
 from ..inputs import describe_flat, flatten
 from ..options import Options
 from ..positions.choice import keeps_runs
+from ..runtime import Runtime
 from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
@@ -92,6 +95,7 @@ class SortedDistinct:
     of_keys: dict[str, Any]
     equal_nan: bool
     kept: bool  # whether workers keep what is not wanted at once, in runs
+    runtime: Runtime
 
     def number(
         self,
@@ -118,7 +122,7 @@ class SortedDistinct:
 
     def spread_back(self, known: Any, chunks: Any) -> Any:
         """For each key of the input what its distinct key knows; the arguments are those of `spread_back`."""
-        return spread_back(known, chunks, list(self.of_keys.values()), self.kept)
+        return spread_back(known, chunks, list(self.of_keys.values()), self.kept, self.runtime)
 
 
 def stable_keys(array: Any) -> tuple[Request, Keys]:
@@ -128,25 +132,19 @@ def stable_keys(array: Any) -> tuple[Request, Keys]:
     return options.request("both", keys), keys
 
 
-def sorted_distinct(array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
-    """Sort the distinct keys of an array of any dimensions."""
-    _, keys = stable_keys(array)
-    kept = math.prod(array.numblocks) > 1 and keeps_runs(array)
-    found = local_distinct(array, keys.order, columns, equal_nan, kept)
+def sorted_distinct(request: Request, array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
+    """Sort the distinct keys of an array of any dimensions, as `stable_keys` requests it."""
+    kept = math.prod(array.numblocks) > 1 and keeps_runs(request.runtime)
+    _plan_distinct(request, array, columns, joins=False)
+    found = local_distinct(array, request.order, columns, equal_nan, kept)
     of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
-    if found["values"].numblocks[0] > 1:
-        request, keys, others = sort_of_distinct(found, array.size)
-        presorted = ((0, keys.array.numblocks[0]),)
-        arrays = global_sort(request, keys, others, keys.array.chunks[0], presorted)
+    values, *others = found.values()
+    if values.numblocks[0] > 1:
+        request = replace(request, want="both" if others else "keys", most_keys=array.size)
+        keys, sizes = Keys(values, request.order), values.chunks[0]
+        arrays = global_sort(request, keys, others, sizes, ((0, len(sizes)),))
         found = dict(zip(found, arrays, strict=True))
-    return SortedDistinct(found, of_keys, equal_nan, kept)
-
-
-def sort_of_distinct(columns: dict[str, Any], most_keys: float) -> tuple[Request, Keys, list[Any]]:
-    """The sort of some columns by the values, of at most as many keys as the input: request, keys and companions."""
-    values, *others = columns.values()
-    request, keys = stable_keys(values)
-    return replace(request, want="both" if others else "keys", most_keys=most_keys), keys, others
+    return SortedDistinct(found, of_keys, equal_nan, kept, request.runtime)
 
 
 @dataclass(frozen=True)
@@ -164,12 +162,11 @@ class Unique:
         return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
 
 
-def plan_distinct(array: Any, columns: Columns) -> DistinctPlan:
-    """The plan of the distinct keys of an array."""
-    request, keys = stable_keys(array)
+def _plan_distinct(request: Request, array: Any, columns: Columns, joins: bool) -> DistinctPlan:
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
-    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, columns))
-    return make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(keys))
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request))
+    note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
+    return plan
 
 
 @dataclass(frozen=True)
@@ -194,23 +191,23 @@ class DistinctOfWhole:
 
 def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
     """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
-    source = _source_of(array, wanted)
-    plan = plan_distinct(source, wanted.columns)
+    source = array
+    if wanted.index:  # the first of equal keys is the first in C order
+        note(None, partial(describe_flat, array, None))
+        source, _ = flatten(array, None)
+    request, keys = stable_keys(source)
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, wanted.columns))
+    plan = _plan_distinct(request, source, wanted.columns, joins)
     if plan.strategy == "sort":
-        made = _numbered(sorted_distinct(source, plan.columns, wanted.equal_nan), wanted)
+        made = _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
     else:
         columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
-        function = DistinctOfWhole(stable_keys(source)[1].order, columns, wanted.equal_nan)
+        function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
         outputs = [(name == "inverse", np.int64 if name != "values" else array.dtype) for name in function.outputs]
         made = dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
     if wanted.inverse:
         made["inverse"] = _shaped_as(made["inverse"], array)
     return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
-
-
-def _source_of(array: Any, wanted: Unique) -> Any:
-    """The array whose distinct keys are found: the first of equal keys is the first in C order."""
-    return flatten(array, None)[0] if wanted.index else array
 
 
 def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
@@ -227,26 +224,6 @@ def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
     if wanted.inverse:
         made["inverse"] = found.spread_back(made["inverse"], made.pop("chunks"))
     return made
-
-
-def explain_unique(array: Any, wanted: Unique, found: Sequence[Any] = (), origin: Any = None) -> str:
-    """The plan of `build_unique` as text; with the tasks from an array to what was found, where these are others."""
-    source = _source_of(array, wanted)
-    plan = plan_distinct(source, wanted.columns)
-    given = array if origin is None else origin
-    tasks = count_tasks(found or build_unique(array, wanted), [given])
-    flat = describe_flat(array, None) if wanted.index else ""
-    return flat + describe_distinct(plan, tasks, math.prod(given.numblocks), plan_sort(source, plan))
-
-
-def plan_sort(array: Any, plan: DistinctPlan) -> Plan | None:
-    """The plan of the sort of the distinct keys, if there is one."""
-    if plan.strategy != "sort":
-        return None
-    found = local_distinct(array, stable_keys(array)[1].order, plan.columns, equal_nan=True)
-    columns = {name: column for name, column in found.items() if name not in OF_KEYS}
-    request, keys, others = sort_of_distinct(columns, array.size)
-    return plan_for(request, keys, others, keys.array.chunks[0], presorted=True)
 
 
 def _shaped_as(found: Any, array: Any) -> Any:

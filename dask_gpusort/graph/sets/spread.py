@@ -17,6 +17,7 @@ from ..composite_keys import Keys
 from ..global_sort import Request, global_sort
 from ..input_checks import changed_source
 from ..recipe import ArrayRecipe, Chunks
+from ..runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,24 @@ def spread(known: Any, inverse: Any, added: Any = None) -> Any:
     return complete(found)
 
 
-def scatter_to_chunks(known: Any, chunks: Any, most_keys: float) -> Any:
+def scatter_to_chunks(known: Any, chunks: Any, most_keys: float, runtime: Runtime) -> Any:
     """Give what the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
 
     `chunks` has the number of the chunk from which each comes, in the chunks of `known`.
     """
     if known.numblocks[0] == 1:
         return known
-    request = Request(Order(chunks.dtype, stable=True), "values", "auto", "auto", most_keys=most_keys)
+    request = Request(Order(chunks.dtype, stable=True), "values", "auto", runtime, most_keys=most_keys)
     return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
 
 
-def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool) -> Any:
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool, runtime: Runtime) -> Any:
     """Give each key of the input what its distinct key knows, in the input's chunks.
 
     `of_keys` are the inverse, and perhaps what is added.
     """
     inverse = of_keys[0]
-    inputs = [scatter_to_chunks(known, chunks, inverse.size), *of_keys]
+    inputs = [scatter_to_chunks(known, chunks, inverse.size, runtime), *of_keys]
     recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks, kept)
     meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
     return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import count_bytes, multiprocessors
 
@@ -40,9 +38,9 @@ def splitter_buckets(domain: str, splitters: Any, num_fine: int) -> FineBuckets:
     return FineBuckets(f"SplitterBuckets<{domain}>", num_fine, splitters, tuning.MAP_WORDS)
 
 
-def top_buckets(code_bits: int, bits: int) -> FineBuckets:
-    """One bucket for each value of the most significant `bits` of a code."""
-    return FineBuckets(f"TopBuckets<{code_bits - bits}>", 1 << bits)
+def code_buckets(bits: int) -> FineBuckets:
+    """Give each of the codes of so many bits a bucket."""
+    return FineBuckets("CodeBuckets", 1 << bits)
 
 
 @dataclass(slots=True)

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..keys.elements import NARROW_BITS, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 
 SOURCE = "buckets/splitters.cu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,17 @@ from typing import Any
 import numpy as np
 
 from .loader import kernel, request, require_cupy
+
+
+@functools.lru_cache(maxsize=None, typed=True)  # formatting a name takes as long as launching it
+def instance(kernel: str, *arguments: str | int | bool) -> str:
+    """Name a template instance as C++ writes it, such as ``"scan_tiles<256, 4>"``."""
+    return f"{kernel}<{', '.join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)}>"
+
+
+def blocks_for(n: int, per_block: int) -> int:
+    """Number of blocks for `n` elements, `per_block` each; the last block may have fewer. Rounds up."""
+    return -(-n // per_block)
 
 
 class _SideBySide(threading.local):

@@ -15,10 +15,8 @@ import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit, fit_stable, multiprocessors, resident_blocks
 

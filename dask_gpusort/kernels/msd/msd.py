@@ -28,9 +28,11 @@ from ..block_sort.block_sort import (
 from ..buckets.histogram import count_fine, scan_fine, splitter_buckets
 from ..buckets.splitters import MAP_BYTES, MAP_THREADS, narrow_base
 from ..buckets.splitters import SOURCE as SPLITTERS_SOURCE
-from ..keys.elements import Arrays, Elements
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, Readback, side_by_side
+from ..keys.dtypes import DeviceKey
+from ..keys.elements import Arrays, Elements, indexed_elements, tied_elements
+from ..launch.launch import Launch, Readback, blocks_for, side_by_side
+from ..launch.loader import require_cupy
+from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, fit_tile, main_shapes, most_fine
 from .bucket_map import (
@@ -241,3 +243,31 @@ def sort_coarse_buckets(
     fine = sampled_buckets(n, shape.capacity, num_fine, *table)
     run_uniform_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, fine), n / num_fine)
     return UnsortedSegments(elements, arrays, 1, fine.overflow, fine.segments)
+
+
+def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """As `sort_indexed`, by LSD passes over the bytes of the keys."""
+    cupy = require_cupy()
+    if keys.data.ptr == positions_out.data.ptr:
+        keys = keys.copy()  # a single pass reads the keys while it writes the positions
+    codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
+    elements = tied_elements(key, position_type, "u32")
+    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
+
+
+def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """Sort fewer than 2^32 keys stably with their positions: the low part of the code, or a payload beside it.
+
+    Keys may begin the memory of `positions_out`, of int64 or uint32; floats that compare equal leave with the same
+    bits.
+    """
+    cupy = require_cupy()
+    n = keys.size
+    in_place = positions_out.itemsize == 8
+    elements = indexed_elements(key, position_type)
+    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
+    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
+    arrays = Arrays(codes, payloads, keys_out, positions_out)
+    if not sort(elements, keys, n, arrays, may_decline=True):
+        del codes, payloads, arrays
+        sort_indexed_passes(keys, key, position_type, positions_out, keys_out)

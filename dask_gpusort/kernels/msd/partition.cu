@@ -15,11 +15,9 @@
 // `partition_stable` keeps the input order inside a bucket, with values of any width beside the keys. From then on the
 // offset of a key in the output breaks ties as its position in the input did.
 #include "primitives/block.cuh"
-#include "primitives/warp_match.cuh"
 #include "keys/elements.cuh"
 #include "buckets/segment_digits.cuh"
 #include "buckets/splitter_map.cuh"
-#include "msd/find_segment.cuh"
 #include "lsd/onesweep_tile.cuh"
 
 namespace gpusort {

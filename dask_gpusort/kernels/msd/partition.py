@@ -9,11 +9,9 @@ import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Elements
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import bytes_of_type
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_stable
 

@@ -14,10 +14,8 @@ import numpy as np
 
 from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import instance
-from ..launch.launch import Launch, Readback, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, instance, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
 from .partition import Partition, Segments, segment_digits

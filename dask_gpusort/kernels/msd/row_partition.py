@@ -18,10 +18,8 @@ import numpy as np
 from ..block_sort.block_sort import SEGMENT_BYTES, BlockSort, run_uniform_block_sort, sampled_buckets
 from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_splitters
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import count_row_bytes, fit_tile, main_shapes, most_row_digits, multiprocessors
 from .partition import SPLITTERS, UNIFORM, Partition, Segments, fine_digits

@@ -111,9 +111,9 @@ def most_row_digits() -> int:
     return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
 
 
-def most_fine(map_words: int = tuning.MAP_WORDS) -> int:
-    """Most fine buckets that one histogram can count, a power of two; a map of so many words is beside the counters."""
+def most_fine() -> int:
+    """Most fine buckets that one histogram can count beside its map, a power of two."""
     most = tuning.MAX_FINE
-    while count_bytes(most, map_words) > shared_limit():
+    while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
         most //= 2
     return most

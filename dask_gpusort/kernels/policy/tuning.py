@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..launch.constants import cxx_constant
+from ..launch.loader import cxx_constant
 
 SIZES = "policy/sizes.cuh"
 WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")

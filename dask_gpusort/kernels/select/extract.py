@@ -18,10 +18,8 @@ import numpy.typing as npt
 from ...keys import tie_ceiling, tie_floor
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.elements import wide_elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import multiprocessors
 

@@ -17,10 +17,8 @@ import numpy as np
 
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.elements import WIDE_CODE, Elements, wide_elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import shared_limit
 

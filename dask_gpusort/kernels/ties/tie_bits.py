@@ -10,11 +10,9 @@ import numpy as np
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.transform import value_type
 from ..launch.array_checks import check_array
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..primitives.scan import exclusive_scan
 
 SOURCE = "ties/tie_bits.cu"

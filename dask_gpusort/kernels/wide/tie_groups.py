@@ -20,12 +20,10 @@ import numpy as np
 
 from ..keys.dtypes import device_key
 from ..keys.transform import gather, scatter
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
-from ..msd.indexed import sort_indexed
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
+from ..msd.msd import sort_indexed
 from ..primitives.scan import exclusive_scan
 from .columns import WORD_BITS, BitField, Columns, Subset
 

@@ -94,8 +94,9 @@ def main() -> None:
         check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
         runs = [cp.asarray(np.sort(part)) for part in np.array_split(keys, 3)]
         check(kernels.merge_runs(runs)[0], np.sort(keys))
-        check(kernels.sort_by_comparison(cp.asarray(keys)), np.sort(keys))
-    check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
+        check(kernels.sort_by_comparison(cp.asarray(keys), less="a < b"), np.sort(keys))
+    rows = np.stack([keys % 3, keys], axis=1)
+    check(kernels.argsort_words(cp.asarray(rows)), np.lexsort(rows.T[::-1]))
     wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
     check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
     for whole in (4, 1 << 20):  # long tie groups, and short ones

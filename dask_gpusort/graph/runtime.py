@@ -1,4 +1,4 @@
-"""The scheduler in use, its threads and their memory."""
+"""Who computes an array: the scheduler in use, its threads or GPUs, their memory, and what they hold already."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import functools
 import importlib.util
 import math
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, Literal
 
 import dask
+import dask.array as da
+import numpy as np
+from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.system import CPU_COUNT
+from dask.typing import Key
 
-from ..plan import Exchange, Workers
-from ._dask import get_scheduler, get_sync
+from ..chunk import library_of
+from ..plan import Workers
+from ._dask import flatten, get_scheduler, get_sync
 
 #: Kinds of schedulers whose tasks share one memory.
 ONE_PROCESS = ("threads", "synchronous")
@@ -39,6 +44,53 @@ def planned_for(scheduler: Any) -> Iterator[None]:
         yield
     finally:
         _scheduler.reset(token)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Tell who computes the arrays of one build: asked once, and passed down."""
+
+    kind: Kind
+    client: Any  # of distributed, else None
+    library: str  # of the chunks
+
+    @classmethod
+    def of(cls, array: Any) -> Runtime:
+        """Ask who would compute an array now."""
+        return cls(*scheduler_in_use(array), chunk_library(array))
+
+    def for_chunks_of(self, array: Any) -> Runtime:
+        """Give the same scheduler, for an array whose chunks may be of another library."""
+        library = chunk_library(array)
+        return self if library == self.library else replace(self, library=library)
+
+    @property
+    def one_process(self) -> bool:
+        """Whether all tasks run in this process."""
+        return self.kind in ONE_PROCESS
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Threads of the scheduler, or its GPUs, and the memory of each; a cluster is asked once."""
+        return workers_in_use(self.kind, self.client, self.library)
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of this process, if all tasks run in it; else None."""
+        return host_memory() if self.one_process else None
+
+    @property
+    def device_memory(self) -> int | None:
+        """Bytes of the GPU of this process, None without one."""
+        return own_device_memory()
+
+    def holders(self, array: Any) -> list[str | None]:
+        """The worker of a cluster that holds each chunk of an array; empty if none does."""
+        return workers_of_chunks(self.client, array)
+
+    def holds(self, arrays: Iterable[Any]) -> bool:
+        """Whether this process computes, and has all chunks of some arrays."""
+        return self.one_process and all(map(held_chunks, arrays))
 
 
 def scheduler_in_use(array: Any) -> tuple[Kind, Any]:
@@ -140,92 +192,40 @@ def workers_of_chunks(client: Any, array: Any) -> list[str | None]:
     return workers if any(workers) else []
 
 
-def choose_exchange(
-    asked: str,
-    kind: Kind,
-    library: str,
-    *,
-    joins: bool = False,
-    gangs: bool = False,
-) -> Exchange:
-    """Choose the exchange for a scheduler and the library of the chunks.
+def chunk_library(array: Any) -> str:
+    """Find the library of an array's chunks: its meta's, or that of its nearest inputs held or of known sizes."""
+    # Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are (Dask's
+    # `slice_with_bool_dask_array` passes no meta), and so do operations on it, `persist` and `compute_chunk_sizes`.
+    graph = getattr(array, "dask", None)
+    found = library_of(array._meta)
+    if found != "numpy" or not isinstance(graph, HighLevelGraph):
+        return found
+    seen, waiting = {array.name}, [array.name]
+    while waiting:
+        layer = graph.layers[name := waiting.pop()]
+        about = layer.collection_annotations or {}
+        if _held_library(layer) == "cupy" or about.get("chunk_type", "").startswith("cupy."):
+            return "cupy"
+        if np.isnan(about.get("shape", ())).any():
+            waiting += graph.dependencies[name] - seen
+            seen |= graph.dependencies[name]
+    return found
 
-    `joins` says whether one task should sort all chunks, `gangs` whether a gang can run, and is the best exchange of
-    CuPy chunks.
+
+def _held_library(layer: Layer) -> str | None:
+    """Library of a chunk that a layer holds, as after `persist`: here, or on a worker once the client knows of it."""
+    chunk = next(iter(layer.mapping.values()), None) if isinstance(layer, MaterializedLayer) else None
+    held = getattr(chunk, "type", None)  # of a Future
+    return held.__module__.partition(".")[0] if isinstance(held, type) else library_of(chunk)
+
+
+def held_chunks(array: Any) -> dict[Key, Any]:
+    """Chunks that an array's graph contains, by key, as after `persist` on threads; empty if tasks make them.
+
+    Empty under query planning too, where an array has no graph before it is optimized.
     """
-    if asked == "gang" and kind != "distributed":
-        raise ValueError(
-            "exchange='gang' needs a distributed Client, made before the sort is built: use exchange='auto'"
-        )
-    if asked == "runs" and (kind != "distributed" or library != "numpy"):
-        reason = "keeps NumPy chunks alone" if kind == "distributed" else "needs a distributed Client, made before"
-        raise ValueError(
-            f"exchange='runs' {reason}{'' if kind == 'distributed' else ' the sort is built'}: use exchange='auto'"
-        )
-    if asked == "auto" and joins:
-        return "join"
-    if asked != "auto":
-        return asked  # type: ignore[return-value]
-    if library == "cupy":
-        return "gang" if gangs else "device"
-    if kind == "distributed":
-        return "runs"
-    return "gather" if kind in ONE_PROCESS else "tasks"
-
-
-#: Where the plugins of an exchange are installed. These modules import distributed.
-PLUGINS: dict[Exchange, str] = {"gang": ".gang.scheduler_plugin", "runs": ".runs.plugins"}
-
-
-def install(exchange: Exchange, client: Any) -> str | None:
-    """Make an exchange possible on the cluster of a client, once; or say why it is not."""
-    try:
-        module = import_module(PLUGINS[exchange], __package__)
-    except (AttributeError, ImportError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
-    if exchange == "gang":
-        send_at_once(client)
-    reason: str | None = module.install(client)
-    return reason
-
-
-#: What takes the place of an exchange whose plugins do not fit the cluster's version of distributed.
-INSTEAD: dict[Exchange, Exchange] = {"gang": "device", "runs": "tasks"}
-
-
-def install_or_else(exchange: Exchange, asked: str, client: Any) -> tuple[Exchange, str]:
-    """Install an exchange, or name the one in its place and why, if its plugins cannot run on the client's cluster."""
-    if exchange not in INSTEAD:
-        return exchange, ""
-    if exchange == "gang" and client.asynchronous:
-        raise ValueError("exchange='gang' needs a Client that is not asynchronous: use exchange='tasks'")
-    reason = install(exchange, client)
-    if reason is None:
-        return exchange, ""
-    if asked == exchange:
-        raise ValueError(
-            f"exchange={exchange!r} does not fit this version of distributed ({reason}): use exchange='auto'"
-        )
-    _warn_once(exchange, reason)
-    return INSTEAD[exchange], f"{exchange}, which does not fit distributed {version('distributed')} ({reason})"
-
-
-@functools.cache
-def _warn_once(exchange: Exchange, reason: str) -> None:
-    warnings.warn(
-        f"exchange={INSTEAD[exchange]!r} takes the place of {exchange!r}, which does not fit this version of "
-        f"distributed ({reason}); it needs more memory: "
-        "install another version of distributed, or a newer dask_gpusort",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-
-
-def send_at_once(client: Any) -> None:
-    """Let a client send its messages without delay, where distributed waits up to 10 ms between two.
-
-    Sorts right after each other, of which each releases the result of the one before, took 15 to 20 ms in place of 23
-    to 28 (8192 keys, a gang of two worker processes, 2 busy cores).
-    """
-    with suppress(AttributeError):
-        client.scheduler_comm.interval = 0
+    layer = None if da.array_expr_enabled() else array.dask.layers.get(array.name)
+    if not isinstance(layer, MaterializedLayer):
+        return {}
+    chunks = {key: layer.mapping.get(key) for key in flatten(array.__dask_keys__())}
+    return chunks if all(library_of(chunk) in ("numpy", "cupy") for chunk in chunks.values()) else {}

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit, half
 
-SOURCE = "permute/scatter.cu"
+SOURCE = "ties/scatter.cu"
 THREADS = 256
 #: C++ types of the elements of the output.
 ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
