@@ -43,7 +43,7 @@ def sort_rows(table: Table, n: int) -> Iterator[Row]:
         doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
         out.fill(0x5A)
         ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
-        work, traffic = f"merge sort {dtype}, less='a < b'", 2 * keys.nbytes * (1 + -(-doublings // 2))
+        work, traffic = f"merge sort {dtype}, less='a < b'", 2 * keys.nbytes * (1 + doublings)
         yield table.row(work, n, ours, equals_our_sort(keys, out), {"CUB merge": theirs}, 1.0, traffic)
         positions = cp.empty(n, np.int64)
         ours = median_ms(lambda: kernels.argsort_by_comparison(keys, less="a < b", out=positions), 3)  # noqa: B023
