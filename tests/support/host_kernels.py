@@ -70,8 +70,6 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
     patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
-    patch.setattr(tuning, "LSD_COOPERATIVE", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_COOPERATIVE})
-    patch.setattr(tuning, "LSD_COOPERATIVE_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
     patch.setattr(tuning, "LSD_ALL_PASSES", 2 * LSD_TILE)
 

@@ -13,8 +13,6 @@ from . import tuning
 
 Shape = TypeVar("Shape", tuning.Tile, tuning.ScatterShape)
 
-RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
-
 
 @functools.cache
 def _attributes(cupy: Any, device: int) -> dict[str, int]:
@@ -83,12 +81,6 @@ def fit_stable(
 ) -> tuning.Tile:
     """A tile of a stable pass that fits the device."""
     return fit(tile, lambda tile: tuning.stable_shared_bytes(tile, code_bytes, payload_bytes, map_words, keeps_digits))
-
-
-def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
-    """Most blocks of a cooperative launch."""
-    by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
-    return multiprocessors() * max(min(tile.blocks, by_shared), 1)
 
 
 def needs_spare(elements: Elements, n: int) -> bool:

@@ -214,10 +214,6 @@ SKEWED_SHARE = 0.3
 # Values are prefetched into the cache this many coarse buckets before they are gathered; 0: they are not.
 GATHER_AHEAD = 1
 
-# All LSD passes in one cooperative launch, by code bytes: tiles for inputs with at most one tile a multiprocessor, and
-# for larger ones. From more keys than one block sorts, to where partitions take less time.
-LSD_COOPERATIVE: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
-LSD_COOPERATIVE_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
 RADIX = cxx_constant(SIZES, "kRadix")
 STABLE_WORDS = cxx_constant(SIZES, "kPaddedRadix")  # counters of a warp
 # Up to here every byte has a pass; beyond, the host reads back which bytes vary.
@@ -265,9 +261,3 @@ def stable_shared_bytes(
     parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + RADIX * 8 + warps * 4
     parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
-
-
-def cooperative_shared_bytes(tile: Tile, code_bytes: int) -> int:
-    """Bytes of `CooperativeSort::SharedStorage`: a tile, a sum a warp, and a start a digit of each byte."""
-    tables = (tile.threads // WARP_THREADS + 1 + code_bytes * RADIX) * 4
-    return stable_shared_bytes(tile, code_bytes, 0) + -(-tables // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
