@@ -34,9 +34,7 @@ def pays(key: DeviceKey, n: int, type_name: str) -> bool:
     least = tuning.EARLY_VALUES_PAIRS.get(key.itemsize)
     if least is None or not least <= n <= tuning.MOST_TWO_LEVELS:
         return False
-    if (key.itemsize, bytes_of_type(type_name)) not in tuning.STABLE:
-        return False
-    return block_sort_shape(indexed_elements(key, "u32"), n)[1] > tuning.SMALL_PARTITIONS[-1].digits
+    return (key.itemsize, bytes_of_type(type_name)) in tuning.STABLE
 
 
 def sort_with_early_values(

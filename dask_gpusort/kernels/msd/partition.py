@@ -17,7 +17,7 @@ from ..policy.limits import fit_stable
 
 SOURCE = "msd/partition.cu"
 RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable pass
-UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKind::kEither"
+UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
 
 
 @dataclass(slots=True)

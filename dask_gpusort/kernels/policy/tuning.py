@@ -153,9 +153,6 @@ MOST_ROW_THREADS = 512
 COUNT_ROW_BLOCKS = 4  # a multiprocessor
 COUNT_ROW_KEYS = 1 << 16  # of one row that a block counts before it adds its counts to the table
 
-# One level: tiles so small that every multiprocessor has some.
-SMALL_PARTITIONS = (Tile(512, 4, 2), Tile(1024, 8, 1, 1024))
-
 # Tiles of a further level: SEGMENT_THREADS threads, as all kernels of the level share its tiles.
 SEGMENT_PARTITION: dict[tuple[int, int], Tile] = {
     (4, 0): Tile(SEGMENT_THREADS, 16),

@@ -19,7 +19,7 @@ ALGORITHMS = ["auto", "msd", "lsd"]
 CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
-MIDDLE = 300_007  # several tiles, one level of partition; a prime
+MIDDLE = 300_007  # several tiles, few buckets; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
 

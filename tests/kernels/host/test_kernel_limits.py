@@ -17,7 +17,7 @@ from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.kernels.select import extract
 from dask_gpusort.kernels.ties.scatter import SOURCE as SCATTER
 
-#: Arrays for one block, one level and two levels; rows for one block, one partition and more.
+#: Arrays for one block, few buckets and many; rows for one block, one partition and more.
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 #: The positions of longer rows would take much memory on the host.
 LONGEST_INDEXED_ROW = 1 << 16
