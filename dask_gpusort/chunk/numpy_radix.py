@@ -162,7 +162,7 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
 
 
 def _tie_groups(pairs: Array, count: int) -> tuple[Array | slice, Array | None]:
-    """The tied keys of a block of `count` and their groups; all keys and None if there is one group.
+    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group.
 
     `pairs` are the positions of the keys that tie with the next one.
     """

@@ -34,7 +34,7 @@ class FineBuckets:
 
 
 def splitter_buckets(domain: str, splitters: Any, num_fine: int) -> FineBuckets:
-    """The fine buckets of a splitter map over a domain."""
+    """Give the fine buckets of a splitter map over a domain."""
     return FineBuckets(f"SplitterBuckets<{domain}>", num_fine, splitters, tuning.MAP_WORDS)
 
 
@@ -64,7 +64,7 @@ def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets) -> FineCoun
 
 
 def count_blocks(n: int, shared_bytes: int) -> int:
-    """Blocks that count n keys: one a multiprocessor where the counters fill it, else two."""
+    """Count the blocks that count n keys: one a multiprocessor where the counters fill it, else two."""
     blocks = multiprocessors() * (2 if 2 * shared_bytes < tuning.COUNT_SHARED_BYTES else 1)
     return max(min(blocks, n // tuning.COUNT_KEYS_PER_BLOCK), 1)
 

@@ -21,7 +21,7 @@ def instance(kernel: str, *arguments: str | int | bool) -> str:
 
 
 def blocks_for(n: int, per_block: int) -> int:
-    """Number of blocks for `n` elements, `per_block` each; the last block may have fewer. Rounds up."""
+    """Count the blocks for `n` elements, `per_block` each; the last block may have fewer. Rounds up."""
     return -(-n // per_block)
 
 
@@ -90,7 +90,7 @@ class Launch:
         function((self.blocks,), (self.threads,), self.made_arguments(), shared_mem=self.shared_bytes)
 
     def made_arguments(self) -> tuple[Any, ...]:
-        """The arguments, which a function makes now if they are one."""
+        """Give the arguments, which a function makes now if they are one."""
         return self.arguments() if callable(self.arguments) else self.arguments
 
 

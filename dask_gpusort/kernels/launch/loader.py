@@ -86,12 +86,12 @@ _ONCE = "#pragma once"
 
 @functools.cache
 def whole_text(source: str) -> str:
-    """The text of a source file below ``kernels/``, with the files that it includes in their places."""
+    """Give the text of a source file below ``kernels/``, with the files that it includes in their places."""
     return "\n".join(_whole_lines(source, set())) + "\n"
 
 
 def _whole_lines(path: str, seen: set[str]) -> list[str]:
-    """The lines of a file; the `#line` directives make the compiler's messages name the files."""
+    """Give the lines of a file; the `#line` directives make the compiler's messages name the files."""
     seen.add(path)
     lines: list[str] = []
     for number, text in enumerate(SOURCE_TEXTS[path].splitlines(), 1):
@@ -193,7 +193,7 @@ _NAME = re.compile(r"\bk[A-Z]\w*")
 
 @functools.cache
 def _definitions(source: str) -> dict[str, str]:
-    """The constants of a file and of the files that it includes."""
+    """Give the constants of a file and of the files that it includes."""
     return dict(_DEFINITION.findall(whole_text(source)))
 
 

@@ -100,6 +100,6 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
 
 
 def prefers_lsd(key: DeviceKey, n: int) -> bool:
-    """Whether a launch for each byte takes less time than an MSD sort: launches bound the time of few keys."""
+    """Tell whether a launch for each byte takes less time than an MSD sort: launches bound the time of few keys."""
     least, most = tuning.PARTITIONED_KEYS.get(key.itemsize, (0, n))
     return not least < n <= most

@@ -49,7 +49,7 @@ class Buffers:
         return self.codes[slot], self.positions[slot]
 
     def target(self, comparison: Comparison, levels_left: int) -> tuple[tuple[Any, Any], str]:
-        """Arrays that a level writes with so many levels after it, and the C++ type that stores into them."""
+        """Give the arrays that a level writes with so many levels after it, and the C++ type that stores into them."""
         if levels_left:
             return self.pair((levels_left - 1) % 2), comparison.plain()
         wide = self.positions_out is not None and self.positions_out.itemsize == WIDE_POSITION
@@ -86,7 +86,7 @@ class MergeLevel:
 
 
 def plan_blocks(parts: int) -> int:
-    """Blocks that plan some parts: neighbouring blocks share one part."""
+    """Count the blocks that plan some parts: neighbouring blocks share one part."""
     return blocks_for(parts, PLAN_THREADS - 1)
 
 
@@ -109,7 +109,7 @@ def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
 
 
 def count_levels(n: int, width: int) -> int:
-    """Levels that merge runs of `width` of n keys into one, n above 0."""
+    """Count the levels that merge runs of `width` of n keys into one, n above 0."""
     return (blocks_for(n, width) - 1).bit_length()
 
 

@@ -88,7 +88,7 @@ class UnsortedSegments:
 
 
 def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape, int]:
-    """The block of the block sort for n elements, and the number of fine buckets."""
+    """Give the block of the block sort for n elements, and the number of fine buckets."""
     fine_limit = most_fine()
     if n <= tuning.SMALL_KEYS:
         shape = block_sort_shapes(elements)[tuning.SMALL_BLOCK_SORT]
@@ -100,7 +100,7 @@ def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape,
 
 
 def round_fine(num_fine: int) -> int:
-    """The next number of the form 2^k or 3 x 2^k: intervals of the splitter map then hold whole buckets."""
+    """Give the next number of the form 2^k or 3 x 2^k: intervals of the splitter map then hold whole buckets."""
     power = 1 << max(num_fine - 1, 1).bit_length()
     return 3 * power // 4 if num_fine <= 3 * power // 4 else power
 
@@ -144,7 +144,7 @@ def sort_parts(task: SortTask) -> bool:
 
 
 def part_of(task: SortTask, begin: int, end: int) -> SortTask:
-    """The sort of one coarse bucket, whose codes the first level has written to `codes[0]`."""
+    """Give the sort of one coarse bucket, whose codes the first level has written to `codes[0]`."""
     arrays = task.arrays
     # The output of the last pass becomes the output of the next one.
     codes = [array[begin:end] for array in reversed(arrays.codes)]

@@ -42,7 +42,7 @@ class BlockSortShape:
         return replace(self, items=self.uniform_items if small else self.items, blocks=self.uniform_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
-        """Bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
+        """Count the bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
         padded = self.capacity + 2 * WINDOW
         payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
@@ -65,7 +65,7 @@ class Tile:
         return self.threads * self.items
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int, digits: int, map_words: int) -> int:
-        """Bytes of `PartitionTile::SharedStorage`.
+        """Count the bytes of `PartitionTile::SharedStorage`.
 
         Codes, payload, 16-bit digits, a count and a move for each digit, the map, a sum for each warp.
         """
@@ -248,7 +248,7 @@ SCATTER = ScatterShape(threads=512, items=16, radix=512, bucket_bits=13, least=1
 def stable_shared_bytes(
     tile: Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> int:
-    """Bytes of `OnesweepTile::SharedStorage`.
+    """Count the bytes of `OnesweepTile::SharedStorage`.
 
     Codes or the map, values, two words a warp and digit, a move a digit, a sum a warp, the ticket, and where digits are
     kept a byte a code.
