@@ -118,7 +118,7 @@ def describe(plan: Plan) -> str:
 
 
 def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto") -> str:
-    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows`, as text.
+    """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`, as text.
 
     `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
     array, and `plan` is of one row.

@@ -24,10 +24,10 @@ from dask._task_spec import List, Task
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.cost import Rates, predict
-from dask_gpusort.graph.cuts import first_scan
 from dask_gpusort.graph.runs.keep_and_take import keep, take_slices
 from dask_gpusort.graph.runs.plugins import ListTask, RunTask, install
 from dask_gpusort.graph.runs.store import Handle
+from dask_gpusort.graph.sort.scan import first_scan
 from dask_gpusort.order import Order
 from dask_gpusort.plan import Exchange, InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES, FAN_IN

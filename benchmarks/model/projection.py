@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dask_gpusort.cost import Rates, cost_of, predict
-from dask_gpusort.graph.finish import Finish
-from dask_gpusort.graph.local_sort import LocalSort
-from dask_gpusort.graph.recipe import SortRecipe
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.local import LocalSort
+from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.plan import Exchange, Plan, Workers
 
 from ..harness.command import parse, parser_of

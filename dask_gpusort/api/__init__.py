@@ -12,15 +12,7 @@
 ==================  ==================================================
 """
 
-from .order_statistics import (
-    explain_quantile,
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
-)
+from .order_statistics import explain_quantile, median, nanmedian, nanpercentile, nanquantile, percentile, quantile
 from .partitions import argpartition, partition
 from .positions import explain_take, explain_take_along_axis, put_along_axis, take, take_along_axis
 from .ranks import explain_rank, rank

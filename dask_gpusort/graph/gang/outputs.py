@@ -8,8 +8,8 @@ from ...chunk import ops_for
 from ...chunk.run import Run
 from ...plan import Plan
 from ..bounds import Bounds
-from ..finish import Finish
-from ..task_exchange import pieces_in_order
+from ..sort.by_tasks import pieces_in_order
+from ..sort.finish import Finish
 
 
 class Outputs:

@@ -17,10 +17,10 @@ from .. import serialization
 from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..bounds import Bounds, fingerprint
-from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
-from ..local_sort import LocalSort, RunSource, chunk_arrays
-from ..task_exchange import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
+from ..sort.by_tasks import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
+from ..sort.finish import Finish, GroupRef
+from ..sort.local import LocalSort, RunSource, chunk_arrays
 from ..tasks import Tasks
 from .communicator import ExchangePiece
 from .coordinator import DIGEST_BYTES

@@ -20,7 +20,7 @@ from ...plan.select import LANES_BYTES
 from ...table import Statistic
 from ..input_checks import checked_chunk, only_chunk
 from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
-from ..rows import check_length
+from ..sort.rows import check_length
 
 #: The message of an array whose lanes cannot be made whole.
 UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"

@@ -12,10 +12,10 @@ from ...chunk import complete
 from ...order import Order
 from .._dask import TaskRef
 from ..collection import Output, new_arrays
-from ..composite_keys import Keys
-from ..global_sort import Request, global_sort
 from ..input_checks import changed_source
 from ..runtime import Runtime
+from ..sort.global_sort import Request, global_sort
+from ..sort.keys import Keys
 from ..tasks import ArrayRecipe, Chunks, Tasks
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import library_of
-from ..order import Order
-from ..plan import choose_path
-from .composite_keys import Keys, keys_by, pack_keys
+from ...chunk import library_of
+from ...order import Order
+from ...plan import choose_path
+from ..inputs import same_chunks
+from ..runtime import Runtime
 from .global_sort import Request, Want
-from .inputs import same_chunks
-from .runtime import Runtime
+from .keys import Keys, keys_by, pack_keys
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .composite_keys import Keys
-from .explain import note
+from ..explain import note
+from ..inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
+from ..staging import Staging, staging
 from .global_sort import Request, Want, global_sort, shortage_of
-from .inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
 from .is_sorted import is_ordered
+from .keys import Keys
 from .options import Options, lexsort_keys
 from .rows import sort_rows
-from .staging import Staging, staging
 
 
 def build_sort(

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..config import setting
-from ..cost import describe_rows
-from ..order import POSITION_BYTES, Order
-from ..plan import (
+from ...config import setting
+from ...cost import describe_rows
+from ...order import POSITION_BYTES, Order
+from ...plan import (
     BY_BUNDLES,
     InputChunks,
     Plan,
@@ -25,18 +25,18 @@ from ..plan import (
     joined_bytes,
     make_plan,
 )
-from .collection import Output, new_arrays
-from .composite_keys import Keys
-from .exchanges import choose_exchange, install_or_else
-from .explain import note
+from ..collection import Output, new_arrays
+from ..exchanges import choose_exchange, install_or_else
+from ..explain import note
+from ..in_one_task import InOneTask
+from ..rechunk import rechunk
+from ..runtime import Runtime
+from ..tasks import Chunks
 from .finish import Finish
-from .in_one_task import InOneTask
-from .join import JoinedSort
-from .local_sort import LocalSort
-from .rechunk import rechunk
+from .joined import JoinedSort
+from .keys import Keys
+from .local import LocalSort
 from .recipe import SortRecipe
-from .runtime import Runtime
-from .tasks import Chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 

@@ -19,7 +19,7 @@ from ..explain import note
 from ..in_one_task import InOneTask
 from ..rechunk import chunk_limit
 from ..runtime import Runtime, chunk_library
-from .join import JoinedLanes
+from .joined_lanes import JoinedLanes
 from .lanes import UNKNOWN_LANES, reduce_blocks
 from .samples import Selection
 

@@ -21,9 +21,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk import library_of, numpy_ops, ops_for
-from ..order import Order
-from .input_checks import check_key_shapes, checked_chunk
+from ...chunk import library_of, numpy_ops, ops_for
+from ...order import Order
+from ..input_checks import check_key_shapes, checked_chunk
 
 
 @dataclass(frozen=True)
