@@ -1,4 +1,4 @@
-"""The cost of a plan: tasks, rounds, messages and bytes from the plan alone; seconds on a machine with known rates.
+"""The cost of a plan: tasks, rounds, messages and bytes, from the plan alone.
 
 With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s samples a run, and entries of e bytes::
 
@@ -10,8 +10,7 @@ With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds for rates that are measured (`benchmarks.model.cost`) or assumed. Unresolved keys are
-sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
+Unresolved keys are sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
 """
 
 from __future__ import annotations
@@ -49,21 +48,6 @@ class Cost:
     counted_bytes: float  # most that the counting tasks receive, in all rounds
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Hold rates of a machine, measured or assumed."""
-
-    workers: int
-    threads: int  # threads (or GPUs) of all workers together
-    sort_keys: float  # keys a second that one thread sorts in a chunk
-    merge_keys: float  # keys a second that one thread merges in a group
-    scan_bytes: float  # bytes of summaries a second that a counting task processes
-    exchange_bytes: float  # bytes a second that each worker sends
-    task_seconds: float  # scheduler time for each task
-    message_seconds: float  # thread time for each message, or slice of a run
-    piece_seconds: float  # thread time to cut a piece out of a chunk and merge it
-
-
 def cost_of(plan: Plan) -> Cost:
     """The cost of a plan, from shapes, dtypes and the number of groups."""
     runs, groups = len(plan.runs), len(plan.groups)
@@ -88,24 +72,6 @@ def _counted_bytes(plan: Plan) -> float:
     entry, ends = plan.order.transit_dtype.itemsize + ENTRY_BYTES, ENDS_PER_GROUP * len(plan.groups)
     summed = sum(map(len, plan.tree[:-1])) * (max(plan.samples, plan.kept_samples) + ends)
     return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
-
-
-def predict(plan: Plan, rates: Rates) -> dict[str, float]:
-    """Predict the seconds of each stage for known chunk sizes.
-
-    Stages do not overlap, so their sum is the time of the sort; "tasks" is the scheduler's time for all tasks.
-    """
-    cost, keys, joins = cost_of(plan), sum(plan.sizes), plan.exchange == "join"
-    leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
-    messages = cost.pieces if plan.exchange == "runs" else cost.messages
-    return {
-        "sort": keys / (rates.sort_keys * (1 if joins else rates.threads)),
-        # The top of the tree is one task; tasks of the levels below run in parallel.
-        "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
-        "exchange": leaving / (rates.exchange_bytes * rates.workers) + messages * rates.message_seconds / rates.threads,
-        "merge": 0.0 if joins else (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
-        "tasks": cost.tasks * rates.task_seconds,
-    }
 
 
 def describe(plan: Plan) -> str:

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ..harness.command import parse, parser_of
+from ..harness.command import arguments, measure
 from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds
-from ..harness.machine import describe_machine, devices
-from ..harness.records import Point, Record
+from ..harness.machine import devices
+from ..harness.records import Point
 from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, turn
 
 FIGURE = "baselines"
@@ -59,25 +59,23 @@ def usual() -> list[str]:
 
 
 def main() -> None:
-    parser = parser_of("benchmarks.baselines", __doc__)
-    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=usual(), help="(default: see above)")
-    parser.add_argument("--keys", type=int, nargs="+", help="sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)")
-    options = parse(parser)
+    more = {
+        "--libraries": {"nargs": "+", "choices": LIBRARIES, "default": usual(), "help": "(default: see above)"},
+        "--keys": {"type": int, "nargs": "+", "help": "sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)"},
+    }
+    options = arguments("baselines", __doc__, more=more)
     missing = {name: LIBRARIES[name].missing() for name in options.libraries}
     for name in filter(missing.get, missing):
         print(f"{name}: left out, {missing[name]}")
     names, effort = [name for name in options.libraries if not missing[name]], options.effort
-    settings = {"quick": effort.quick, "repeat": effort.repeat, "dtype": "int64"}
-    settings |= {"chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
-    packages = ("polars", "pyarrow", "array-api-compat", "torch")
-    record = Record(describe_machine(*packages, commit=options.commit), settings)
     for library in filter(None, (LIBRARIES[name].built for name in names)):
         from .cub import Cub
 
         Cub(library)  # compile before the first turn
-    record.add(points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}))
-    if options.output:
-        record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")
+    sizes = {name: sizes_of(name, options.keys, effort.quick) for name in names}
+    settings = {"dtype": "int64", "chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
+    packages, file = ("polars", "pyarrow", "array-api-compat", "torch"), f"baselines_{'gpu' if devices() else 'cpu'}"
+    measure(options, file, {"all": points}, effort, sizes, packages=packages, **settings)
 
 
 if __name__ == "__main__":

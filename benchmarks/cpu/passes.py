@@ -24,10 +24,9 @@ import numpy as np
 import dask_gpusort
 from dask_gpusort.graph.explain import count_tasks
 
-from ..harness.command import parse, parser_of
-from ..harness.machine import describe_machine
-from ..harness.records import Record, Row
-from .cluster import two_workers
+from ..harness.command import arguments, measure
+from ..harness.jobs import two_workers
+from ..harness.records import Row
 
 CHUNKS = 64
 SMALL, LARGE = 20_000, 4_000_000
@@ -139,19 +138,19 @@ CALLS: dict[str, Call] = {
     "lexsort": of_two(lambda x, y: dask_gpusort.lexsort([x, y])),
     "merge_sorted": of_two(dask_gpusort.merge_sorted, zeros, zeros),
     "is_sorted": of_one(dask_gpusort.is_sorted),
-    "quantile, long lanes": of_one(dask_gpusort.quantile, q=FIVE, strategy="samples"),
-    "quantile, short lanes in whole rows": of_rows(median, True),
-    "quantile, short lanes in several chunks": of_rows(median, False),
+    "quantile/long-lanes": of_one(dask_gpusort.quantile, q=FIVE, strategy="samples"),
+    "quantile/short-lanes-in-whole-rows": of_rows(median, True),
+    "quantile/short-lanes-in-several-chunks": of_rows(median, False),
     "topk": of_one(dask_gpusort.topk, k=MOST),
     "argtopk": of_one(dask_gpusort.argtopk, k=MOST),
     "partition": of_one(dask_gpusort.partition, kth=5),
     "argpartition": of_one(dask_gpusort.argpartition, kth=5),
-    "rank, whole lanes": of_rows(dask_gpusort.rank, True),
-    "rank, a long lane": of_one(dask_gpusort.rank),
+    "rank/whole-lanes": of_rows(dask_gpusort.rank, True),
+    "rank/a-long-lane": of_one(dask_gpusort.rank),
     "unique": of_one(dask_gpusort.unique),
     "nunique": of_one(dask_gpusort.nunique),
-    "unique, counts": of_one(dask_gpusort.unique, return_counts=True),
-    "unique, all": of_one(dask_gpusort.unique, return_index=True, return_inverse=True, return_counts=True),
+    "unique/counts": of_one(dask_gpusort.unique, return_counts=True),
+    "unique/all": of_one(dask_gpusort.unique, return_index=True, return_inverse=True, return_counts=True),
     "union1d": of_two(dask_gpusort.union1d),
     "intersect1d": of_two(dask_gpusort.intersect1d),
     "searchsorted": of_two(dask_gpusort.searchsorted, zeros, as_it_is),
@@ -198,16 +197,9 @@ def count(quick: bool) -> Iterator[Row]:
             for work, call in CALLS.items():
                 counted[work]["tasks a chunk, disk"] = tasks_a_chunk(call, sources._replace(keys=large))
     for work, details in counted.items():
-        yield Row(work, details["reads"], "reads", details=details)
-
-
-def main() -> None:
-    options = parse(parser_of("benchmarks.cpu.passes", __doc__))
-    record = Record(describe_machine(commit=options.commit), {"quick": options.quick})
-    record.add(count(options.quick))
-    if options.output:
-        record.write(options.output / "passes.json")
+        yield Row(work, work, details["reads"], "reads", details=details)
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments("cpu.passes", __doc__)
+    measure(options, "passes", {"all": count}, options.effort.quick)

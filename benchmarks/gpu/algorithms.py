@@ -172,4 +172,4 @@ SECTIONS = {
 }
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)
+    run_table("gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)

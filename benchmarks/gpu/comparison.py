@@ -19,7 +19,7 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import merge_tuning
 
 from ..harness.device import Table, is_argsorted, median_ms, random_keys, run_table
-from ..harness.records import Row
+from ..harness.records import Row, slug
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)
@@ -43,11 +43,13 @@ def sort_rows(table: Table, n: int) -> Iterator[Row]:
         doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
         out.fill(0x5A)
         ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
-        work, traffic = f"merge sort {dtype}, less='a < b'", 2 * keys.nbytes * (1 + -(-doublings // 2))
-        yield table.row(work, n, ours, equals_our_sort(keys, out), {"CUB merge": theirs}, 1.0, traffic)
+        traffic, good = 2 * keys.nbytes * (1 + -(-doublings // 2)), equals_our_sort(keys, out)
+        name, work = slug("merge-sort", dtype, "less"), f"merge sort {dtype}, less='a < b'"
+        yield table.row(name, work, n, ours, good, {"CUB merge": theirs}, traffic)
         positions = cp.empty(n, np.int64)
         ours = median_ms(lambda: kernels.argsort_by_comparison(keys, less="a < b", out=positions), 3)  # noqa: B023
-        yield table.row(f"merge argsort {dtype}", n, ours, is_argsorted(keys, positions), {})
+        good, name = is_argsorted(keys, positions), slug("merge-argsort", dtype)
+        yield table.row(name, f"merge argsort {dtype}", n, ours, good, {})
 
 
 def wide_rows(table: Table, _: int) -> Iterator[Row]:
@@ -64,7 +66,8 @@ def wide_rows(table: Table, _: int) -> Iterator[Row]:
         ours = median_ms(lambda: kernels.sort_wide(keys, out=out))  # noqa: B023
         theirs = median_ms(lambda: cp.sort(keys), 3)  # noqa: B023
         good = bool((out == cp.sort(keys)).all())
-        yield table.row(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
+        name = slug("complex128", what)
+        yield table.row(name, f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 2 * keys.nbytes)
 
 
 def merge_rows(table: Table, n: int) -> Iterator[Row]:
@@ -83,7 +86,8 @@ def merge_rows(table: Table, n: int) -> Iterator[Row]:
             theirs = median_ms(lambda: sort_again(runs, parts), 3)  # noqa: B023
             traffic = 2 * (keys.nbytes + 4 * n * companions) * levels(count, 1)
             what = f"merge {count} runs {dtype}" + ", a companion" * companions
-            yield table.row(what, n, ours, good, {"sort again": theirs}, traffic=traffic)
+            name = slug("merge", dtype, count, *["companion"] * companions)
+            yield table.row(name, what, n, ours, good, {"sort again": theirs}, traffic)
 
 
 def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
@@ -96,4 +100,4 @@ def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
 SECTIONS = {"sort": sort_rows, "wide": wide_rows, "merge": merge_rows}
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.comparison", __doc__, "gpu_comparison", SECTIONS)
+    run_table("gpu.comparison", __doc__, "gpu_comparison", SECTIONS)

@@ -21,9 +21,7 @@ call minus those before, when its free blocks were released. The result is a par
 
 from __future__ import annotations
 
-from ..harness.command import parse, parser_of, run_sections
-from ..harness.machine import RESULTS, describe_machine
-from ..harness.records import Record
+from ..harness.command import arguments, measure
 from .dask_functions import order_rows, statistic_rows
 from .dask_sorts import (
     chunk_rows,
@@ -38,7 +36,6 @@ from .dask_sorts import (
 )
 from .library import REPEATS, library_of
 
-FILE = "gpu_dask_arrays.json"
 SECTIONS = {
     "chunks": chunk_rows,
     "sizes": size_rows,
@@ -54,17 +51,11 @@ SECTIONS = {
 }
 
 
-def main() -> None:
-    parser = parser_of("benchmarks.gpu.dask_arrays", __doc__, list(SECTIONS), quick=False)
-    parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
-    parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy")
-    options = parse(parser, list(SECTIONS))
-    if options.library == "numpy" and options.output == RESULTS:
-        parser.error("times of NumPy say nothing of a GPU: store them elsewhere with --output")
-    settings = {"repeats": REPEATS, "library": options.library, "sections": options.sections}
-    record = Record(describe_machine(commit=options.commit), settings)
-    run_sections(options, record, FILE, SECTIONS, library_of(options.library), 1 << options.keys_log2)
-
-
 if __name__ == "__main__":
-    main()
+    more = {
+        "--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"},
+        "--library": {"choices": ("cupy", "numpy"), "default": "cupy"},
+    }
+    options = arguments("gpu.dask_arrays", __doc__, list(SECTIONS), more, quick=False)
+    args = library_of(options.library), 1 << options.keys_log2
+    measure(options, "gpu_dask_arrays", SECTIONS, *args, repeats=REPEATS, library=options.library)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 
 import dask_gpusort
 
-from ..harness.records import Row
+from ..harness.records import Row, slug
 from ..harness.verify import is_sorted_permutation, is_stable_order
-from .library import SLOW_REPEATS, Library, bits_equal, held, in_chunks, no_op, resident, several
+from .library import SLOW_REPEATS, Library, bits_equal, held, in_chunks, resident, several
 
 CHUNKS = 16
-#: Least ratio to `cupy.sort` by number of chunks. For many chunks it is the ratio to the no-op.
-LEAST = {
-    "uint32": {1: 1.35, 4: 1.15, 16: 0.95, 64: None, 256: 0.83},
-    "int64": {1: 2.5, 4: 2.2, 16: 2.0, 64: 1.4, 256: 0.83},
-    "float64": {1: 2.5, 4: 2.2, 16: 2.0, 64: 1.4},
-}
-MANY_CHUNKS = 256
+#: Numbers of chunks of the keys of each dtype.
+COUNTS = {"uint32": (1, 4, 16, 64, 256), "int64": (1, 4, 16, 64, 256), "float64": (1, 4, 16, 64)}
 SMALL = 10_000
 
 
@@ -94,7 +87,7 @@ def calls_of(library: Library) -> dict[str, Call]:
 
 
 class Compared:
-    """A call with whole arrays: the result of a baseline and the milliseconds of all, for several rows."""
+    """A call with whole arrays: the result of a baseline and the times of all, for several rows."""
 
     def __init__(self, library: Library, section: str, call: str, *arrays: Any) -> None:
         self.library, self.section, self.arrays = library, section, arrays
@@ -105,76 +98,55 @@ class Compared:
         self.verified = self.call.verify(*arrays, *self.wanted)
         self.baselines = {}
         if self.call.cupy is not None:
-            slow = library.milliseconds(partial(self.call.cupy, *arrays), SLOW_REPEATS, 1)
-            self.baselines["CuPy"] = statistics.median(slow)
+            self.baselines["CuPy"] = library.seconds(partial(self.call.cupy, *arrays), SLOW_REPEATS, 1)
         if self.call.kernel is not None:
-            kernel = library.milliseconds(partial(self.call.kernel, *arrays))
-            self.baselines["kernel"] = statistics.median(kernel)
+            self.baselines["kernel"] = library.seconds(partial(self.call.kernel, *arrays))
 
-    def is_wanted(self, found: Any) -> bool:
-        results = dask.compute(*several(found), scheduler="threads")
-        return all(bits_equal(one, wanted) for one, wanted in zip(results, self.wanted, strict=True))
-
-    def row(
-        self,
-        work: str,
-        chunks: tuple[da.Array, ...],
-        against: str = "",
-        least: float | None = None,
-        most: float | None = None,
-        point: tuple[str, float] | None = None,
-    ) -> Row:
-        """A row for the keys in chunks. The ratio is to `against`. `point` is a figure and x."""
-        library = self.library
-        right = self.verified and self.is_wanted(self.call.ours(*chunks))
-        ours = library.milliseconds(lambda: held(self.call.ours(*chunks)))
-        idle = statistics.median(library.milliseconds(lambda: no_op(chunks)))
-        baselines = {**self.baselines, "no-op": idle}
-        if against:
-            baselines = {against: baselines[against], **baselines}
-        row = Row(work, statistics.median(ours), "ms", self.section, chunks[0].size, baselines, samples={"ours": ours})
-        row.verified, row.details = right, {"figure": point[0], "x": point[1]} if point else {}
-        library.pool.free_all_blocks()
-        return row.aiming(least, most)
+    def row(self, name: str, work: str, chunks: tuple[da.Array, ...], figure: str = "", x: float = 0) -> Row:
+        """A row for the keys in chunks, which may be a point of a figure."""
+        ours = partial(self.call.ours, *chunks)
+        row = self.library.row(self.section, name, work, ours, chunks, self.baselines, self.wanted)
+        row.verified, row.details = row.verified and self.verified, {"figure": figure, "x": x} if figure else {}
+        return row
 
 
 def chunk_rows(library: Library, n: int) -> Iterator[Row]:
-    for dtype, goals in LEAST.items():
+    for dtype, counts in COUNTS.items():
         keys = library.keys(dtype, n)
-        compared = Compared(library, "chunks", "sort", keys)
-        for count, least in goals.items():
-            against, point = "no-op" if count >= MANY_CHUNKS else "", (f"chunks {dtype}", count)
+        row = Compared(library, "chunks", "sort", keys).row
+        for count in counts:
             work = f"sort {dtype}, {count} chunk{'s' * (count > 1)}"
-            yield compared.row(work, in_chunks(count, keys), against, least, point=point)
+            yield row(slug("sort", dtype, count), work, in_chunks(count, keys), f"chunks {dtype}", count)
         if dtype == "uint32":
             work = f"sort {dtype}, {CHUNKS} chunks that are slices of one array"
-            yield compared.row(work, in_chunks(CHUNKS, keys, slices=True), least=goals[CHUNKS])
+            yield row(slug("sort", dtype, CHUNKS, "slices"), work, in_chunks(CHUNKS, keys, slices=True))
 
 
 def size_rows(library: Library, n: int) -> Iterator[Row]:
     for dtype in ("uint32", "int64"):
         for size in (SMALL, *(1 << log for log in range(16, n.bit_length(), 2))):
-            keys, point = library.keys(dtype, size), (f"sizes {dtype}", size)
+            keys, work = library.keys(dtype, size), f"sort {dtype}, {CHUNKS} chunks"
             row = Compared(library, "sizes", "sort", keys).row
-            yield row(f"sort {dtype}, {CHUNKS} chunks", in_chunks(CHUNKS, keys), point=point)
+            yield row(slug("size", dtype, size), work, in_chunks(CHUNKS, keys), f"sizes {dtype}", size)
 
 
 def pair_rows(library: Library, n: int) -> Iterator[Row]:
     """Sorts with positions or companions and by comparison, and a merge."""
 
-    def row(call: str, what: str, *arrays: Any, **goal: Any) -> Row:
-        return Compared(library, "pairs", call, *arrays).row(what, in_chunks(CHUNKS, *arrays), **goal)
+    def row(call: str, name: str, what: str, *arrays: Any) -> Row:
+        return Compared(library, "pairs", call, *arrays).row(name, what, in_chunks(CHUNKS, *arrays))
 
-    for dtype, most in (("uint32", 11), ("int64", 13)):
-        yield row("argsort", f"argsort {dtype}", library.keys(dtype, n), most=most)
+    for dtype in ("uint32", "int64"):
+        yield row("argsort", slug("argsort", dtype), f"argsort {dtype}", library.keys(dtype, n))
     numbers = library.module.arange(n)
     for dtype in ("uint32", "int64"):
-        yield row("sort_by_key", f"sort_by_key {dtype}, int64", library.keys(dtype, n), numbers, least=0.67)
+        work = f"sort_by_key {dtype}, int64"
+        yield row("sort_by_key", slug("sort_by_key", dtype), work, library.keys(dtype, n), numbers)
     del numbers
-    yield row("complex", "sort complex128", library.keys("complex128", max(1, n >> 4)))
-    yield row("less", "sort uint32, less='a < b'", library.keys("uint32", n))
+    yield row("complex", "complex128", "sort complex128", library.keys("complex128", max(1, n >> 4)))
+    yield row("less", "less", "sort uint32, less='a < b'", library.keys("uint32", n))
     runs = library.module.sort(library.keys("uint32", n).reshape(CHUNKS, -1)).ravel()
-    yield row("merge_sorted", "merge_sorted uint32", runs)
+    yield row("merge_sorted", "merge_sorted", "merge_sorted uint32", runs)
 
 
 def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
@@ -182,7 +154,9 @@ def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
     floor, few = library.module.floor, max(1, n >> 4)
 
     def row(what: str, *keys: Any) -> Row:
-        return Compared(library, "lexsort", "lexsort", *keys).row(f"lexsort {what}", in_chunks(CHUNKS, *keys))
+        return Compared(library, "lexsort", "lexsort", *keys).row(
+            slug("lexsort", what), f"lexsort {what}", in_chunks(CHUNKS, *keys)
+        )
 
     yield row("two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
     words = [library.keys("uint32", few, seed=seed) for seed in (1, 2)]
@@ -196,21 +170,21 @@ def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
 
 def large_rows(library: Library, n: int) -> Iterator[Row]:
     keys = library.keys("int64", n * 10**9 >> 28)
-    yield Compared(library, "large", "sort", keys).row("sort int64, 15 chunks", in_chunks(15, keys), most=40)
+    yield Compared(library, "large", "sort", keys).row("large", "sort int64, 15 chunks", in_chunks(15, keys))
 
 
 def memory_rows(library: Library, n: int) -> Iterator[Row]:
-    goals = {("sort", "uint32"): 2.1, ("sort", "int64"): 2.1, ("argsort", "uint32"): 4.2, ("argsort", "int64"): 3.2}
-    for (call, dtype), most in goals.items():
+    for call, dtype in (("sort", "uint32"), ("sort", "int64"), ("argsort", "uint32"), ("argsort", "int64")):
         keys, function = library.keys(dtype, n), calls_of(library)[call]
         chunks = in_chunks(CHUNKS, keys)
         (found,), grown = library.growth(lambda: held(function.ours(*chunks)))  # noqa: B023 - called at once
         verified = function.verify(keys, found.compute(scheduler="threads"))
         del found
         baselines = {"CuPy": function.cupy, "kernel": function.kernel}
-        sizes = {name: library.growth(partial(run, keys))[1] / keys.nbytes for name, run in baselines.items()}
+        sizes = {name: library.growth(partial(run, keys))[1] / keys.nbytes for name, run in baselines.items() if run}
         work = f"pool's growth in sizes of the input, {call} {dtype}, {CHUNKS} chunks"
-        yield Row(work, grown / keys.nbytes, "x", "memory", n, sizes, verified=verified).aiming(most=most)
+        name, ours = slug("memory", call, dtype), grown / keys.nbytes
+        yield Row(name, work, ours, "x", sizes, "memory", n, verified)
 
 
 def row_rows(library: Library, n: int) -> Iterator[Row]:
@@ -218,36 +192,29 @@ def row_rows(library: Library, n: int) -> Iterator[Row]:
     shape = (1 << log // 2, 1 << log - log // 2)
     keys = library.keys("float32", *shape)
     quarter = tuple(size // 4 for size in shape)
-    rows = ("last axis", quarter, 8), ("last axis", shape, None), ("axis 0", (quarter[0], shape[1]), 10)
-    for call, chunks, most in rows:
+    for name, call, chunks in (
+        ("rows/last/parts", "last axis", quarter),
+        ("rows/last/whole", "last axis", shape),
+        ("rows/0", "axis 0", (quarter[0], shape[1])),
+    ):
         work = f"sort float32 {shape[0]} x {shape[1]}, {call}, chunks {chunks[0]} x {chunks[1]}"
-        yield Compared(library, "rows", call, keys).row(work, (resident(keys, chunks),), most=most)
+        yield Compared(library, "rows", call, keys).row(name, work, (resident(keys, chunks),))
 
 
 def small_rows(library: Library, _: int) -> Iterator[Row]:
     keys = library.keys("uint32", SMALL)
-    row = Compared(library, "small", "sort", keys).row
-    yield row("sort uint32, 8 chunks", in_chunks(8, keys), "no-op", most=4)
+    yield Compared(library, "small", "sort", keys).row("small/uint32", "sort uint32, 8 chunks", in_chunks(8, keys))
     keys = library.keys("float32", 40, 13, 11)
-    for call, chunks in (("axis 0", (20, 13, 11)), ("last axis", (10, 5, 4))):
+    for name, call, chunks in (("small/0", "axis 0", (20, 13, 11)), ("small/last", "last axis", (10, 5, 4))):
         work = f"sort float32 40 x 13 x 11, {call}, chunks {' x '.join(map(str, chunks))}"
-        row = Compared(library, "small", call, keys).row
-        yield row(work, (resident(keys, chunks),), "no-op", most=6)
+        yield Compared(library, "small", call, keys).row(name, work, (resident(keys, chunks),))
 
 
 def host_rows(library: Library, n: int) -> Iterator[Row]:
     """NumPy chunks sorted on the GPU, against our sort and NumPy's on the host."""
     keys = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, n // 2)
     (x,) = in_chunks(CHUNKS, keys)
-    on_device = partial(dask_gpusort.sort, x, **library.on_device)
-    right = bits_equal(on_device().compute(scheduler="threads"), np.sort(keys))
-    ours = library.milliseconds(lambda: held(on_device()))
-    slow = {
-        "our sort on the CPU": lambda: held(dask_gpusort.sort(x)),
-        "NumPy": lambda: np.sort(keys),
-        "no-op": lambda: no_op((x,)),
-    }
-    baselines = {name: library.milliseconds(run, 1, 0)[0] for name, run in slow.items()}
-    work, taken = f"sort int64, {CHUNKS} NumPy chunks", statistics.median(ours)
-    row = Row(work, taken, "ms", "host", keys.size, baselines, verified=right, samples={"ours": ours})
-    yield row.aiming(most=120)
+    slow = {"our sort on the CPU": lambda: held(dask_gpusort.sort(x)), "NumPy": lambda: np.sort(keys)}
+    baselines = {name: library.seconds(run, 1, 0) for name, run in slow.items()}
+    ours = partial(dask_gpusort.sort, x, **library.on_device)
+    yield library.row("host", "host", f"sort int64, {CHUNKS} NumPy chunks", ours, (x,), baselines, (np.sort(keys),))

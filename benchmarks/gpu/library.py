@@ -16,6 +16,8 @@ import numpy as np
 from dask.array.core import normalize_chunks, slices_from_chunks
 from tlz import identity
 
+from ..harness.records import Row, timed_row
+
 REPEATS, WARM_UPS, SLOW_REPEATS = 7, 2, 3
 _NAMES = (f"resident-{number}" for number in itertools.count())
 
@@ -40,13 +42,13 @@ class Library:
             return rng.standard_normal(n, dtype=kind).reshape(shape)
         return rng.integers(0, 1 << 32, n * kind.itemsize // 4, dtype=np.uint32).view(kind).reshape(shape)
 
-    def milliseconds(self, run: Callable[[], Any], repeats: int = REPEATS, warm_ups: int = WARM_UPS) -> list[float]:
+    def seconds(self, run: Callable[[], Any], repeats: int = REPEATS, warm_ups: int = WARM_UPS) -> list[float]:
         samples = []
         for _ in range(warm_ups + repeats):
             start = time.perf_counter()
             found = run()
             self.synchronize()
-            samples.append(1e3 * (time.perf_counter() - start))
+            samples.append(time.perf_counter() - start)
             del found
         return samples[warm_ups:]
 
@@ -57,6 +59,25 @@ class Library:
         found = run()
         self.synchronize()
         return found, self.pool.total_bytes() - before
+
+    def row(
+        self,
+        section: str,
+        name: str,
+        work: str,
+        ours: Callable[[], Any],
+        chunks: tuple[da.Array, ...],
+        baselines: dict[str, list[float]],
+        wanted: tuple[Any, ...],
+    ) -> Row:
+        """A row for what is made of chunks: its result has the bits of the wanted arrays. Dask's no-op comes last."""
+        found = dask.compute(*several(ours()), scheduler="threads")
+        right = all(bits_equal(one, array) for one, array in zip(found, wanted, strict=True))
+        del found
+        samples = {"ours": self.seconds(lambda: held(ours())), **baselines}
+        samples["no-op"] = self.seconds(lambda: no_op(chunks))
+        self.pool.free_all_blocks()
+        return timed_row(name, work, samples, section=section, keys=chunks[0].size, verified=right)
 
 
 def library_of(name: str) -> Library:

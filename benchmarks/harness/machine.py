@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,6 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
-#: Fields that distinguish machines in stored results.
-IDENTITY = ("cpu", "cores", "memory_bytes", "device", "GPUs")
-
-
-class DifferentMachinesError(ValueError):
-    """Measurements come from different machines, so their ratio has no meaning."""
-
-
-def check_one_machine(*machines: Mapping[str, Any]) -> None:
-    """Raise `DifferentMachinesError`, which names the differences, unless all measurements come from one machine."""
-    first, *rest = machines
-    if not any(map(first.get, IDENTITY)):
-        raise DifferentMachinesError("no ratio: the stored measurement does not name its machine")
-    for other in rest:
-        differ = [name for name in IDENTITY if first.get(name) != other.get(name)]
-        if differ:
-            names = "; ".join(f"{name}: {first.get(name)} and {other.get(name)}" for name in differ)
-            raise DifferentMachinesError(f"no ratio of two machines ({names}): measure both on one, in one run")
 
 
 def commit_of(directory: Path) -> str:

@@ -30,13 +30,13 @@ import distributed
 import dask_gpusort
 from dask_gpusort.gpu_cluster import install_plugins
 
-from ...harness.command import parse, parser_of
+from ...harness.command import arguments
 from ...harness.machine import RESULTS, ROOT, describe_machine, version_of
-from ...harness.records import Record, Row, read
+from ...harness.records import Record, Row, read, slug
 from .data import DEFAULT, PATIENCE, REPEATS, WORKS
-from .measure import BASELINE, measure
+from .measure import measure
 
-FILE = "multi_gpu.json"
+FILE, BASELINE = "multi_gpu.json", "PyTorch + NCCL"
 SCRIPT = ROOT / "benchmarks" / "baselines" / "nccl.py"
 PACKAGES = ("torch", "ucxx-cu13", "ucxx-cu12", "dask-cuda", "rmm-cu13", "rmm-cu12")
 #: Seconds for the baseline of all works.
@@ -99,13 +99,12 @@ def baselines(works: list[str], gpus: int, log2: int | None) -> dict[str, dict[s
 
 def keep_baseline(row: Row, found: Mapping[str, Any] | None) -> None:
     if found and row.ours:
-        row.baselines = {BASELINE: found["seconds"]}
+        row.baselines = {BASELINE: 1e3 * found["seconds"]}
         row.details["baseline_steps"] = {name: found[name] for name in ("sort", "exchange", "sort_again")}
 
 
 def report(row: Row) -> None:
-    runs = " ".join(f"{1e3 * seconds:.0f}" for seconds in row.samples["ours"])
-    print(f"{row} ({runs} ms, {row.keys / row.ours / 1e9:.1f} Gkeys/s)" if row.ours else row, flush=True)
+    print(row, *(f"{milliseconds:.0f}" for milliseconds in row.samples["ours"]), flush=True)
     for name, phase in row.details["phases"].items():
         print(
             f"    {name:13} {phase['tasks']:4.0f} tasks, compute {1e3 * phase['compute']:7.1f} ms, transfer "
@@ -145,27 +144,28 @@ def measure_all(
             if not name:  # the cluster failed, not a work
                 break
             details = {"gpus": gpus, "commit": options.commit, "error": f"{type(error).__name__}: {str(error)[:200]}"}
-            rows[name, gpus] = Row(name, None, "s", verified=False, details={"phases": {}, **details})
+            rows[name, gpus] = Row(slug(name, gpus), name, None, verified=False, details={"phases": {}, **details})
             write(rows, facts, path)
 
 
 def main() -> int:
-    parser = parser_of("benchmarks.gpu.multi", __doc__, quick=False)
-    parser.add_argument("--gpus", type=int, nargs="*", default=[2], help="numbers of GPUs, one table row each")
-    parser.add_argument("--works", nargs="*", choices=list(WORKS), default=DEFAULT)
-    parser.add_argument("--keys-log2", type=int, help="keys of each GPU, for all works")
-    parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy")
-    parser.add_argument("--protocol", choices=("ucx", "tcp"))
-    parser.add_argument("--host-memory", default=HOST_MEMORY, help="of each worker (default: %(default)s)")
-    parser.add_argument("--no-baseline", dest="baseline", action="store_false", help="without PyTorch and NCCL")
-    options = parse(parser)
+    more: dict[str, dict[str, Any]] = {
+        "--gpus": {"type": int, "nargs": "*", "default": [2], "help": "numbers of GPUs, one table row each"},
+        "--works": {"nargs": "*", "choices": list(WORKS), "default": DEFAULT},
+        "--keys-log2": {"type": int, "help": "keys of each GPU, for all works"},
+        "--library": {"choices": ("cupy", "numpy"), "default": "cupy"},
+        "--protocol": {"choices": ("ucx", "tcp")},
+        "--host-memory": {"default": HOST_MEMORY, "help": "of each worker (default: %(default)s)"},
+        "--no-baseline": {"dest": "baseline", "action": "store_false", "help": "without PyTorch and NCCL"},
+    }
+    options = arguments("gpu.multi", __doc__, more=more, quick=False)
     path = options.output / FILE
     before = read(path).rows if path.exists() else []
     rows = {(row.work, row.details["gpus"]): row for row in before if row.work in WORKS and row.ours}
     facts = machine(options.commit)
     for gpus in options.gpus:
         measure_all(options, gpus, rows, facts)
-    wrong = [f"{row.work} on {row.details['gpus']}" for row in rows.values() if row.ours and not row.verified]
+    wrong = [row.name for row in rows.values() if row.ours and not row.verified]
     print("wrong results:" if wrong else "every result verified", *wrong)
     return bool(wrong)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import time
 from collections import defaultdict
 from typing import Any
 
 import distributed
 
-from ...harness.phases import AFTER_PAUSE, PHASES
-from ...harness.records import Row
+from ...harness.records import Row, slug, timed_row
 from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
@@ -20,7 +18,8 @@ RELEASE = 0.1
 WARM_UPS = 2
 #: Seconds between two progress reports of a run.
 REPORT = 5.0
-BASELINE = "PyTorch + NCCL"
+STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
+PHASES = ("sort-gang", *STAGES, "sort", "argsort")
 
 
 def begin_counting() -> None:
@@ -148,7 +147,7 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str, commi
     if work.repeats > 1:
         run_many(data, WARM_UPS, 0)
         # The baseline runs without pauses too. After a pause processors and workers wake up more slowly.
-        samples = {"ours": run_many(data, work.repeats, 0), AFTER_PAUSE: run_many(data, work.repeats, RELEASE)}
+        samples = {"ours": run_many(data, work.repeats, 0), "after a pause": run_many(data, work.repeats, RELEASE)}
         with distributed.get_task_stream(client=client) as stream:
             found, took = run_once(data)
         phases = phases_of(stream.data, took)
@@ -163,6 +162,7 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str, commi
     time.sleep(RELEASE)
     samples = samples or {"ours": [took]}
     details = {"gpus": workers, "data_bytes": data.row_bytes * data.total, "peak_bytes": peak, "phases": phases}
-    row = Row(name, statistics.median(samples["ours"]), "s", keys=data.total, verified=verified, samples=samples)
+    row = timed_row(slug(name, workers), name, samples, keys=data.total, verified=verified)
+    row.baselines.clear()  # sorts after a pause are none
     row.details = {**details, "error": "", "commit": commit}
     return row

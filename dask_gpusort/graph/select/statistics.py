@@ -44,7 +44,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
 def select_by_samples(
     array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
 ) -> Any:
-    """What is wanted of the lanes of an array, from the keys at some ranks, by a plan with samples."""
+    """Apply a statistic to the keys at its ranks in each lane, found by samples."""
     selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
     inputs = [array]
     if not plan.held:

@@ -158,7 +158,7 @@ class Unique:
 
     @property
     def columns(self) -> Columns:
-        """What is found of the distinct keys of each chunk."""
+        """The columns of each chunk's distinct keys that the results need."""
         return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
 
 
@@ -211,7 +211,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
 
 
 def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
-    """What is wanted of the distinct keys of several chunks."""
+    """Number the distinct keys of several chunks, and make the results from the numbers."""
     makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
     if wanted.index:
         makes["firsts"] = OfGroups("firsts")

@@ -1,4 +1,4 @@
-"""What is known of distinct keys, in runs that workers keep: no task's result is held while others are made.
+"""Keep results of distinct keys in runs on workers: no task's result is held while others are made.
 
 Import this module only where a client of distributed is in use: it imports distributed.
 """

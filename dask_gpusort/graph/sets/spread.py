@@ -1,4 +1,4 @@
-"""What is known of each chunk's distinct keys, back in the chunk and at each of its keys. Tasks named by the output."""
+"""Send results of distinct keys back to their chunk, and expand them by the inverse. Tasks are named by the output."""
 
 from __future__ import annotations
 

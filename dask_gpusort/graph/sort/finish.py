@@ -64,7 +64,7 @@ class Finish:
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
 
     def _memory_of_runs(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The same memory for keys in transit, which is None if it does not fit them, and the values."""
+        """View the memory of the keys as codes, None where keys have no code; the memory of values is as it was."""
         if not self.with_keys:
             return (None, *memory) if memory else ()
         codes = [keys.view(self.order.transit_dtype) if self.order.coded else None for keys in memory[:1]]
