@@ -105,9 +105,9 @@ class SortRecipe(ArrayRecipe):
         groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
         cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", plan.rounds)
         output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
-        keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
-        finish = self._runs.direct_outputs if keeps else direct_outputs
-        finish(tasks, keys, plan, self.finish)
+        if keys := {group: (name, chunk) for group, chunk in self.direct.items()}:
+            finish = self._runs.direct_outputs if keeps else direct_outputs
+            finish(tasks, keys, plan, self.finish)
         return tasks
 
     @property
