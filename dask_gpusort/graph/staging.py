@@ -29,7 +29,7 @@ from ..kernels.launch.loader import require_cupy
 from .input_checks import checked_chunk
 from .runtime import Runtime, chunk_library
 from .sort.global_sort import Shortage
-from .sort.keys import Keys
+from .sort.request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
 

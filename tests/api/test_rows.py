@@ -17,8 +17,7 @@ from support.sorting import computed
 import dask_gpusort
 from dask_gpusort.graph.rechunk import chunk_limit
 from dask_gpusort.graph.runtime import Runtime
-from dask_gpusort.graph.sort.global_sort import Request
-from dask_gpusort.graph.sort.keys import Keys, pack_keys
+from dask_gpusort.graph.sort.request import Keys, Request, pack_keys
 from dask_gpusort.graph.sort.rows import _whole_rows, row_strategy
 from dask_gpusort.order import Order
 

@@ -2,7 +2,6 @@
 
 ===============  ============================================================
 `take_and_put`   from checked arguments to output arrays
-`choice`         the plan for an array and its indices
 `blocks`         lanes that are whole in a chunk: a task for each chunk
 `requests`       indices divided by the groups of chunks that they name
 `take`           requests go to the groups, elements come back

@@ -1,9 +1,11 @@
-"""From checked arguments to the arrays of reads and writes at positions."""
+"""From checked arguments to the arrays of reads and writes at positions, by a plan for the scheduler in use."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import dask.array as da
@@ -11,15 +13,32 @@ import numpy as np
 
 from ...chunk import library_of, ops_for
 from ...chunk.numpy_positions import positions_of
-from ...plan.positions import PositionsExchange, PositionsPlan
+from ...config import setting
+from ...plan import Workers
+from ...plan.positions import (
+    INDEX_BYTES,
+    Addressed,
+    PositionsExchange,
+    PositionsPlan,
+    bundle_chunks,
+    choose_addressing,
+    describe_positions,
+    largest_bytes,
+    names_few_chunks,
+)
 from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
+from ..explain import note
 from ..inputs import flatten
-from ..rechunk import rechunk
+from ..rechunk import chunk_limit, rechunk
+from ..runtime import Runtime
 from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
-from .choice import plan_put_along, plan_slices, plan_take, plan_take_along
 from .put import Put
 from .requests import GroupedAxis, Rows
 from .take import Take
+
+#: Elements, or indices, of each chunk, and the bytes that move with each.
+Moved = tuple[Sequence[float], int]
 
 
 def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
@@ -153,3 +172,81 @@ def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsEx
         kept=exchange.kept,
     )
     return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]
+
+
+def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take`: the rows of an array, each of all elements at one position."""
+    row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
+    return _plan(array, indices, axis, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES))
+
+
+def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take_along_axis`; an exchange is that of one lane."""
+    item = array.dtype.itemsize
+    return _plan(array, indices, axis, (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES))
+
+
+def plan_put_along(array: Any, indices: Any, values: Any, axis: int) -> PositionsPlan:
+    """The plan of `put_along_axis`; an exchange is that of one lane."""
+    item = array.dtype.itemsize + INDEX_BYTES
+    moved = (array.chunks[axis], item), (indices.chunks[axis], item)
+    return _plan(array, indices, axis, *moved, written_bytes=values.dtype.itemsize)
+
+
+def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
+    """The plan of `take` of few indices in memory; None if they are taken as indices in a Dask array are."""
+    if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
+        return None
+    return _noted(PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf))
+
+
+def _plan(
+    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0
+) -> PositionsPlan:
+    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves."""
+    runtime = Runtime.of(array)
+    count = 0 if 0 in indices.shape else indices.size
+    addressed = _addressed(array, count, indices.numblocks[axis] if written_bytes else 1, axis, written_bytes)
+    workers = _workers(runtime)
+    shared = runtime.one_process or workers.processes == 1 or (workers.devices and workers.threads == 1)
+    memory = math.inf if workers.memory is None else workers.memory * workers.threads
+    memory *= setting("held_share")
+    chosen = choose_addressing(addressed, shared, memory, setting("exchange"))
+    plan = PositionsPlan(*chosen, addressed, memory)
+    if plan.strategy != "exchange":
+        return _noted(plan)
+    groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))
+    exchange = PositionsExchange(
+        groups=groups,
+        bundles=bundles,
+        kept=keeps_runs(runtime),
+        group_bytes=largest_bytes(groups, *elements),
+        bundle_bytes=largest_bytes(bundles, *requests),
+    )
+    return _noted(replace(plan, exchange=exchange))
+
+
+def _noted(plan: PositionsPlan) -> PositionsPlan:
+    note(plan, lambda made: describe_positions(plan, made.tasks, made.found_chunks))
+    return plan
+
+
+def _addressed(array: Any, indices: float, least_chunks: int, axis: int, written_bytes: int = 0) -> Addressed:
+    others = [dim for dim in range(array.ndim) if dim != axis]
+    return Addressed(
+        chunks=max(array.numblocks[axis], least_chunks),
+        size=array.shape[axis],
+        lanes=math.prod(array.shape[dim] for dim in others),
+        itemsize=array.dtype.itemsize,
+        indices=indices,
+        limit=chunk_limit(array),
+        index_bytes=8 + written_bytes if written_bytes else 0,
+        blocks=math.prod(array.numblocks[dim] for dim in others),
+    )
+
+
+def _workers(runtime: Runtime) -> Workers:
+    workers = runtime.workers
+    memory = runtime.memory if workers.memory is None else None
+    return workers if memory is None else replace(workers, memory=memory // workers.threads)

@@ -23,13 +23,12 @@ from ...plan.search import (
     make_search_plan,
 )
 from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
 from ..explain import note
 from ..inputs import concatenated_dtype, flatten
-from ..positions.choice import keeps_runs
 from ..runtime import Runtime
 from ..sort.build import build_sort
-from ..sort.keys import Keys
-from ..sort.options import Options
+from ..sort.request import Keys, Options
 from .lookup import Lookup
 from .question import Question
 

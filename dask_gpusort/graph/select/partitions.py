@@ -32,7 +32,7 @@ from ..inputs import flatten
 from ..rechunk import rechunk_checked
 from ..runtime import Runtime
 from ..sort.build import build_sort
-from ..sort.options import Options
+from ..sort.request import Options
 from ..sort.rows import check_length
 from .lanes import whole_lanes
 from .statistics import is_held, lanes_of, plan_statistic, select_by_samples

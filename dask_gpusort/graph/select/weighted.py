@@ -26,7 +26,7 @@ from ...table import Statistic
 from ..input_checks import checked_chunk, only_chunk
 from ..rechunk import rechunk
 from ..sort.build import build_sort
-from ..sort.options import Options
+from ..sort.request import Options
 from ..sort.rows import check_length
 from .lanes import whole_lanes
 from .statistics import plan_statistic

@@ -17,14 +17,13 @@ from ...order import Order
 from ...plan import Plan
 from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
 from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
 from ..explain import note
 from ..in_one_task import of_whole
 from ..inputs import describe_flat, flatten
-from ..positions.choice import keeps_runs
 from ..runtime import Runtime
-from ..sort.global_sort import Request, device_order, global_sort, joins_rows
-from ..sort.keys import Keys
-from ..sort.options import Options
+from ..sort.global_sort import device_order, global_sort, joins_rows
+from ..sort.request import Keys, Options, Request
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back

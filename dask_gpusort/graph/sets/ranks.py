@@ -23,7 +23,8 @@ from ..inputs import describe_flat, flatten
 from ..rechunk import rechunk_checked
 from ..select.lanes import whole_lanes
 from ..select.statistics import lanes_of
-from ..sort.global_sort import Request, device_order, joins_rows
+from ..sort.global_sort import device_order, joins_rows
+from ..sort.request import Request
 from ..sort.rows import check_length
 from .distinct import origins, sorted_distinct, stable_keys
 from .number import Numbered

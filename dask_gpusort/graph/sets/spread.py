@@ -14,8 +14,8 @@ from .._dask import TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import changed_source
 from ..runtime import Runtime
-from ..sort.global_sort import Request, global_sort
-from ..sort.keys import Keys
+from ..sort.global_sort import global_sort
+from ..sort.request import Keys, Request
 from ..tasks import ArrayRecipe, Chunks, Tasks
 
 

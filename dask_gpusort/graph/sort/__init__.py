@@ -1,7 +1,8 @@
 """Graphs of sorts. Files are in the order in which a sort goes through them.
 
 =============  =============================================================
-`build`        from checked arguments to arrays, with `options` and `keys`
+`request`      options applied to an array: its keys, and what is asked
+`build`        from checked arguments to arrays
 `global_sort`  one dimension of many chunks: the plan, then the recipe
 `rows`         several dimensions, with `is_sorted`
 `joined`       all chunks of one memory in one task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +30,12 @@ from ..exchanges import choose_exchange, install_or_else
 from ..explain import note
 from ..in_one_task import InOneTask
 from ..rechunk import rechunk
-from ..runtime import Runtime
 from ..tasks import Chunks
 from .finish import Finish
 from .joined import JoinedSort
-from .keys import Keys
 from .local import LocalSort
 from .recipe import SortRecipe
-
-Want = Literal["keys", "positions", "both", "values"]
+from .request import Keys, Request, Want
 
 
 @dataclass(frozen=True)
@@ -47,25 +44,6 @@ class Shortage:
 
     needed: float  # nan if unknown
     memory: int
-
-
-@dataclass(frozen=True)
-class Request:
-    """Request a sort, without the arrays."""
-
-    order: Order
-    want: Want  # sorted keys, the indices that sort, keys and companions, or companions alone
-    method: str
-    runtime: Runtime  # that has the chunks
-    exchange: str = "auto"  # the setting takes the place of "auto"
-    staged: bool = False  # whether chunks of the host are sorted on a GPU, some at a time
-    #: An upper bound of the number of keys, where chunk sizes are unknown; nan if there is none.
-    most_keys: float = math.nan
-
-    @property
-    def asked(self) -> str:
-        """The exchange that is asked for."""
-        return setting("exchange") if self.exchange == "auto" else self.exchange
 
 
 def plan_for(

@@ -20,7 +20,7 @@ from ...chunk import ops_for
 from ...order import Order
 from ..input_checks import checked_chunk
 from ..rechunk import rechunk_checked
-from .keys import Keys
+from .request import Keys
 
 
 @dataclass(frozen=True)

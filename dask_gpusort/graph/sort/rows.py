@@ -24,8 +24,8 @@ from ...plan import Plan
 from ..explain import note
 from ..input_checks import checked_chunk, wrong_size
 from ..rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
-from .global_sort import Request, global_sort, join, joins_rows
-from .keys import Keys
+from .global_sort import global_sort, join, joins_rows
+from .request import Keys, Request
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
