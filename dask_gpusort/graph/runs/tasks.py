@@ -121,7 +121,7 @@ def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
 
 
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
-    """Add all stages, as `task_exchange.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
+    """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
     keep_one, counting = (keep_run, ()) if plan.rounds else (keep_summarized, (plan.samples, plan.radix_bits))
     kept = [
@@ -143,6 +143,6 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
 
 
 def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
-    """Add the output chunks that are one group each, as `task_exchange.direct_outputs`."""
+    """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
     for group, key in keys.items():
         tasks.put(key, merge_as_chunk, tasks.ref("sort-list", 0), group, finish)

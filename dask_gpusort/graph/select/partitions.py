@@ -34,8 +34,7 @@ from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Options
 from ..sort.rows import check_length
-from .lanes import whole_lanes
-from .statistics import is_held, lanes_of, plan_statistic, select_by_samples
+from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 
 Want = Literal["keys", "positions"]
 

@@ -28,8 +28,7 @@ from ..rechunk import rechunk
 from ..sort.build import build_sort
 from ..sort.request import Options
 from ..sort.rows import check_length
-from .lanes import whole_lanes
-from .statistics import plan_statistic
+from .statistics import plan_statistic, whole_lanes
 
 
 def reduce_weighted_block(

@@ -24,9 +24,8 @@ from ..inputs import describe_flat, flatten
 from ..runtime import Runtime
 from ..sort.global_sort import device_order, global_sort, joins_rows
 from ..sort.request import Keys, Options, Request
-from .local import OF_KEYS, local_distinct
+from .local import OF_KEYS, local_distinct, spread_back
 from .number import Numbered, Numbering
-from .spread import spread_back
 
 #: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
 Keep = Literal["all", "both", "first", "one"]

@@ -21,8 +21,7 @@ from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
 from ..inputs import describe_flat, flatten
 from ..rechunk import rechunk_checked
-from ..select.lanes import whole_lanes
-from ..select.statistics import lanes_of
+from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
 from ..sort.rows import check_length

@@ -120,7 +120,7 @@ def sort_bundle(
     samples: int,
     radix_bits: int,
 ) -> Bundle:
-    """Task: sort runs of chunks, as for `local_sort.sort_run`, one by one, and summarize each."""
+    """Task: sort runs of chunks, as for `local.sort_run`, one by one, and summarize each."""
     serialization.register()
     ops = ops_for(arrays[0][0])
     with ops.exclusive():
