@@ -201,8 +201,8 @@ def overview(results: Path, document: Path) -> str:
             shown = [link(name, results / f"{name}.md", document)] if result.note else []
             drawn = [figure for figure, one in FIGURES.items() if one.data == name]
             shown += [link(figure, results / f"{figure}.svg", document) for figure in drawn]
-            gpu = "" if result.command.startswith("cpu.") else machine.get("GPUs", machine.get("device", ""))
-            where = f"{'2 ' if ';' in gpu else ''}{gpu.partition(',')[0]}"
+            gpus = [] if result.command.startswith("cpu.") else machine.get("device", "").split(", ")
+            where = f"{'2 ' * (len(gpus) > 1)}{gpus[0]}" if any(gpus) else ""
             where = where or f"{processor(machine)}, {machine['cores']} cores"
             cells.append([result.command, ", ".join(shown or [name]), where, machine["commit"][:7]])
     return table(["`python -m benchmarks.`", "measures", "on", "commit"], cells, text=4)

@@ -41,7 +41,7 @@ class Figure:
     def source(self, record: Record) -> str:
         """The line below a figure: machine, commit, and the load by other programs if it was high."""
         machine = record.machine
-        where = machine.get("GPUs", machine.get("device", "")).partition(";")[0]
+        where = machine.get("device", "").partition(",")[0]
         text = f"{where or '{cpu}, {cores} cores'.format(**machine)} · commit {machine['commit'][:10]}"
         shares = [point.others for point in record.points if point.figure in self.parts and point.others is not None]
         if shares and max(shares) > QUIET:

@@ -12,7 +12,6 @@ import re
 import runpy
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +27,6 @@ pytest.importorskip("psutil")
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-SUITES = ("keys", "pairs", "rows", "merge", "ordered", "exchange", "api")
 KINDS = ("time_", "peakmem_", "track_")
 #: The size, which is the first parameter of a suite, unless the suite has the attribute `small`.
 SMALL = 4_096
@@ -142,10 +140,10 @@ def test_records_can_be_written_and_read(tmp_path: Path) -> None:
 
 
 def suites() -> Iterator[Any]:
-    for module in (load(f"asv.{name}") for name in SUITES):
-        for name, suite in inspect.getmembers(module, inspect.isclass):
-            if suite.__module__ == module.__name__ and not name.startswith("_"):
-                yield pytest.param(suite, id=f"{module.__name__}.{name}")
+    module = load("asv.suites")
+    for name, suite in inspect.getmembers(module, inspect.isclass):
+        if suite.__module__ == module.__name__ and not name.startswith("_"):
+            yield pytest.param(suite, id=name)
 
 
 def some_of(params: tuple[list[Any], ...]) -> Iterator[tuple[Any, ...]]:
@@ -181,26 +179,23 @@ def test_suite(suite: Any) -> None:
 def _impossible(parameters: dict[str, Any]) -> bool:
     """Whether a benchmark needs CuPy without a GPU, or a dtype that CuPy lacks."""
     on_device = parameters.get("backend") == "cupy"
-    return on_device and (not load("asv.clock").has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
+    return on_device and (not load("asv.data").has_device() or np.dtype(parameters.get("dtype", "i8")).kind in "MS")
 
 
-def test_every_subject_is_measured_with_numpy_and_cupy() -> None:
+def test_numpy_and_cupy_are_measured() -> None:
     measured = {suite.values[0] for suite in suites()}
-    by_subject = {name: [suite for suite in measured if suite.__module__.endswith(name)] for name in SUITES}
-    for name in ("keys", "pairs", "rows", "merge", "ordered", "exchange"):
-        assert any(["numpy", "cupy"] in suite.params for suite in by_subject[name]), name
+    without = {suite.__name__ for suite in measured if ["numpy", "cupy"] not in suite.params}
+    assert without == {"Build", "Cluster", "Codes"}
     methods = {method for suite in measured for method in dir(suite) if method.startswith(KINDS)}
     assert {"track_rate", "track_share_of_copy", "peakmem_work", "time_work", "track_tasks"} <= methods
-    others = {"__init__", "base", "clock", "data"}
-    assert {path.stem for path in (ROOT / "benchmarks" / "asv").glob("*.py")} - others == set(SUITES)
 
 
 def test_rates_are_computed_from_the_measured_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, base = load("asv.clock"), load("asv.base")
+    data, suites = load("asv.data"), load("asv.suites")
     ticks = itertools.count(step=2)
-    monkeypatch.setattr(clock, "seconds", lambda: float(next(ticks)))
+    monkeypatch.setattr(data, "seconds", lambda: float(next(ticks)))
 
-    class Doing(base._Sorting, base._WithBandwidth):
+    class Doing(suites.Dtypes):
         x = np.zeros(1, "i4")
         done = 0
 
@@ -209,8 +204,8 @@ def test_rates_are_computed_from_the_measured_time(monkeypatch: pytest.MonkeyPat
 
     doing = Doing()
     assert doing.track_rate(1_000, "numpy") == 500
-    assert doing.done == 1 + clock.REPEATS
-    monkeypatch.setattr(base, "copy_bandwidth", lambda backend: 16_000.0)
+    assert doing.done == 1 + data.REPEATS
+    monkeypatch.setattr(suites, "copy_bandwidth", lambda backend: 16_000.0)
     assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
 
 
@@ -313,17 +308,6 @@ def test_the_nccl_baseline_exchanges_only_between_several_gpus(
     keys, _ = baseline.whole(np.array([3, 1, 2]), None, world)
     assert keys.tolist() == [1, 2, 3]
     assert (done.count("sort"), done.count("exchange")) == (sorts, sorts - 1)
-
-
-def test_a_long_run_reports_its_progress(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    distributed, measure = importlib.import_module("distributed"), load("gpu.multi.measure")
-    monkeypatch.setattr(measure, "REPORT", 0.1)
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        measure.wait_and_report(client, (client.submit(time.sleep, 0.5, key=("sort-merge-1", 0)),), 60)
-        assert "sort-merge 1 processing" in capsys.readouterr().out
-        with pytest.raises(TimeoutError):
-            measure.wait_and_report(client, (client.submit(time.sleep, 1, key=("sort-merge-1", 1)),), 0.2)
-    assert "0 paused" in capsys.readouterr().out
 
 
 def test_a_wrong_result_of_several_gpus_is_detected() -> None:

@@ -438,7 +438,7 @@ def test_gpus_are_drawn_for_several_numbers_of_gpus(tmp_path: Path) -> None:
         *rows_of_gpus("u64-29", (4,), baseline=1000.0),
         failed,
     ]
-    records.Record({"GPUs": "NVIDIA H200; NVIDIA H200"}, {}, rows=rows).write(tmp_path / "multi_gpu.json")
+    records.Record({"device": "NVIDIA H200, NVIDIA H200"}, {}, rows=rows).write(tmp_path / "multi_gpu.json")
     # Each work measured on several numbers of GPUs has a panel, with the baseline if there is one.
     panels = drawn(figures()["gpus"], tmp_path).axes
     assert [axes.get_title("left") for axes in panels] == ["uint32, $2^{30}$", "argsort, $2^{28}$"]
