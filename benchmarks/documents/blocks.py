@@ -224,7 +224,7 @@ def span(values: list[float]) -> str:
 
 def cores(results: Path, _: Path) -> str:
     """Seconds of NumPy on one thread, of Polars on all, and ours on more and more threads."""
-    cells, rows = [], [row for row in read(results / "cores_cpu.json").rows if row.section == "threads"]
+    cells, rows = [], read(results / "cores_cpu.json").rows
     for work in dict.fromkeys(row.work for row in rows):
         ours = {row.details["x"]: row for row in rows if row.work == work}
         few, many = ours[min(ours)], ours[max(ours)]

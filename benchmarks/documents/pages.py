@@ -112,7 +112,7 @@ FILES: Mapping[str, Result] = {
     "sorted_order_cpu": Result(
         "Distinct keys, ranks, searches and gathers on a CPU", "cpu.sorted_order", TURNS, MEMORY
     ),
-    "cores_cpu": Result("Many threads, few keys, one chunk and clusters", "cpu.cores", "Medians."),
+    "cores_cpu": Result("More and more threads", "cpu.cores", "Medians."),
     "larger_than_memory_cpu": Result(
         "Sorts larger than memory",
         "cpu.larger_than_memory",
