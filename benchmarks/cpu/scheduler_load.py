@@ -33,7 +33,9 @@ from distributed.scheduler import WorkerState, _materialize_graph
 from dask_gpusort.chunk.free_memory import return_free_memory
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
-from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.local_sort import LocalSort
+from dask_gpusort.graph.recipe import SortRecipe
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.graph.runs.store import Handle
 from dask_gpusort.order import Order
@@ -163,7 +165,8 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
         return result
 
     x = da.map_blocks(make_keys, chunks=(plan.sizes,), dtype="i8", meta=np.empty(0, "i8"))
-    recipe = Recipe(plan, with_keys=True, with_positions=False, names=(x.name,), extra_dims=(0,))
+    how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
+    recipe = SortRecipe(plan, *how, names=(x.name,), extra_dims=(0,))
     (y,) = new_arrays(recipe, (x,), [Output(x._meta, (plan.chunks,))], "sort")
     wrapped = Serialize(collections_to_expr([y]).optimize())
     header, frames = timed("pickle", lambda: serialize(wrapped.data, serializers=["pickle"]))

@@ -5,8 +5,8 @@ They export the steps of files with one subject each: `numpy_keys` and `cupy_key
 `cupy_lanes` give their order statistics, `numpy_select` and `cupy_select` search long lanes, `numpy_top` and
 `cupy_rows` select the first keys, `numpy_search` and `cupy_search` rank needles among sorted keys, `numpy_positions`
 and `cupy_positions` read and write elements at positions, `tie_groups` and `cupy_ties` find the tie groups of sorted
-keys, and `cupy_joins` sorts all chunks of one memory. `weighted_lanes`, `distinct` and `tie_ranks` have one code for
-both.
+keys, and `cupy_joins` sorts all chunks of one memory. `steps`, `weighted_lanes`, `distinct` and `tie_ranks` have
+one code for both.
 
 `cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU. `cupy_nccl` moves shards between GPUs.
 """

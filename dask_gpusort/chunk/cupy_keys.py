@@ -12,9 +12,6 @@ from .. import kernels
 from ..order import Order
 from . import cupy_staging, numpy_words
 
-#: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
-_SCANNED_KEYS = 1 << 24
-
 
 def encode(block: Any, order: Order) -> Any:
     """Encode the user's keys for transit, into a new array."""
@@ -55,16 +52,6 @@ def before(first: Any, second: Any, order: Order) -> Any:
             cupy.ascontiguousarray(first), cupy.ascontiguousarray(second), expression_of(order)
         )
     return numpy_words.less(words_of(first, order), words_of(second, order))
-
-
-def first_descent(array: Any, order: Order) -> int | None:
-    """Position of the first key in transit that is less than the key before it; None if the keys are sorted."""
-    for start in range(0, len(array) - 1, _SCANNED_KEYS):
-        part = floor(array[start : start + _SCANNED_KEYS + 1], order)
-        descents = before(part[1:], part[:-1], order)
-        if bool(descents.any()):
-            return start + 1 + int(descents.argmax())
-    return None
 
 
 def words_of(keys: Any, order: Order) -> Any:

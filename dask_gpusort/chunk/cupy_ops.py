@@ -19,17 +19,22 @@ from ..order import Order
 from ..table import Brackets, Digits, RankSummary, Side
 from . import numpy_ops, summarize, word_layout
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
-from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
+from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_rows import argsort_rows, first_indices, sort_rows, take_rows
+from .cupy_rows import argsort_rows, first_indices, sort_rows
 from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
 from .cupy_ties import tie_groups
 from .run import Run
+from .steps import add_starts, check_lengths, edges, first_descent, take_rows
+from .summarize import summarize_run
 
-check_lengths, key_order = numpy_ops.check_lengths, numpy_ops.key_order
+key_order = numpy_ops.key_order
+
+#: Keys scanned for descents at a time: the masks of 2**24 keys take 16 MB of device memory.
+SCANNED_KEYS = 1 << 24
 
 
 def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bool) -> Run:
@@ -69,15 +74,8 @@ def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
     return [(rows[:, word], word_layout.WORD_BITS) for word in range(rows.shape[1])]
 
 
-class CupyKeys:
-    """Sorted keys in transit on the device, for `summarize`."""
-
-    def __init__(self, array: Any, order: Order):
-        self.array, self.order = array, order
-
-    @property
-    def size(self) -> int:
-        return len(self.array)
+class CupyKeys(summarize.SortedKeys):
+    """Sorted keys in transit on the device."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         return numpy_ops.floor(cupy.asnumpy(self.array[cupy.asarray(positions)]), self.order)
@@ -96,12 +94,9 @@ class CupyKeys:
             return kernels.search_words(self.array, needles, side)
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
-    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return numpy_ops.differ(first, second, self.order)
-
     def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
-            return summarize.summarize_samples(self, samples)
+            return super().ranked(samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
         ties_of = self.order.dtype if self.order.has_ties else None
         return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
@@ -110,38 +105,6 @@ class CupyKeys:
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
     """The keys of a run, for `summarize`."""
     return CupyKeys(run.keys, order)
-
-
-def summarize_run(
-    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
-) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets; see `numpy_ops.summarize_run`."""
-    digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return summarize.summarize_keys(sorted_keys(run, order), brackets, samples, digits)
-
-
-def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
-    """Count the leading digits of sorted codes."""
-    return summarize.count_digits(CupyKeys(array, order), radix_bits)
-
-
-def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
-    """Whether the rows of a chunk are sorted, and the first and last key of each row; see `numpy_ops.edges`."""
-    keys = floor(encode(cupy.moveaxis(block, axis, 0), order), order)
-    shape = keys.shape[keys.ndim - bool(order.words) :]
-    rows = math.prod(keys.shape[1 : keys.ndim - bool(order.words)])
-    ordered = not bool(before(keys[1:].reshape(-1, *shape), keys[:-1].reshape(-1, *shape), order).any())
-    count = rows if len(keys) else 0
-    return ordered, keys[:1].reshape(count, *shape), keys[-1:].reshape(count, *shape)
-
-
-def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
-    """Positions in several chunks, end to end, as int64 positions in the whole array."""
-    found = cupy.concatenate(positions, dtype=cupy.int64)
-    ends = accumulate(map(len, positions), initial=0)
-    for (first, last), start in zip(pairwise(ends), starts, strict=True):
-        found[first:last] += start
-    return found
 
 
 def concatenate(arrays: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ from .cupy_sorts import argsort_keys
 def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -> Any:
     """Sort a chunk along an axis of one chunk; `overwrite` allows the result in the chunk's memory."""
     if not order.coded:
-        return take_rows(block, argsort_rows(block, order, axis), axis)
+        return cupy.take_along_axis(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
     out = rows if overwrite or rows.data.ptr != block.data.ptr else None
     ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable, out=out)
@@ -35,11 +35,6 @@ def argsort_rows(block: Any, order: Order, axis: int) -> Any:
         count, length = math.prod(shape[:-1]), shape[-1]
         found = _argsort_batch(moved.reshape(count * length, *moved.shape[len(shape) :]), count, length, order)
     return cupy.moveaxis(found.reshape(shape), -1, axis)
-
-
-def take_rows(block: Any, indices: Any, axis: int) -> Any:
-    """A chunk's elements in the order of indices along an axis."""
-    return cupy.take_along_axis(block, indices, axis)
 
 
 def _argsort_batch(keys: Any, count: int, length: int, order: Order) -> Any:

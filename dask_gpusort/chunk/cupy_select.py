@@ -67,7 +67,7 @@ def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[n
 def extract_all(
     parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], Any, int]:
-    """The same for all keys of some parts, and the number of NaN and NaT."""
+    """Extract from several arrays, and count NaN and NaT."""
     read = [
         _extract(parts, low[first : first + kernels.MOST_BRACKETS], high[first : first + kernels.MOST_BRACKETS])
         for first in range(0, max(len(low), 1), kernels.MOST_BRACKETS)

@@ -21,8 +21,9 @@ import numpy as np
 from .. import kernels
 from ..order import Order
 from . import numpy_less
-from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, first_descent
+from .cupy_keys import comparison_on_host, decode, encode_own, expression_of
 from .run import Run
+from .steps import first_descent
 
 
 def sort_keys(keys: Any, order: Order) -> Any:

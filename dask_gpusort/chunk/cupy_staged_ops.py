@@ -27,8 +27,9 @@ import numpy as np
 from ..order import POSITION_BYTES, Order
 from . import cupy_ops, cupy_staging
 from .device_memory import USABLE_FRACTION, gate_of, step_bytes
-from .numpy_ops import check_lengths, encode, first_descent
+from .numpy_keys import encode
 from .run import Run
+from .steps import check_lengths, first_descent
 
 T = TypeVar("T")
 

@@ -45,11 +45,6 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
     return np.moveaxis(found.reshape(shape), -1, axis)
 
 
-def take_rows(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """A chunk's elements reordered by indices along an axis."""
-    return np.take_along_axis(block, indices, axis)
-
-
 def _argsort_batch(rows: np.ndarray, order: Order) -> np.ndarray:
     """Indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
     count, length = rows.shape[:2]

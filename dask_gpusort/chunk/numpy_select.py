@@ -57,7 +57,7 @@ def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArra
 def extract_all(
     parts: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> tuple[NDArray[np.int64], np.ndarray, int]:
-    """The same for all keys of some parts, and the number of NaN and NaT."""
+    """Extract from several arrays, and count NaN and NaT."""
     ends, inside = zip(*(extract(part, low, high) for part in parts), strict=True)
     return np.sum(ends, axis=0), np.concatenate(inside), sum(map(count_nans, parts))
 
@@ -86,7 +86,7 @@ def _near(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[
 
 
 def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """The same, for many brackets."""
+    """Count and take as `_near` does, by one search for all brackets."""
     # Brackets that begin up to each key; NaN are behind all of them.
     begun = np.searchsorted(low, keys, "right")
     less = np.cumsum(np.bincount(begun, minlength=len(low) + 1))[:-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
@@ -14,11 +14,15 @@ from tlz import merge
 
 from ._dask import Task, TaskRef, new_collection
 from .copies import ClonedLayer
-from .recipe import ArrayRecipe, Chunks, output_name
 from .runtime import held_chunks
+from .tasks import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
 MOST_ORDERED = 1 << 20
+
+
+#: Makes the tasks of a layer.
+Build: TypeAlias = Callable[[], Mapping[Key, Task]]
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,12 @@ class Output:
 class StageLayer(ClonedLayer):
     """A layer that makes its tasks on first use."""
 
-    def __init__(self, build: Callable[[], dict[Key, Task]]):
+    def __init__(self, build: Build):
         super().__init__()
         self.build = build
 
     @cached_property
-    def _tasks(self) -> dict[Key, Task]:
+    def _tasks(self) -> Mapping[Key, Task]:
         return self.build()
 
     def is_materialized(self) -> bool:
@@ -72,10 +76,10 @@ class OutputLayer(StageLayer):
 
     def __init__(
         self,
-        build: Callable[[], dict[Key, Task]],
+        build: Build,
         name: str,
         first_tasks: int,
-        whole: Callable[[], dict[Key, Task]] | None = None,
+        whole: Build | None = None,
     ):
         super().__init__(build)
         self.name = name
@@ -106,9 +110,10 @@ def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Out
 
 def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
-    cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
-    wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
-    build: Callable[[], dict[Key, Task]] = recipe.stages
+    placed = [(name, which, output.chunks) for which, (name, output) in enumerate(zip(names, outputs, strict=True))]
+    cuts = [partial(recipe.output, *one) for one in placed]
+    wholes = [recipe.whole_output and partial(recipe.whole_output, *one) for one in placed]
+    build: Build = recipe.stages
     first_tasks = recipe.first_tasks
     if recipe.takes_held_chunks:
         held = {array.name: held_chunks(array) for array in inputs}
@@ -133,7 +138,7 @@ def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Ou
     return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)
 
 
-def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, Task]]) -> dict[Key, Any]:
+def _both(stages: Build, output: Build) -> Mapping[Key, Any]:
     """All tasks of one array; where each stage is one output chunk's, both are one task.
 
     Dask would fuse them to a task of another name, and an alias, which a scheduler takes one more step for.

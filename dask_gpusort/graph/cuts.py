@@ -23,12 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from dask.typing import Key
 from tlz import concat
 
 from .. import table
@@ -39,6 +37,7 @@ from ..order import Order
 from ..plan import Plan, Runs
 from ._dask import List, Task, TaskRef
 from .input_checks import changed_run, changed_source, wrong_size
+from .tasks import Tasks
 
 
 def summarize(
@@ -169,79 +168,70 @@ def _ties(boundaries: table.Boundaries, shares: np.ndarray | None, part: int) ->
     return boundaries.ties if shares is None else shares[part]
 
 
-@dataclass(frozen=True)
-class CutKeys:
-    """Name the tasks that give the results of this stage."""
+class CutRefs(NamedTuple):
+    """Refer to the results of this stage."""
 
-    boundaries: Key  # gives the `Boundaries`
-    cuts: tuple[Key, ...]  # give the `Cuts` of neighbouring runs
-    fan_in: int  # number of runs in each
-
-    def of(self, run: int) -> Key:
-        """Key of the `Cuts` that a run is in."""
-        return self.cuts[run // self.fan_in]
+    boundaries: TaskRef  # gives the `Boundaries`
+    cuts: list[TaskRef]  # give the `Cuts` of neighbouring runs each
 
 
-def find_cuts(token: str, plan: Plan, runs: Sequence[Task | TaskRef]) -> tuple[dict[Key, Task], CutKeys]:
-    """Make the graph of the stage from tasks, or references to them, that give a `Run` each."""
-    tasks: list[Task] = []
+def find_cuts(tasks: Tasks, plan: Plan, runs: Sequence[Task | TaskRef]) -> CutRefs:
+    """Add the stage from tasks, or references to them, that give a `Run` each."""
     brackets: TaskRef | None = None
     for number in range(plan.rounds):
         bits = 0 if number else plan.radix_bits
-        counts = _counts(token, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
-        sums, reads = _add_up(token, plan, number, counts, sum_summaries, plan.order, plan.kept_samples, bits)
+        counts = _count(tasks, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
+        reads = _add_up(tasks, plan, number, counts, sum_summaries, plan.order, plan.kept_samples, bits)
         scan, arguments = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
-        tasks += [*counts, *sums, Task((f"sort-scan-{token}", number), scan, reads[-1][0], *arguments)]
-        brackets = tasks[-1].ref()
-    counts = _counts(token, plan, runs, plan.rounds, count, brackets, plan.order)
-    sums, reads = _add_up(token, plan, plan.rounds, counts, sum_counts)
-    boundaries = Task((f"sort-scan-{token}", plan.rounds), last_scan, reads[-1][0], brackets, plan)
-    cuts = _cut_down(token, plan, boundaries.ref(), reads)
-    tasks += [*counts, *sums, boundaries, *cuts]
-    found = CutKeys(boundaries.key, tuple(task.key for task in cuts[-len(plan.tree[0]) :]), plan.fan_in)
-    return {task.key: task for task in tasks}, found
+        brackets = tasks.add("sort-scan", number, scan, reads[-1][0], *arguments)
+    counts = _count(tasks, plan, runs, plan.rounds, count, brackets, plan.order)
+    reads = _add_up(tasks, plan, plan.rounds, counts, sum_counts)
+    boundaries = tasks.add("sort-scan", plan.rounds, last_scan, reads[-1][0], brackets, plan)
+    return CutRefs(boundaries, _cut_down(tasks, plan, boundaries, reads))
 
 
-def _counts(
-    token: str, plan: Plan, runs: Sequence[Task | TaskRef], number: int, function: Callable[..., Any], *arguments: Any
-) -> list[Task]:
-    """Tasks of one round, one for each range in `Plan.counted`."""
+def _count(
+    tasks: Tasks,
+    plan: Plan,
+    runs: Sequence[Task | TaskRef],
+    number: int,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> list[TaskRef]:
+    """Add the tasks of one round, one for each range in `Plan.counted`."""
     return [
-        Task((f"sort-count-{token}", number, first), function, List(*runs[first:last]), *arguments)
+        tasks.add("sort-count", (number, first), function, List(*runs[first:last]), *arguments)
         for first, last in plan.counted
     ]
 
 
 def _add_up(
-    token: str, plan: Plan, number: int, counts: Sequence[Task], function: Callable[..., Any], *arguments: Any
-) -> tuple[list[Task], list[list[List]]]:
-    """Tasks that add up one round, and the inputs of the tasks of each level, the last one included."""
-    tasks: list[Task] = []
+    tasks: Tasks, plan: Plan, number: int, counts: Sequence[TaskRef], function: Callable[..., Any], *arguments: Any
+) -> list[list[List]]:
+    """Add the tasks that add up one round; gives the inputs of the tasks of each level, the last one included."""
     reads: list[list[List]] = []
     below, width = counts, plan.counted[0][1]
     for level, ranges in enumerate(plan.tree):
-        parts = [below[first // width : -(-last // width)] for first, last in ranges]
-        reads.append([List(*(task.ref() for task in part)) for part in parts])
+        reads.append([List(*below[first // width : -(-last // width)]) for first, last in ranges])
         if level + 1 < len(plan.tree):
             below = [
-                Task((f"sort-sum-{token}", number, level, node), function, read, *arguments)
+                tasks.add("sort-sum", (number, level, node), function, read, *arguments)
                 for node, read in enumerate(reads[-1])
             ]
             width = 1
-            tasks += below
-    return tasks, reads
+    return reads
 
 
-def _cut_down(token: str, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[Task]:
-    """Tasks that pass the ties down the tree; the last ones cut the runs."""
-    tasks: list[Task] = []
+def _cut_down(tasks: Tasks, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[TaskRef]:
+    """Add the tasks that pass the ties down the tree; gives the last ones, which cut the runs."""
+    above: list[TaskRef] = []
     tree = plan.tree  # made at each look
     for level in reversed(range(len(tree))):
+        below = []
         for node, (first, last) in enumerate(tree[level]):
-            top = level + 1 == len(tree)
-            shares = None if top else TaskRef((f"sort-cut-{token}", level + 1, node // plan.fan_in))
+            shares = above[node // plan.fan_in] if above else None
             arguments = (boundaries, shares, node % plan.fan_in, reads[level][node])
-            key = (f"sort-cut-{token}", level, node)
             own = () if level else (first, plan.runs[first:last], plan.order)
-            tasks.append(Task(key, share if level else cut, *arguments, *own))
-    return tasks
+            below.append(tasks.add("sort-cut", (level, node), share if level else cut, *arguments, *own))
+        above = below
+    return above

@@ -9,32 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dask.typing import Key
-
 from ..chunk.free_memory import return_free_memory
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan, Runs
 from ..table import Boundaries, Cuts
-from ._dask import List, Task, TaskRef
+from ._dask import List, TaskRef
 from .cut_runs import CutRun, cut_run, own_pieces
-from .cuts import CutKeys
+from .cuts import CutRefs
 from .finish import Finish
+from .tasks import Tasks
 
 #: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
 RETURNED_BYTES = 64 << 20
 
 
-def exchange(token: str, plan: Plan, runs: Sequence[Key], cuts: CutKeys, finish: Finish) -> dict[Key, Task]:
-    """Make the graph of the exchange and the finish; finished groups are ``("sort-merge-" + token, group)``."""
-    boundaries = TaskRef(cuts.boundaries)
-    all_runs, all_cuts = List(*map(TaskRef, runs)), List(*map(TaskRef, cuts.cuts))
-    listed = Task(f"sort-scatter-{token}", list_runs, all_runs, plan.runs, all_cuts, boundaries, plan.order)
-    merges = (
-        Task((f"sort-merge-{token}", group), merge_from_list, listed.ref(), boundaries, group, finish)
-        for group in range(len(plan.groups))
-    )
-    return {task.key: task for task in (listed, *merges)}
+def exchange(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef], found: CutRefs, finish: Finish) -> None:
+    """Add the exchange and the finish; each finished group is a task ``sort-merge``."""
+    cuts, boundaries = List(*found.cuts), found.boundaries
+    listed = tasks.add("sort-scatter", 0, list_runs, List(*runs), plan.runs, cuts, boundaries, plan.order)
+    for group in range(len(plan.groups)):
+        tasks.add("sort-merge", group, merge_from_list, listed, boundaries, group, finish)
 
 
 class RunList:

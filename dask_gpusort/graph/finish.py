@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from dask.typing import Key
 
 from ..chunk import complete, library_of, ops_for
 from ..chunk.run import Run
@@ -18,6 +17,7 @@ from ..table import Boundaries
 from ._dask import List, Task, TaskRef
 from .bounds import Bounds
 from .cut_runs import Piece, with_global_positions
+from .tasks import Tasks
 
 #: The result of a task, or a part of it.
 GroupRef: TypeAlias = TaskRef | Task
@@ -64,7 +64,7 @@ class Finish:
         return ((ops.decode(merged.keys, self.order),) if self.with_keys else ()) + merged.values
 
     def _memory_of_runs(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The same memory for keys in transit, which is None if it does not fit them, and the values."""
+        """View the memory of the keys as codes, None where keys have no code; the memory of values is as it was."""
         if not self.with_keys:
             return (None, *memory) if memory else ()
         codes = [keys.view(self.order.transit_dtype) if self.order.coded else None for keys in memory[:1]]
@@ -105,6 +105,7 @@ def join_parts(groups: Sequence[tuple[Any, ...]], which: int) -> Any:
 
 
 def output_chunks(
+    tasks: Tasks,
     name: str,
     plan: Plan,
     contents: Sequence[tuple[int, int, int, int]],
@@ -112,33 +113,26 @@ def output_chunks(
     cuts: GroupRef,
     which: int,
     extra_dims: int,
-) -> dict[Key, Task]:
-    """Make the graph of one output array, the one at position `which` in each finished group's tuple.
+) -> None:
+    """Add the chunks of one output array, the one at position `which` in each finished group's tuple.
 
     `contents` has (first output chunk, last + 1, part, parts) of each group, or of each member of a gang.
     """
     # Each of `extra_dims` dimensions after the sorted one is one chunk.
-    tasks: list[Task] = []
+    behind = (0,) * extra_dims
     number = 0
     unknown = any(map(math.isnan, plan.chunks))
     while number < len(groups):
         first, last, _, parts = contents[number]
         if parts > 1:
-            refs = List(*groups[number : number + parts])
-            tasks.append(Task(_key(name, first, extra_dims), join_parts, refs, which))
+            tasks.put((name, first, *behind), join_parts, List(*groups[number : number + parts]), which)
         else:
             ref, start = groups[number], 0
             for chunk in range(first, last):
-                key = _key(name, chunk, extra_dims)
                 if unknown:
-                    tasks.append(Task(key, take_unknown_part, ref, which, cuts, first, chunk))
+                    tasks.put((name, chunk, *behind), take_unknown_part, ref, which, cuts, first, chunk)
                 else:
                     stop = start + int(plan.chunks[chunk])
-                    tasks.append(Task(key, take_part, ref, which, start, stop))
+                    tasks.put((name, chunk, *behind), take_part, ref, which, start, stop)
                     start = stop
         number += parts
-    return {task.key: task for task in tasks}
-
-
-def _key(name: str, chunk: int, extra_dims: int) -> tuple[Any, ...]:
-    return (name, chunk) + (0,) * extra_dims

@@ -29,10 +29,14 @@ from .collection import Output, new_arrays
 from .composite_keys import Keys
 from .exchanges import choose_exchange, install_or_else
 from .explain import note
-from .join import Join
+from .finish import Finish
+from .in_one_task import InOneTask
+from .join import JoinedSort
+from .local_sort import LocalSort
 from .rechunk import rechunk
-from .recipe import Chunks, Recipe
+from .recipe import SortRecipe
 from .runtime import Runtime
+from .tasks import Chunks
 
 Want = Literal["keys", "positions", "both", "values"]
 
@@ -180,19 +184,26 @@ def global_sort(
     if plan.exchange == "join":
         return join(request, keys, values, 0, (plan.chunks,), presorted)
     inputs = (*(keys.parts or (keys.array,)), *values)
-    recipe = Recipe(
+    recipe = SortRecipe(
         plan=plan,
-        with_keys=request.want in ("keys", "both"),
-        with_positions=request.want == "positions",
+        local=_local_sort(request, keys),
+        finish=_finish(request),
         names=tuple(array.name for array in inputs),
         extra_dims=tuple(array.ndim - 1 for array in inputs),
         presorted=presorted,
-        packed=tuple(part.dtype for part in keys.parts),
-        directions=keys.directions,
         gang_timeout=setting("gang_timeout"),
         on_devices=request.runtime.library == "cupy",
     )
     return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
+
+
+def _local_sort(request: Request, keys: Keys) -> LocalSort:
+    packed = tuple(part.dtype for part in keys.parts)
+    return LocalSort(request.order, request.want == "positions", request.staged, packed, keys.directions)
+
+
+def _finish(request: Request) -> Finish:
+    return Finish(request.order, request.want in ("keys", "both"), request.want == "positions", request.staged)
 
 
 def join(
@@ -205,19 +216,16 @@ def join(
 ) -> tuple[Any, ...]:
     """Sort an array along one axis in one task, into chunks of some sizes in each dimension, as `global_sort`."""
     inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
-    recipe = Join(
-        order=request.order,
-        with_keys=request.want in ("keys", "both"),
-        with_positions=request.want == "positions",
-        axis=axis,
-        names=tuple(array.name for array in inputs),
-        chunks=keys.array.chunks[:dims],
+    outputs = _outputs(request, inputs, chunks)
+    recipe = InOneTask(
+        JoinedSort(_local_sort(request, keys), _finish(request), axis, len(inputs), presorted),
+        "sort-local",
+        tuple(array.name for array in inputs),
+        keys.array.chunks[:dims],
         extra_dims=tuple(array.ndim - dims for array in inputs),
-        presorted=presorted,
-        packed=tuple(part.dtype for part in keys.parts),
-        directions=keys.directions,
+        divided=(True,) * len(outputs),
     )
-    return new_arrays(recipe, inputs, _outputs(request, inputs, chunks), _prefix(request, presorted))
+    return new_arrays(recipe, inputs, outputs, _prefix(request, presorted))
 
 
 def _outputs(request: Request, inputs: Sequence[Any], chunks: Chunks) -> list[Output]:

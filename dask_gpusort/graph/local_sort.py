@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from ..chunk import complete, ops_for
 from ..chunk.run import Run
 from ..order import Order
 from ..plan import Plan, Size
-from ._dask import List, Task, TaskRef
+from ._dask import List, TaskRef
 from .input_checks import check_key_shapes, checked_chunk, wrong_size
-
-NOTHING: Mapping[Key, Any] = MappingProxyType({})
+from .tasks import NOTHING, Tasks, chunk_of
 
 
 @dataclass(frozen=True)
@@ -137,23 +135,22 @@ def chunk_arrays(source: RunSource, keys: Sequence[Sequence[Key]], held: Mapping
     # A chunk that is part of the task is no key of the graph. Dask orders and culls graphs in time that grows with
     # their keys.
     names = concat(keys[chunk] for chunk in source.chunks)
-    return List(*(held[key] if key in held else TaskRef(key) for key in names))
+    return List(*(chunk_of(key, held) for key in names))
 
 
 def local_sorts(
-    token: str,
-    local: LocalSort,
+    tasks: Tasks,
     sources: Sequence[RunSource],
+    local: LocalSort,
     keys: Sequence[Sequence[Key]],
     held: Mapping[Key, Any] = NOTHING,
-) -> dict[Key, Task]:
-    """Make the graph of the stage from `keys` of shape (num_chunks, arrays); `held` chunks become part of the tasks.
+) -> list[TaskRef]:
+    """Add the stage from `keys` of shape (num_chunks, arrays); `held` chunks become part of the tasks.
 
-    Each task, ``("sort-local-" + token, run)``, or "sort-check-" of presorted chunks, gives a `Run`.
+    Each task, ``sort-local``, or ``sort-check`` of presorted chunks, gives a `Run`.
     """
-    prefix = "sort-check" if sources[0].origins else "sort-local"
-    tasks = (
-        Task((f"{prefix}-{token}", number), sort_run, chunk_arrays(source, keys, held), source, local)
+    stage = "sort-check" if sources[0].origins else "sort-local"
+    return [
+        tasks.add(stage, number, sort_run, chunk_arrays(source, keys, held), source, local)
         for number, source in enumerate(sources)
-    )
-    return {task.key: task for task in tasks}
+    ]

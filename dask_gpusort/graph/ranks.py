@@ -18,6 +18,7 @@ from ..plan.distinct import DistinctPlan
 from ..plan.ranks import describe_rank, device_bytes, make_rank_plan
 from .explain import Made, note
 from .global_sort import Request, device_order, joins_rows
+from .in_one_task import of_whole
 from .input_checks import checked_chunk
 from .inputs import describe_flat, flatten
 from .rechunk import rechunk_checked
@@ -26,7 +27,6 @@ from .select.build import lanes_of
 from .select.lanes import whole_lanes
 from .sets.build import origins, sorted_distinct, stable_keys
 from .sets.number import Numbered
-from .whole import of_whole
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ Every array is complete when its task ends (`complete`), because transfers ignor
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
@@ -47,14 +47,13 @@ from weakref import ref
 
 import numpy as np
 from dask.typing import Key
-from tlz import concat
 
 from ..chunk import complete, numpy_ops, ops_for
 from ..chunk.run import Run
 from ..graph import serialization
 from ..plan import Plan
 from ..table import RankSummary
-from ._dask import List, Task, TaskRef
+from ._dask import List
 from .bounds import Bounds, bound_cuts, fingerprint
 from .cut_runs import Piece
 from .cuts import boundary_ranks, checked_sizes
@@ -62,11 +61,13 @@ from .finish import Finish
 from .input_checks import changed_run
 from .local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
 from .placement import PlacedTask
+from .tasks import Tasks
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
 #: The bounds of the cuts, or the summaries of each bundle, from which the bounds follow.
 CutInfo: TypeAlias = "PlannedBounds | list[NumberedSummaries]"
+
 
 #: The chunks of each run, how a run is made from them, and the keys of each chunk.
 Sources: TypeAlias = tuple[Sequence[RunSource], LocalSort, Sequence[Sequence[Key]]]
@@ -240,81 +241,68 @@ def finish_as_chunk(
 
 
 def exchange_by_tasks(
-    token: str,
+    tasks: Tasks,
     plan: Plan,
     sources: Sources,
     finish: Finish,
     direct: Collection[int] = (),
-) -> dict[Key, Task]:
-    """Make the graph of all stages from the input chunks to the finished groups, but those in `direct`.
-
-    Groups are ``("sort-merge-" + token, group)``; the bounds, if a task finds them, ``("sort-scan-" + token, 0)``.
-    """
+) -> None:
+    """Add all stages from the input chunks to the finished groups, ``sort-merge``, but those in `direct`."""
     serialization.register()
-    tasks = _sort_and_count(token, plan, *sources)
-    bundles = range(len(plan.sources))
-    cut_info, unscanned = _cut_info(token, plan), None if plan.scans else plan
-    for group in range(len(plan.groups)):
+    _sort_and_count(tasks, plan, *sources)
+    bundles, groups = range(len(plan.sources)), range(len(plan.groups))
+    cut_info, unscanned = _cut_info(tasks, plan), None if plan.scans else plan
+    for group in groups:
         for number in bundles:
-            bundle = TaskRef((f"sort-local-{token}", number))
-            key = (f"sort-scatter-{token}", number, group)
-            tasks.append(_task(key, cut_shard, bundle, cut_info, group, unscanned, worker=_worker_of(plan, number)))
+            own = tasks.ref("sort-local", number), cut_info, group, unscanned
+            tasks.add("sort-scatter", (number, group), cut_shard, *own, **_placed(_worker_of(plan, number)))
         if group not in direct:
-            tasks += _finish_tasks((f"sort-merge-{token}", group), finish_group, token, plan, group, finish)
+            _finish(tasks, tasks.key("sort-merge", group), finish_group, plan, group, finish)
     for number in bundles if plan.cut_first else ():
-        shards = List(*(TaskRef((f"sort-scatter-{token}", number, group)) for group in range(len(plan.groups))))
-        tasks.append(Task((f"sort-freed-{token}", number), note_freed, shards))
-    return {task.key: task for task in tasks}
+        shards = List(*(tasks.ref("sort-scatter", number, group) for group in groups))
+        tasks.add("sort-freed", number, note_freed, shards)
 
 
 def _sort_and_count(
-    token: str, plan: Plan, sources: Sequence[RunSource], local: LocalSort, keys: Sequence[Sequence[Key]]
-) -> list[Task]:
-    tasks: list[Task] = []
+    tasks: Tasks, plan: Plan, sources: Sequence[RunSource], local: LocalSort, keys: Sequence[Sequence[Key]]
+) -> None:
     for number, runs in enumerate(plan.sources):
         own = tuple(sources[run] for run in runs)
         arrays = List(*(chunk_arrays(source, keys) for source in own))
         arguments = (arrays, runs, own, local, plan.samples, plan.radix_bits)
-        tasks.append(_task((f"sort-local-{token}", number), sort_bundle, *arguments, worker=_worker_of(plan, number)))
-        tasks.append(Task((f"sort-count-{token}", number), take_summaries, tasks[-1].ref()))
+        bundle = tasks.add("sort-local", number, sort_bundle, *arguments, **_placed(_worker_of(plan, number)))
+        tasks.add("sort-count", number, take_summaries, bundle)
     if plan.scans:
-        tasks.append(Task((f"sort-scan-{token}", 0), scan, _summaries(token, plan), plan))
-    return tasks
+        tasks.add("sort-scan", 0, scan, tasks.refs("sort-count", range(len(plan.sources))), plan)
 
 
-def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
-    """Make the graph of the output chunks that are one group each, which their own tasks finish, by group."""
-    tasks = [_finish_tasks(key, finish_as_chunk, token, plan, group, finish) for group, key in keys.items()]
-    return {task.key: task for task in concat(tasks)}
+def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
+    """Add the output chunks, by group, that are one group each and finished by their own tasks."""
+    for group, key in keys.items():
+        _finish(tasks, key, finish_as_chunk, plan, group, finish)
 
 
-def _summaries(token: str, plan: Plan) -> List:
-    return List(*(TaskRef((f"sort-count-{token}", number)) for number in range(len(plan.sources))))
+def _cut_info(tasks: Tasks, plan: Plan) -> Any:
+    return tasks.ref("sort-scan", 0) if plan.scans else tasks.refs("sort-count", range(len(plan.sources)))
 
 
-def _cut_info(token: str, plan: Plan) -> Any:
-    return TaskRef((f"sort-scan-{token}", 0)) if plan.scans else _summaries(token, plan)
-
-
-def _finish_tasks(
-    key: Key, function: Callable[..., Any], token: str, plan: Plan, group: int, finish: Finish
-) -> Iterator[Task]:
-    """The task that finishes a group, and the one that notes it, if others wait for the group."""
+def _finish(tasks: Tasks, key: Key, function: Callable[..., Any], plan: Plan, group: int, finish: Finish) -> None:
+    """Add the task that finishes a group, and the one that notes it, if others wait for the group."""
     bundles, awaited = range(len(plan.sources)), plan.awaited_by(group)
-    shards = List(*(TaskRef((f"sort-scatter-{token}", number, group)) for number in bundles))
-    earlier = [TaskRef((f"sort-turn-{token}", other)) for other in awaited]
+    shards = List(*(tasks.ref("sort-scatter", number, group) for number in bundles))
+    earlier = tasks.refs("sort-turn", awaited)
     if plan.cut_first and not awaited:
-        earlier = [TaskRef((f"sort-freed-{token}", number)) for number in bundles]
-    arguments = (shards, _cut_info(token, plan), group, None if plan.scans else plan, finish, List(*earlier))
-    yield _task(key, function, *arguments, worker=group if plan.turn_size < len(plan.groups) else None)
+        earlier = tasks.refs("sort-freed", bundles)
+    arguments = (shards, _cut_info(tasks, plan), group, None if plan.scans else plan, finish, earlier)
+    made = tasks.put(key, function, *arguments, **_placed(group if plan.turn_size < len(plan.groups) else None))
     if group in plan.awaited:
-        yield Task((f"sort-turn-{token}", group), note_finished, TaskRef(key))
+        tasks.add("sort-turn", group, note_finished, made)
 
 
 def _worker_of(plan: Plan, bundle: int) -> str | int | None:
     return plan.bundle_workers[bundle] if plan.bundle_workers else None
 
 
-def _task(key: Key, function: Callable[..., Any], *arguments: Any, worker: str | int | None) -> Task:
-    """A task, for a worker if one is given."""
-    return Task(key, function, *arguments) if worker is None else PlacedTask(key, function, *arguments, mark=worker)
+def _placed(worker: str | int | None) -> dict[str, Any]:
+    """The options of a task for a worker, if one is given."""
+    return {} if worker is None else {"kind": PlacedTask, "mark": worker}

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from dask_gpusort.cost import cost_of, describe
-from dask_gpusort.graph.join import Join
-from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.in_one_task import InOneTask
+from dask_gpusort.graph.join import JoinedSort
+from dask_gpusort.graph.local_sort import LocalSort
+from dask_gpusort.graph.recipe import SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES
@@ -69,8 +72,9 @@ def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
     if exchange == "runs":
         pytest.importorskip("distributed")
     made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
-    shared = {"with_keys": True, "with_positions": False, "names": ("x",), "extra_dims": (0,)}
-    recipe = Join(made.order, axis=0, chunks=(made.sizes,), **shared) if exchange == "join" else Recipe(made, **shared)
+    how = LocalSort(made.order, False), Finish(made.order, True, False)
+    joined = InOneTask(JoinedSort(*how, axis=0, arrays=1), "sort-local", ("x",), (made.sizes,), divided=(True,))
+    recipe = joined if exchange == "join" else SortRecipe(made, *how, names=("x",), extra_dims=(0,))
     assert cost_of(made).tasks == len({**recipe.stages(), **recipe.output("sorted", 0, (made.chunks,))})
 
 

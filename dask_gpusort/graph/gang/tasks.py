@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from dask.typing import Key
 
 from ...chunk import complete, library_of
 from ...chunk.run import Run
 from ...plan import Plan
 from .. import serialization
-from .._dask import List, MarkedTask, Task, TaskRef
+from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..bounds import Bounds, fingerprint
 from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
 from ..local_sort import LocalSort, RunSource, chunk_arrays
 from ..task_exchange import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
+from ..tasks import Tasks
 from .communicator import ExchangePiece
 from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, enlist
@@ -35,35 +35,33 @@ class GangTask(MarkedTask):
 
 
 def gang_exchange(
-    token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
-) -> dict[Key, Task]:
-    """Make the graph of a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
-    tasks: list[Task] = []
+    tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
+) -> None:
+    """Add a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
     for rank in range(len(plan.sources)):
-        spec = GangSpec(token, rank, len(plan.sources), timeout, on_devices)
+        spec = GangSpec(tasks.token, rank, len(plan.sources), timeout, on_devices)
         arguments = _arguments(spec, plan, sources, finish)
-        member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, mark=spec)
-        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
-    return {task.key: task for task in tasks}
+        member = tasks.add("sort-gang", rank, sort_in_gang, *arguments, kind=GangTask, mark=spec)
+        tasks.add("sort-joined", rank, note_joined, member)
 
 
 def member_chunks(
-    chunks: Mapping[Key, Task],
+    chunks: Tasks,
     plan: Plan,
     sources: Sources,
     finish: Finish,
     timeout: float,
     on_devices: bool = False,
-) -> dict[Key, Task]:
+) -> Tasks:
     """Make the graph of a gang of which each member is a chunk of the only output: one step less than behind members.
 
     `chunks` are the same chunks as tasks behind members of another gang.
     """
-    found: dict[Key, Task] = {}
+    found = Tasks(chunks.token)
     for rank, (key, task) in enumerate(chunks.items()):
         spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout, on_devices)  # type: ignore[index]
         arguments = _arguments(spec, plan, sources, finish)
-        found[key] = GangTask(key, sort_as_chunk, *arguments, mark=replace(spec, instead=task))
+        found.put(key, sort_as_chunk, *arguments, kind=GangTask, mark=replace(spec, instead=task))
     return found
 
 
@@ -76,17 +74,15 @@ def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> 
     return List(*(chunk_arrays(source, keys) for source in own)), numbers, own, local, spec, plan, finish
 
 
-def member_outputs(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
+def member_outputs(tasks: Tasks, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
     """Name the outputs of each member, and the bounds of the cuts, as arguments of tasks."""
     # Unless all output chunks are wanted and each member makes some, each of them must need every member, because
     # members cannot run without each other.
     ranks = range(len(plan.sources))
-    joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in ranks]
+    joined = [tasks.ref("sort-joined", rank) for rank in ranks]
     alone = all_wanted and all(plan.member_chunks)
     behind = List(*(() if alone else joined))
-    outputs: list[GroupRef] = [
-        Task(None, take_outputs, TaskRef((f"sort-gang-{token}", rank)), behind) for rank in ranks
-    ]
+    outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in ranks]
     return outputs, joined[0]
 
 

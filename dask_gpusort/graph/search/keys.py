@@ -135,7 +135,7 @@ def _is_compared_by_numpy(question: Question) -> bool:
 
 
 def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
-    """What is wanted of some needles, in their shape."""
+    """Look needles up; the result has their shape."""
     keys, least = found
     if _is_compared_by_numpy(question):
         return np.isin(block, keys, invert=question.want == "not in")
@@ -149,7 +149,7 @@ def look_up(found: SortedKeys, block: Any, question: Question) -> Any:
 
 
 def wanted_of(keys: Any, needles: Any, ranks: Any, question: Question) -> Any:
-    """What is wanted of needles whose ranks are known."""
+    """Turn the ranks of needles into what the question asks for."""
     if question.is_rank:
         return ranks
     return _inverted(ops_for(keys).equal_before(keys, needles, ranks, question.transit), question)

@@ -16,9 +16,10 @@ from ...table.quantiles import Ranks, Statistic
 from ..collection import Output, StageLayer, new_arrays
 from ..copies import read_again
 from ..explain import note
+from ..in_one_task import InOneTask
 from ..rechunk import chunk_limit
 from ..runtime import Runtime, chunk_library
-from .join import LanesJoin
+from .join import JoinedLanes
 from .lanes import UNKNOWN_LANES, reduce_blocks
 from .samples import Selection
 
@@ -43,7 +44,7 @@ def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], kee
 def select_by_samples(
     array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
 ) -> Any:
-    """What is wanted of the lanes of an array, from the keys at some ranks, by a plan with samples."""
+    """Apply a statistic to the keys at its ranks in each lane, found by samples."""
     selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
     inputs = [array]
     if not plan.held:
@@ -55,7 +56,15 @@ def select_by_samples(
 
 def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
     """An order statistic of the lanes of an array, each in one task."""
-    join = LanesJoin(statistic, (array.name,), axes, array.chunks, array.dtype, keepdims, plan.searches)
+    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    join = InOneTask(
+        JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches),
+        "select-join",
+        (array.name,),
+        array.chunks,
+        lanes=kept,
+        output_dims=(-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept),
+    )
     return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
 
 

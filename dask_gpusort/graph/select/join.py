@@ -14,97 +14,49 @@ Steps from task to task, and from the host to the device for each chunk, would t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
-from dask.typing import Key
-from tlz import identity
 
 from ...chunk import complete, ops_for
 from ...table import selection
 from ...table.quantiles import Statistic
-from .._dask import List, Task, TaskRef
+from ..in_one_task import assemble, chunk_starts
 from ..input_checks import checked_chunk
-from ..join import assemble, chunk_starts
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..tasks import Chunks
 from .samples import enclose, lanes_of, result_of
 
 
 @dataclass(frozen=True)
-class LanesJoin(ArrayRecipe):
-    """Hold all that the tasks of one joined order statistic are made from."""
+class JoinedLanes:
+    """Find a statistic of lanes whose chunks are joined: a function that can be pickled."""
 
     statistic: Statistic
-    names: tuple[str, ...]  # of the source
     axes: tuple[int, ...]  # the reduced dimensions
-    chunks: Chunks  # sizes of the source, nan where unknown
     dtype: np.dtype[Any]  # of the source
     keepdims: bool  # whether the reduced dimensions are kept, with size 1
     searches: bool  # whether lanes are searched one by one, by samples
 
-    takes_held_chunks = True
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any]:
+        """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
 
-    @property
-    def first_tasks(self) -> int:
-        return math.prod(len(self.chunks[dim]) for dim in self._kept)
-
-    @property
-    def _kept(self) -> list[int]:
-        return [dim for dim in range(len(self.chunks)) if dim not in self.axes]
-
-    def _groups(self) -> Iterator[tuple[tuple[Any, ...], dict[int, int]]]:
-        """For each group of lanes that are in the same chunks, its index, and that by dimension."""
-        for group in np.ndindex(*(len(self.chunks[dim]) for dim in self._kept)):
-            yield group, dict(zip(self._kept, group, strict=True))
-
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
-        """A task for each group of lanes; chunks in `held` become part of them."""
-        tasks = {}
-        for group, own in self._groups():
-            ranges = [[own[dim]] if dim in own else range(len(sizes)) for dim, sizes in enumerate(self.chunks)]
-            keys: list[Key] = [(*self.names, *index) for index in product(*ranges)]
-            sizes = tuple((sizes[own[dim]],) if dim in own else sizes for dim, sizes in enumerate(self.chunks))
-            chunks = List(*(held[key] if key in held else TaskRef(key) for key in keys))
-            tasks[self._key(group)] = Task(self._key(group), reduce_joined, chunks, sizes, self)
-        return tasks
-
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Any]:
-        """The output chunks: the results of the tasks."""
-        dims = range(len(self.chunks)) if self.keepdims else self._kept
-        first = (0,) * len(self.statistic.shape)
-        tasks: dict[Key, Any] = {}
-        for group, own in self._groups():
-            key: Key = (name, *first, *(own.get(dim, 0) for dim in dims))
-            tasks[key] = Task(key, identity, TaskRef(self._key(group)))
-        return tasks
-
-    def _key(self, group: Sequence[int]) -> Key:
-        return (f"select-join-{self.token}", *group)
-
-
-def reduce_joined(chunks: Sequence[Any], sizes: Chunks, join: LanesJoin) -> Any:
-    """Task: find the statistic of each lane of some chunks, with the dimensions of `q`, then those that are kept.
-
-    `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
-    """
-    for number, chunk in enumerate(chunks):
-        checked_chunk(chunk, join.dtype, f"chunk {number} of the input", ndim=len(sizes))
-    starts = chunk_starts([chunk.shape for chunk in chunks], sizes)
-    ops = ops_for(chunks[0])
-    if not join.searches:
-        # Lanes along the first dimensions are columns, along other ones rows.
-        fastest = len(sizes) - 1 if join.axes[0] == 0 else join.axes[-1]
-        whole = assemble(chunks, starts, fastest)
-        return complete(ops.reduce_lanes(whole, join.statistic, join.axes, join.keepdims))
-    lanes = zip(*(lanes_of(chunk, join.axes) for chunk in chunks), strict=True)
-    found = result_of([search(parts, join.statistic) for parts in lanes], join.statistic)
-    shape = [1 if dim in join.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
-    kept = [size for dim, size in enumerate(shape) if join.keepdims or dim not in join.axes]
-    return complete(ops.from_host(found.reshape((*join.statistic.shape, *kept))))
+        `chunks` are in C order, one along the kept dimensions; `sizes` are theirs in each dimension, nan where unknown.
+        """
+        for number, chunk in enumerate(chunks):
+            checked_chunk(chunk, self.dtype, f"chunk {number} of the input", ndim=len(sizes))
+        starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
+        if not self.searches:
+            # Lanes along the first dimensions are columns, along other ones rows.
+            fastest = len(sizes) - 1 if self.axes[0] == 0 else self.axes[-1]
+            whole = assemble(chunks, starts, fastest)
+            return (complete(ops.reduce_lanes(whole, self.statistic, self.axes, self.keepdims)),)
+        lanes = zip(*(lanes_of(chunk, self.axes) for chunk in chunks), strict=True)
+        found = result_of([search(parts, self.statistic) for parts in lanes], self.statistic)
+        shape = [1 if dim in self.axes else int(ends[-1]) for dim, ends in enumerate(starts)]
+        kept = [size for dim, size in enumerate(shape) if self.keepdims or dim not in self.axes]
+        return (complete(ops.from_host(found.reshape((*self.statistic.shape, *kept)))),)
 
 
 def search(parts: Sequence[Any], statistic: Statistic) -> selection.Search:

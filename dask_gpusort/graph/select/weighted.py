@@ -63,7 +63,7 @@ def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
-    """Task: what one chunk of sorted lanes knows of the quantiles, as the only element of an array."""
+    """Task: find the quantiles whose ranks fall into this chunk, boxed in an array of one object."""
     found = np.empty((1,) * keys.ndim, object)
     found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
     return found

@@ -20,11 +20,11 @@ from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..explain import note
 from ..global_sort import Request, device_order, global_sort, joins_rows
+from ..in_one_task import of_whole
 from ..inputs import describe_flat, flatten
 from ..options import Options
 from ..positions.choice import keeps_runs
 from ..runtime import Runtime
-from ..whole import of_whole
 from .local import OF_KEYS, local_distinct
 from .number import Numbered, Numbering
 from .spread import spread_back
@@ -158,7 +158,7 @@ class Unique:
 
     @property
     def columns(self) -> Columns:
-        """What is found of the distinct keys of each chunk."""
+        """The columns of each chunk's distinct keys that the results need."""
         return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
 
 
@@ -211,7 +211,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
 
 
 def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
-    """What is wanted of the distinct keys of several chunks."""
+    """Number the distinct keys of several chunks, and make the results from the numbers."""
     makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
     if wanted.index:
         makes["firsts"] = OfGroups("firsts")

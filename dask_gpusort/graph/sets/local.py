@@ -20,8 +20,7 @@ from ...plan.distinct import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
 OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
@@ -52,39 +51,39 @@ class LocalDistinct(ArrayRecipe):
         """Position of each chunk's first key, nan if unknown."""
         return list(accumulate(self.chunks[0], initial=0))
 
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Any = NOTHING) -> Tasks:
         """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
         how = self.order, self.columns, self.equal_nan, _origin_dtype(self.chunks)
-        tasks = []
+        tasks, found = Tasks(self.token), []
         for number, index in enumerate(self.indices):
             shape = tuple(sizes[there] for sizes, there in zip(self.chunks, index, strict=True))
-            key = (f"unique-local-{self.token}", number)
-            tasks.append(Task(key, distinct_of, TaskRef((self.names[0], *index)), number, shape, *how))
+            chunk = TaskRef((self.names[0], *index))
+            found.append(tasks.add("unique-local", number, distinct_of, chunk, number, shape, *how))
         if self.columns.firsts and math.isnan(self._starts[-1]):
-            tasks.append(Task(f"unique-starts-{self.token}", starts_of, List(*(task.ref() for task in tasks))))
-        return {task.key: task for task in tasks}
+            tasks.add("unique-starts", 0, starts_of, List(*found))
+        return tasks
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the distinct keys to the chunks of one output array."""
         wanted = self.outputs[which]
         position = OUTPUTS.index(wanted)
-        known, tasks = self._starts, []
+        known, tasks = self._starts, Tasks(self.token)
         for number, index in enumerate(self.indices):
             key: Key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
-            found = TaskRef((f"unique-local-{self.token}", number))
+            found = tasks.ref("unique-local", number)
             if wanted == "firsts":
                 start: Any = known[number]
                 if math.isnan(known[-1]):
-                    start = Task(None, getitem, TaskRef(f"unique-starts-{self.token}"), number)
-                tasks.append(Task(key, shifted, found, position, start))
+                    start = Task(None, getitem, tasks.ref("unique-starts", 0), number)
+                tasks.put(key, shifted, found, position, start)
             elif self.kept and wanted in OF_KEYS:
                 # Imported here, because it imports distributed.
                 from .kept_chunks import keep_of_keys
 
-                tasks.append(keep_of_keys(key, Task(None, getitem, found, position)))
+                keep_of_keys(tasks, key, Task(None, getitem, found, position))
             else:
-                tasks.append(Task(key, getitem, found, position))
-        return {task.key: task for task in tasks}
+                tasks.put(key, getitem, found, position)
+        return tasks
 
 
 def distinct_of(

@@ -1,4 +1,4 @@
-"""What is known of each chunk's distinct keys, back in the chunk and at each of its keys. Tasks named by the output."""
+"""Send results of distinct keys back to their chunk, and expand them by the inverse. Tasks are named by the output."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask.typing import Key
 
 from ...chunk import complete
 from ...order import Order
-from .._dask import Task, TaskRef
+from .._dask import TaskRef
 from ..collection import Output, new_arrays
 from ..composite_keys import Keys
 from ..global_sort import Request, global_sort
 from ..input_checks import changed_source
-from ..recipe import ArrayRecipe, Chunks
 from ..runtime import Runtime
+from ..tasks import ArrayRecipe, Chunks, Tasks
 
 
 @dataclass(frozen=True)
@@ -29,18 +28,18 @@ class Spread(ArrayRecipe):
     numblocks: tuple[int, ...]  # chunks of the output in each dimension
     kept: bool = False  # whether workers keep the inverse and what is added
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """One task for each chunk."""
         known, *of_keys = self.names
         function: Callable[..., Any] = spread
         if self.kept:
             # Imported here, because it imports distributed.
             from .kept_chunks import spread_kept as function
-        tasks = (
-            Task((name, *index), function, TaskRef((known, number)), *(TaskRef((own, *index)) for own in of_keys))
-            for number, index in enumerate(np.ndindex(*self.numblocks))
-        )
-        return {task.key: task for task in tasks}
+        tasks = Tasks(self.token)
+        for number, index in enumerate(np.ndindex(*self.numblocks)):
+            own = (TaskRef((array, *index)) for array in of_keys)
+            tasks.put((name, *index), function, TaskRef((known, number)), *own)
+        return tasks
 
 
 def spread(known: Any, inverse: Any, added: Any = None) -> Any:

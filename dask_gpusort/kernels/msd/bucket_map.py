@@ -21,7 +21,7 @@ from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
-from .partition import SPLITTERS, UNIFORM, Digits, Segments, fine_digits
+from .partition import SPLITTERS, UNIFORM, DigitMap, Segments, fine_digits
 
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table are aligned
 OFFSET_BYTES = 8
@@ -70,7 +70,7 @@ class BucketMap:
     num_fine: int
     tables: Workspace  # `coarse_cursors`, `starts` and `cursors` (of fine buckets), `whole` and `coarse` (segments)
 
-    def digits(self, is_coarse: bool) -> Digits:
+    def digits(self, is_coarse: bool) -> DigitMap:
         """The digits of the first level, or of the second."""
         return fine_digits(self.domain, self.kind, is_coarse, self.splitters, self.fine_bits)
 

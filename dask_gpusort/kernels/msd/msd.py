@@ -44,7 +44,7 @@ from .bucket_map import (
     map_buckets,
     split_fine,
 )
-from .partition import EITHER, Digits, Partition, Segments, fine_digits
+from .partition import EITHER, DigitMap, Partition, Segments, fine_digits
 from .recursive_partition import SegmentList, partition_recursively
 
 
@@ -232,7 +232,7 @@ def partition_coarse(task: SortTask, num_fine: int, fine_per_coarse: int) -> Coa
 
 
 def sort_coarse_buckets(
-    coarse: CoarseBuckets, digits: Digits, source: str, inputs: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
+    coarse: CoarseBuckets, digits: DigitMap, source: str, inputs: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
 ) -> UnsortedSegments:
     """Partition `inputs`, in coarse buckets, into `codes[1]`, and sort the fine buckets."""
     elements, arrays, buckets = coarse.elements, coarse.arrays, coarse.buckets

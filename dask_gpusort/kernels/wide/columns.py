@@ -74,8 +74,8 @@ class Subset:
 ALL_KEYS = Subset()
 
 
-class Columns(Protocol):
-    """The columns of n keys, n above 0, the most significant first."""
+class WideKeys(Protocol):
+    """Columns of n keys, n above 0, the most significant first."""
 
     @property
     def n(self) -> int:

@@ -25,7 +25,7 @@ from ..launch.launch import Launch, Readback, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from ..msd.msd import sort_indexed
 from ..primitives.scan import exclusive_scan
-from .columns import WORD_BITS, BitField, Columns, Subset
+from .columns import WORD_BITS, BitField, Subset, WideKeys
 
 SOURCE = "wide/tie_groups.cu"
 TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
@@ -79,7 +79,7 @@ def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
     return Ties(offsets, numbers, (num_groups - 1).bit_length())
 
 
-def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
+def break_ties(columns: WideKeys, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
     """Sort each tie group of the first word by the later words, at least one.
 
     The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
@@ -108,7 +108,7 @@ def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any
 
 
 def sort_within_groups(
-    columns: Columns, fields: Sequence[BitField], positions: Any, ties: Ties
+    columns: WideKeys, fields: Sequence[BitField], positions: Any, ties: Ties
 ) -> tuple[Any, Any, Any]:
     """Argsort keys whose groups ascend stably by (tie group, word), and give int64 order, words and groups in it.
 

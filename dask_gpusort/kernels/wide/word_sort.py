@@ -20,11 +20,11 @@ from ..keys.transform import search_ranks
 from ..launch.array_checks import check_array, check_indexable, prepare_out
 from ..launch.loader import require_cupy
 from ..msd.msd import sort_indexed
-from .columns import SOURCE, Columns, WordColumns, lay_out
+from .columns import SOURCE, WideKeys, WordColumns, lay_out
 from .tie_groups import TieResolver, break_ties
 
 
-def argsort_columns(columns: Columns, out: Any) -> Any:
+def argsort_columns(columns: WideKeys, out: Any) -> Any:
     """Stable argsort by all columns; `out` (int64, shape (n,)) receives the positions and is returned."""
     cupy = require_cupy()
     words = lay_out(columns.measure())

@@ -111,7 +111,7 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
             lambda recipe, *rest: plans.append(recipe) or of_recipe(recipe, *rest),
         )
         outputs = build(lambda dtype: make(draw(dtype)))
-    assert [type(recipe).__name__ for recipe in plans] == ["Recipe"]
+    assert [type(recipe).__name__ for recipe in plans] == ["SortRecipe"]
     options = {"scheduler": "threads" if threads > 1 else "sync", "num_workers": threads}
     dask.persist(*outputs, **options)  # loads kernels
     taken, found = memory.peak(lambda: dask.persist(*outputs, **options))
