@@ -122,7 +122,9 @@ def rows(keys: int, repeat: int) -> Iterator[Row]:
             with dask.config.set(scheduler="threads", num_workers=threads):
                 call = partial(lambda work, chunks: dask.persist(work.ours(*chunks))[0], work, chunks)
                 samples = {"ours": seconds(call, wanted, 1 if few else repeat, 0 if few else 1), **others}
-            row = timed_row(slug(name, threads), title, samples, "s", keys=wanted.size)
+            row = timed_row(
+                slug(name, threads), f"{title}, {threads} thread{'s' * (threads > 1)}", samples, "s", keys=wanted.size
+            )
             row.details = {"figure": f"threads {name}", "x": threads}
             yield row
 

@@ -58,7 +58,10 @@ def memory(row: Row) -> str:
 MIB, GIB = 1 << 20, 1 << 30
 MEMORY: Mapping[str, Column] = {"memory, MiB": memory}
 GPU: Mapping[str, Column] = {"Gkeys/s": rate}
-COPY: Mapping[str, Column] = {**GPU, "share of copy bandwidth": partial(detail, "copy_share", form="{:.0%}")}
+COPY: Mapping[str, Column] = {
+    **GPU,
+    "share of copy bandwidth": partial(detail, "copy_share", scale=0.01, form="{:.0f} %"),
+}
 DISK: Mapping[str, Column] = {
     "read": partial(detail, "read", scale=GIB, form="{:.1f} GiB"),
     "written": partial(detail, "written", scale=GIB, form="{:.1f} GiB"),
@@ -67,6 +70,7 @@ DISK: Mapping[str, Column] = {
     "paused": partial(detail, "paused"),
 }
 GPUS: Mapping[str, Column] = {
+    "GPUs": partial(detail, "gpus"),
     "after a pause": after_a_pause,
     **GPU,
     "peak": peak_of_gpus,
@@ -80,8 +84,8 @@ LOAD: Mapping[str, Column] = {
     "its memory, MiB": partial(projected, "memory", scale=MIB),
     "list of runs, MiB": lambda row: number(row.details["list_bytes"] / MIB, 2),
     "all cuts, MiB": lambda row: number(row.details["cut_bytes"] / MIB, 2),
-    "summary, of a run": partial(detail, "summary_share", form="{:.1%}"),
-    "table, of a thread's memory": partial(detail, "table_share", form="{:.1%}"),
+    "summary, of a run": partial(detail, "summary_share", scale=0.01, form="{:.1f} %"),
+    "table, of a thread's memory": partial(detail, "table_share", scale=0.01, form="{:.1f} %"),
     "slices of a worker": partial(detail, "slices_of_a_worker"),
     "KiB of a slice": lambda row: number(row.details["slice_bytes"] / 1024, 2),
     "messages": partial(detail, "messages"),
@@ -170,10 +174,12 @@ def row_table(rows: list[Row], columns: Mapping[str, Column]) -> str:
     for row in rows:
         theirs = "; ".join(f"{name}: {number(value)}" for name, value in row.baselines.items())
         failed = row.details.get("error") or ("" if row.verified else "**wrong**")
-        ours = f"{number(row.ours)} {row.unit}".strip()
-        keys = [f"{row.keys:,}"] if any(row.keys for row in rows) else []
+        ours = f"{row.ours:,}" if isinstance(row.ours, int) else number(row.ours)
+        keys = [f"{row.keys:,}" if row.keys else ""] if any(row.keys for row in rows) else []
         more = [column(row) for column in columns.values()]
-        cells.append([row.work, theirs, *keys, ours, together(row.ratios.values(), ratio), *more, failed])
+        cells.append(
+            [row.work, theirs, *keys, f"{ours} {row.unit}", together(row.ratios.values(), ratio), *more, failed]
+        )
     head = ["work", "baseline", *["keys"] * any(row.keys for row in rows), "ours", "times", *columns, ""]
     # A column without content is left out.
     kept = [at for at in range(len(head)) if any(row[at] for row in cells)]
