@@ -8,15 +8,11 @@ from typing import Any
 
 import dask
 import dask.array as da
-import numpy as np
 from distributed import Client, LocalCluster, wait
 
 import dask_gpusort
-from dask_gpusort import keys as key_codes
-from dask_gpusort.chunk import ops_for
-from dask_gpusort.order import Order
 
-from .data import BACKENDS, DISTRIBUTIONS, copy_bandwidth, dask_keys, held, make_chunk, module_of, seconds, seconds_of
+from .data import BACKENDS, DISTRIBUTIONS, copy_bandwidth, dask_keys, held, module_of, seconds, seconds_of
 
 N, FEWER = 4_000_000, 2_000_000
 CHUNK_KEYS = 20_000
@@ -249,42 +245,3 @@ class Build:
         return len(dict(dask_gpusort.sort(self.x, exchange=exchange).__dask_graph__())) - chunks
 
     track_tasks.unit = "tasks"  # type: ignore[attr-defined]
-
-
-class Codes:
-    """Encoding of NumPy keys. On a device, the kernels encode keys when they read them."""
-
-    timer = staticmethod(seconds)
-    params = ([N], ["i8", "f4", "f8", "M8[ns]", "c8"])
-    param_names = ("n", "dtype")
-
-    def setup(self, n: int, dtype: str) -> None:
-        self.keys = make_chunk(0, n, n, "uniform", dtype)
-        self.codes = key_codes.encode(self.keys)
-
-    def time_encode(self, n: int, dtype: str) -> None:
-        key_codes.encode(self.keys)
-
-    def time_decode(self, n: int, dtype: str) -> None:
-        key_codes.decode(self.codes.copy(), np.dtype(dtype))
-
-
-class Merge:
-    """Merging of sorted runs, the last step for an exchange group."""
-
-    timer = staticmethod(seconds)
-    params = ([1 << 22], ["i4", "i8"], [2, 4, 16, 64, 1024], BACKENDS)
-    param_names = ("n", "dtype", "runs", "backend")
-    #: asv calls a benchmark once for each set-up, because a merge may write to its runs.
-    number = 1
-
-    def setup(self, n: int, dtype: str, runs: int, backend: str) -> None:
-        module = module_of(backend)
-        self.order = Order(np.dtype(dtype))
-        chunks = [make_chunk(number, n // runs, n, "uniform", dtype) for number in range(runs)]
-        blocks = [module.asarray(chunk) for chunk in chunks]
-        self.ops: Any = ops_for(blocks[0])
-        self.pieces = [self.ops.local_sort(block, (), self.order, positions=False) for block in blocks]
-
-    def time_keys(self, n: int, dtype: str, runs: int, backend: str) -> None:
-        self.ops.merge(self.pieces, self.order)

@@ -50,10 +50,10 @@ def test_every_figure_has_data_and_is_drawn() -> None:
 
 def test_a_figure_names_its_source() -> None:
     records = load("harness.records")
-    points = [records.Point("baselines", "ours", 10, [1.0], others=0.3)]
+    points = [records.Point("baselines", "ours", 10, [1.0])]
     found = records.Record({"cpu": "EPYC", "cores": 2, "commit": "0123456789abcdef"}, {}, points)
     text = figures()["baselines"].source(found)
-    assert text == "EPYC, 2 cores · commit 0123456789 · others used up to 30 % of the CPU"
+    assert text == "EPYC, 2 cores · commit 0123456789"
 
 
 class FakeCupy:
@@ -258,10 +258,10 @@ def test_a_turn_on_a_gpu_measures_all_sizes(command: Any, monkeypatch: pytest.Mo
     assert tuple(command.usual()) == ("numpy.sort", *ON_DEVICE)
     turns = []
     plain = command.turn
-    monkeypatch.setattr(command, "turn", lambda job, sizes: turns.append((job, sizes)) or plain(job, sizes))
+    monkeypatch.setattr(command, "turn", lambda name, sizes: turns.append((name, sizes)) or plain(name, sizes))
     effort = command.Effort(quick=True, repeat=3)  # in this process
     found = list(command.points(effort, {name: [100, 1_000] for name in command.usual()}))
-    assert turns == 3 * [(command.LIBRARIES[name].job, [100, 1_000]) for name in command.usual()]
+    assert turns == 3 * [(name, [100, 1_000]) for name in command.usual()]
     assert {(point.series, point.x) for point in found} == set(itertools.product(command.usual(), (100, 1_000)))
     assert all(len(point.samples) == 3 for point in found)
     # The stand-in's events are a millisecond apart. CUB measures its own time.
@@ -284,7 +284,7 @@ def test_a_wrong_result_of_a_library_on_a_gpu_is_detected(
     libraries: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     seconds_here = libraries.seconds_here
-    assert seconds_here(libraries.LIBRARIES[name].job, 1_000) > 0
+    assert seconds_here(libraries.LIBRARIES[name].sorting, 1_000) > 0
     swapped = np.arange(1_000)
     swapped[[0, 1]] = [1, 0]
     sort = np.sort
@@ -295,7 +295,7 @@ def test_a_wrong_result_of_a_library_on_a_gpu_is_detected(
         if name == "dask_gpusort, kernels":
             monkeypatch.setattr(importlib.import_module("dask_gpusort.kernels"), "sort_keys", np.sort)
     with pytest.raises(AssertionError, match="not in order|does not hold"):
-        seconds_here(libraries.LIBRARIES[name].job, 1_000)
+        seconds_here(libraries.LIBRARIES[name].sorting, 1_000)
 
 
 def test_keys_on_host_and_device_are_equal(libraries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
