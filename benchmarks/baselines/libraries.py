@@ -61,7 +61,7 @@ def checked(keys: Any) -> Callable[[Any], None]:
 def parts(keys: Any) -> list[Part]:
     """Summaries of an array of integers, piece by piece."""
     pieces = (keys[first : first + PIECE_KEYS] for first in range(0, len(keys), PIECE_KEYS))
-    return [summarize(piece if piece.itemsize == 8 else piece.astype(np.uint64)) for piece in pieces]
+    return list(map(summarize, pieces))
 
 
 def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..figures.catalogue import FIGURES
+from ..harness.machine import ROOT
 from ..harness.records import SECONDS, Row, read
 from .markdown import link, number, ratio, short_commit, table, together
 
@@ -210,7 +211,8 @@ def overview(results: Path, document: Path) -> str:
             gpus = [] if result.command.startswith("cpu.") else machine.get("device", "").split(", ")
             where = f"{'2 ' * (len(gpus) > 1)}{gpus[0]}" if any(gpus) else ""
             where = where or f"{processor(machine)}, {machine['cores']} cores"
-            cells.append([result.command, ", ".join(shown or [name]), where, machine["commit"][:7]])
+            shown = shown or [link(name, ROOT / "docs" / f"{name}.md", document)]
+            cells.append([f"`{result.command}`", ", ".join(shown), where, machine["commit"][:7]])
     return table(["`python -m benchmarks.`", "measures", "on", "commit"], cells, text=4)
 
 

@@ -96,9 +96,8 @@ def make_piece(work: Work, module: Any, rng: Any, first: int, last: int, total: 
 
 def summarize_chunk(keys: Any, values: Any = None) -> Part:
     """Task: summarize keys that are not negative, or keys of 32 bits with the positions that are their values."""
-    words = keys.view("u8") if keys.itemsize == 8 else keys.astype("u8")
     # Words of keys and positions are distinct, so those of a stable sort ascend.
-    return summarize(words if values is None else words << np.uint64(32) | values)
+    return summarize(keys if values is None else keys.astype("u8") << np.uint64(32) | values)
 
 
 class Data:
