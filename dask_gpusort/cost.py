@@ -23,7 +23,7 @@ from dask.utils import format_bytes
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
-from .plan.lines import format_chunks
+from .plan.text import format_chunks
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
@@ -84,7 +84,7 @@ def describe(plan: Plan) -> str:
 
 
 def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto") -> str:
-    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows`, as text.
+    """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`, as text.
 
     `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
     array, and `plan` is of one row.

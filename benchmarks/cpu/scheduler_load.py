@@ -33,11 +33,11 @@ from distributed.scheduler import WorkerState, _materialize_graph
 from dask_gpusort.chunk.free_memory import return_free_memory
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
-from dask_gpusort.graph.finish import Finish
-from dask_gpusort.graph.local_sort import LocalSort
-from dask_gpusort.graph.recipe import SortRecipe
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.graph.runs.store import Handle
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.local import LocalSort
+from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import CUT_BYTES, ENTRY_BYTES

@@ -7,8 +7,7 @@ from typing import Any
 from ..arguments import axis_or_none
 from ..array_arguments import check_known_axis, checked_array
 from ..graph.explain import explained
-from ..graph.positions.build import build_put_along, build_take, build_take_along
-from ..graph.positions.known_indices import take_known
+from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
 from ..index_arguments import (
     along_axis,
     check_broadcast,

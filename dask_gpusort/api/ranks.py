@@ -7,7 +7,7 @@ from typing import Any
 from ..arguments import axis_or_none, checked_ranking
 from ..array_arguments import checked_array
 from ..graph.explain import explained
-from ..graph.ranks import build_rank
+from ..graph.sets.ranks import build_rank
 
 
 def rank(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..arguments import checked_by_values, checked_side, checked_sorter
 from ..array_arguments import checked_sides
 from ..graph.explain import explained
-from ..graph.search.build import build_membership, build_search
+from ..graph.search.searches import build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
 _SIDES = ("element", "test_elements")

@@ -9,7 +9,7 @@ import numpy as np
 from ..arguments import axis_or_none
 from ..array_arguments import checked_array, checked_sides
 from ..graph.explain import explained
-from ..graph.sets.build import Unique, build_nunique, build_unique
+from ..graph.sets.distinct import Unique, build_nunique, build_unique
 from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
 from ..graph.sets.subarrays import build_unique_subarrays
 

@@ -16,8 +16,8 @@ from ..arguments import (
     resolved_chunks,
 )
 from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
-from ..graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 from ..graph.explain import explained
+from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
 def sort(
@@ -287,9 +287,9 @@ def explain(
     peak      ... for each thread of a worker
     cost      ... read and written, 0 messages, ... counted
     """
-    options = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}
-    ways = {"chunks": chunks, "method": method, "exchange": exchange, "device": device}
-    return explained(sort, checked_array(a), axis, **options, **ways)
+    compared = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}
+    placed = {"chunks": chunks, "method": method, "exchange": exchange, "device": device}
+    return explained(sort, checked_array(a), axis, **compared, **placed)
 
 
 def lexsort(

@@ -9,8 +9,9 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from ..config import setting
 from ..plan import Exchange
-from .runtime import ONE_PROCESS, Kind
+from .runtime import ONE_PROCESS, Kind, Runtime
 
 
 def choose_exchange(
@@ -92,6 +93,14 @@ def _warn_once(exchange: Exchange, reason: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def keeps_runs(runtime: Runtime) -> bool:
+    """Whether workers keep what moves."""
+    asked = setting("exchange")
+    wanted = asked if asked in ("auto", "runs") else "tasks"
+    chosen = choose_exchange(wanted, runtime.kind, runtime.library)
+    return install_or_else(chosen, wanted, runtime.client)[0] == "runs"
 
 
 def send_at_once(client: Any) -> None:

@@ -53,14 +53,25 @@ def note(plan: Any, describe: Describe) -> None:
         noted.append((plan, describe))
 
 
-def explained(build: Callable[..., Any], *arguments: Any, **options: Any) -> str:
-    """Call a builder, and tell the first plan that it makes, behind the lines about its input."""
+def _built(build: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, list[tuple[Any, Describe]]]:
+    """What a builder makes, and what it notes."""
     noted: list[tuple[Any, Describe]] = []
     token = _noted.set(noted)
     try:
-        found = build(*arguments, **options)
+        return build(*arguments, **options), noted
     finally:
         _noted.reset(token)
+
+
+def plans_of(build: Callable[..., Any], *arguments: Any, **options: Any) -> list[Any]:
+    """The plans that a builder makes: its own, then those of its steps."""
+    _, noted = _built(build, *arguments, **options)
+    return [plan for plan, _ in noted if plan is not None]
+
+
+def explained(build: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+    """Call a builder, and tell the first plan that it makes, behind the lines about its input."""
+    found, noted = _built(build, *arguments, **options)
     first = next(number for number, (plan, _) in enumerate(noted) if plan is not None)
     made = Made(
         inputs=[one for one in arguments if is_dask_collection(one)],

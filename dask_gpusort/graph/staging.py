@@ -26,10 +26,10 @@ from dask.utils import format_bytes
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
-from .composite_keys import Keys
-from .global_sort import Shortage
 from .input_checks import checked_chunk
 from .runtime import Runtime, chunk_library
+from .sort.global_sort import Shortage
+from .sort.request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..chunk.device_memory import step_bytes
 from ..order import Order
-from ..plan import counting
+from . import counting
 from .gang import member_chunks
 from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size
 from .turns import FETCHED_GROUPS, Turns

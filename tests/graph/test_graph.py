@@ -22,11 +22,10 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import cuts as cut_stage
-from dask_gpusort.graph import exchange as exchange_stage
 from dask_gpusort.graph._dask import TaskRef
-from dask_gpusort.graph.cut_runs import cut_run
-from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.sort import scan as cut_stage
+from dask_gpusort.graph.sort.finish import Finish, finish_groups
+from dask_gpusort.graph.sort.scatter import cut_run, scatter
 from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
@@ -331,7 +330,8 @@ def test_groups_hold_their_ranks_for_every_exchange(data, array, exchange):
     runs = sorted_runs(array, plan)
     tasks, refs = Tasks("token"), list(map(TaskRef, runs))
     cuts = cut_stage.find_cuts(tasks, plan, refs)
-    exchange_stage.exchange(tasks, plan, refs, cuts, Finish(plan.order, True, False))
+    listed = scatter(tasks, plan, refs, cuts)
+    finish_groups(tasks, plan, listed, cuts.boundaries, Finish(plan.order, True, False))
     got = dask.get({**tasks, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
     ranks = [0, *cut_stage.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
     wanted = oracle.sort(array)

@@ -19,7 +19,7 @@ from dask.graph_manipulation import bind, checkpoint, clone, wait_on
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.graph.select import build
+from dask_gpusort.graph.select import statistics as build
 
 xr = pytest.importorskip("xarray")
 distributed = pytest.importorskip("distributed")

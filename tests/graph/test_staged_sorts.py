@@ -17,8 +17,9 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.graph import global_sort, runtime, staging
+from dask_gpusort.graph import runtime, staging
 from dask_gpusort.graph.runtime import chunk_library
+from dask_gpusort.graph.sort import global_sort
 from dask_gpusort.kernels import KernelsUnavailable
 
 FUNCTIONS = {

@@ -14,8 +14,9 @@ import pytest
 
 import dask_gpusort
 from dask_gpusort.gpu_cluster import install_plugins
-from dask_gpusort.graph import global_sort, runtime
-from dask_gpusort.graph.task_exchange import Bundle
+from dask_gpusort.graph import runtime
+from dask_gpusort.graph.sort import global_sort
+from dask_gpusort.graph.sort.by_tasks import Bundle
 from dask_gpusort.plan import Workers
 
 distributed = pytest.importorskip("distributed")

@@ -20,7 +20,7 @@ from .._dask import flatten
 from ..in_one_task import make_whole
 from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
 from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
-from ..rows import check_length, equal_chunks
+from ..sort.rows import check_length, equal_chunks
 from ..tasks import Chunks
 
 

@@ -28,8 +28,8 @@ from ...chunk.run import Run
 from ...plan import Size
 from ...plan.positions import Bundles
 from .._dask import List
-from ..finish import take_part
 from ..input_checks import checked_chunk, declared_chunks, wrong_size
+from ..sort.finish import take_part
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .requests import GroupedAxis, cut_shard, make_requests
 

@@ -26,8 +26,8 @@ from ...chunk.run import Run
 from ...order import Order
 from ...plan.positions import Bundles
 from .. import serialization
-from ..finish import cut_part
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk, wrong_size
+from ..sort.finish import cut_part
 
 #: Shape of each chunk of a bundle.
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]

@@ -16,12 +16,12 @@ from ...plan import Plan
 from ...table import Boundaries, Cuts, IntArray, RankSummary
 from .._dask import List, Task
 from ..bounds import Bounds, bound_cuts
-from ..cut_runs import Piece
-from ..cuts import boundary_ranks, checked_sizes, find_cuts
-from ..finish import Finish
 from ..input_checks import changed_run
-from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from ..task_exchange import Sources
+from ..sort.by_tasks import Sources
+from ..sort.finish import Finish
+from ..sort.local import LocalSort, RunSource, chunk_arrays, sorted_run
+from ..sort.scan import boundary_ranks, checked_sizes, find_cuts
+from ..sort.scatter import Piece
 from ..tasks import Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
 from .plugins import ListTask, RunTask
@@ -121,7 +121,7 @@ def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
 
 
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
-    """Add all stages, as `task_exchange.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
+    """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
     keep_one, counting = (keep_run, ()) if plan.rounds else (keep_summarized, (plan.samples, plan.radix_bits))
     kept = [
@@ -143,6 +143,6 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
 
 
 def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
-    """Add the output chunks that are one group each, as `task_exchange.direct_outputs`."""
+    """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
     for group, key in keys.items():
         tasks.put(key, merge_as_chunk, tasks.ref("sort-list", 0), group, finish)

@@ -37,8 +37,8 @@ from ..runs.keep_and_take import check_listed, keep, open_run, take_run
 from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
 from ..tasks import Tasks
-from .keys import Question, join_keys, wanted_of
 from .lookup import Lookup, Scan, cut_bundle, group_ends, scan_groups, sort_bundle
+from .question import Question, join_keys, wanted_of
 
 #: Where the keys of each group are, and where groups begin.
 Keys: TypeAlias = tuple[list[Handle], Scan]

@@ -44,7 +44,7 @@ from ...table import Side
 from .._dask import List, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, declared_chunks
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
-from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
+from .question import Question, SortedKeys, join_keys, look_up, wanted_of
 
 
 @dataclass(frozen=True)

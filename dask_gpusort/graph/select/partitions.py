@@ -27,15 +27,14 @@ import numpy as np
 from ...chunk import ops_for
 from ...plan.select import Partition, choose_partition
 from ...table import Ranks
-from ..build import build_sort
 from ..input_checks import checked_chunk, only_chunk
 from ..inputs import flatten
-from ..options import Options
 from ..rechunk import rechunk_checked
-from ..rows import check_length
 from ..runtime import Runtime
-from .build import is_held, lanes_of, plan_statistic, select_by_samples
-from .lanes import whole_lanes
+from ..sort.build import build_sort
+from ..sort.request import Options
+from ..sort.rows import check_length
+from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 
 Want = Literal["keys", "positions"]
 

@@ -39,7 +39,7 @@ from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..inputs import companion
-from ..options import Options
+from ..sort.request import Options
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 #: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).

@@ -16,8 +16,8 @@ from ..runs.keep_and_take import check_listed, keep, take_run
 from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
 from ..tasks import Tasks
+from .local import spread
 from .number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
-from .spread import spread
 
 
 def number_kept(tasks: Tasks, numbering: Numbering) -> None:

@@ -1,9 +1,12 @@
-"""The distinct keys of each chunk. Tasks ``unique-local``, one a chunk."""
+"""The distinct keys of each chunk, and their results back at each of its keys.
+
+Tasks ``unique-local``, one a chunk, and at the end those that are named by the output.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import getitem
@@ -19,7 +22,10 @@ from ...plan import Size
 from ...plan.distinct import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
-from ..input_checks import checked_chunk, wrong_size
+from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..runtime import Runtime
+from ..sort.global_sort import global_sort
+from ..sort.request import Keys, Request
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
@@ -148,3 +154,60 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, 
         for name in names
     ]
     return dict(zip(names, new_arrays(recipe, [array], outputs, "unique-part"), strict=True))
+
+
+@dataclass(frozen=True)
+class Spread(ArrayRecipe):
+    """Hold all that the tasks of this stage are made from."""
+
+    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
+    names: tuple[str, ...]
+    numblocks: tuple[int, ...]  # chunks of the output in each dimension
+    kept: bool = False  # whether workers keep the inverse and what is added
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """One task for each chunk."""
+        known, *of_keys = self.names
+        function: Callable[..., Any] = spread
+        if self.kept:
+            # Imported here, because it imports distributed.
+            from .kept_chunks import spread_kept as function
+        tasks = Tasks(self.token)
+        for number, index in enumerate(np.ndindex(*self.numblocks)):
+            own = (TaskRef((array, *index)) for array in of_keys)
+            tasks.put((name, *index), function, TaskRef((known, number)), *own)
+        return tasks
+
+
+def spread(known: Any, inverse: Any, added: Any = None) -> Any:
+    """Task: give each key of a chunk what its distinct key knows, plus what is added."""
+    distinct = int(inverse.max()) + 1 if inverse.size else 0
+    if distinct != len(known):
+        raise changed_source(f"a chunk has {distinct} distinct keys, where {len(known)} were sorted")
+    found = known[inverse]
+    if added is not None:
+        found += added
+    return complete(found)
+
+
+def scatter_to_chunks(known: Any, chunks: Any, most_keys: float, runtime: Runtime) -> Any:
+    """Give what the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
+
+    `chunks` has the number of the chunk from which each comes, in the chunks of `known`.
+    """
+    if known.numblocks[0] == 1:
+        return known
+    request = Request(Order(chunks.dtype, stable=True), "values", "auto", runtime, most_keys=most_keys)
+    return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
+
+
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool, runtime: Runtime) -> Any:
+    """Give each key of the input what its distinct key knows, in the input's chunks.
+
+    `of_keys` are the inverse, and perhaps what is added.
+    """
+    inverse = of_keys[0]
+    inputs = [scatter_to_chunks(known, chunks, inverse.size, runtime), *of_keys]
+    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks, kept)
+    meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
+    return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]

@@ -12,8 +12,8 @@ import numpy as np
 from ...chunk import complete
 from ...chunk.distinct import Columns
 from ..inputs import concatenate_inputs, concatenated_dtype, flatten
-from ..search.build import build_membership, equality_dtype
-from .build import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_distinct, stable_keys
+from ..search.searches import build_membership, equality_dtype
+from .distinct import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_distinct, stable_keys
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from ...chunk import library_of
 from ..input_checks import checked_chunk
 from ..rechunk import rechunk
-from .build import Unique, build_unique
+from .distinct import Unique, build_unique
 
 
 def to_records(block: Any, dtype: np.dtype[Any]) -> Any:

@@ -105,9 +105,9 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
 
     plans: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        of_recipe = dask_gpusort.graph.global_sort.new_arrays
+        of_recipe = dask_gpusort.graph.sort.global_sort.new_arrays
         patch.setattr(
-            "dask_gpusort.graph.global_sort.new_arrays",
+            "dask_gpusort.graph.sort.global_sort.new_arrays",
             lambda recipe, *rest: plans.append(recipe) or of_recipe(recipe, *rest),
         )
         outputs = build(lambda dtype: make(draw(dtype)))

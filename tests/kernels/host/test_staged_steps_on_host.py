@@ -14,7 +14,8 @@ from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import run
-from dask_gpusort.graph import global_sort, runtime, staging
+from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph.sort import global_sort
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 steps = pytest.importorskip("dask_gpusort.chunk.cupy_staged_ops")

@@ -48,20 +48,20 @@ from weakref import ref
 import numpy as np
 from dask.typing import Key
 
-from ..chunk import complete, numpy_ops, ops_for
-from ..chunk.run import Run
-from ..graph import serialization
-from ..plan import Plan
-from ..table import RankSummary
-from ._dask import List
-from .bounds import Bounds, bound_cuts, fingerprint
-from .cut_runs import Piece
-from .cuts import boundary_ranks, checked_sizes
+from ...chunk import complete, numpy_ops, ops_for
+from ...chunk.run import Run
+from ...plan import Plan
+from ...table import RankSummary
+from .. import serialization
+from .._dask import List
+from ..bounds import Bounds, bound_cuts, fingerprint
+from ..input_checks import changed_run
+from ..placement import PlacedTask
+from ..tasks import Tasks
 from .finish import Finish
-from .input_checks import changed_run
-from .local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from .placement import PlacedTask
-from .tasks import Tasks
+from .local import LocalSort, RunSource, chunk_arrays, sorted_run
+from .scan import boundary_ranks, checked_sizes
+from .scatter import Piece
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]
@@ -120,7 +120,7 @@ def sort_bundle(
     samples: int,
     radix_bits: int,
 ) -> Bundle:
-    """Task: sort runs of chunks, as for `local_sort.sort_run`, one by one, and summarize each."""
+    """Task: sort runs of chunks, as for `local.sort_run`, one by one, and summarize each."""
     serialization.register()
     ops = ops_for(arrays[0][0])
     with ops.exclusive():

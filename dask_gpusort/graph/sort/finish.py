@@ -1,4 +1,4 @@
-"""Stage 4: finish each group and cut it into output chunks. Tasks ``sort-merge`` and the output's own."""
+"""Stage 5: finish each group and cut it into output chunks. Tasks ``sort-merge`` and the output's own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..chunk import complete, library_of, ops_for
-from ..chunk.run import Run
-from ..order import Order
-from ..plan import Plan
-from ..table import Boundaries
-from ._dask import List, Task, TaskRef
-from .bounds import Bounds
-from .cut_runs import Piece, with_global_positions
-from .tasks import Tasks
+from ...chunk import complete, library_of, ops_for
+from ...chunk.run import Run
+from ...order import Order
+from ...plan import Plan
+from ...table import Boundaries
+from .._dask import List, Task, TaskRef
+from ..bounds import Bounds
+from ..tasks import Tasks
+from .scatter import Piece, RunList, own_pieces, with_global_positions
 
 #: The result of a task, or a part of it.
 GroupRef: TypeAlias = TaskRef | Task
@@ -79,6 +79,17 @@ class Finish:
         outputs = {"with_keys": self.with_keys, "with_positions": self.with_positions}
         found: tuple[Any, ...] = ops_for(runs[0].keys, staged=True).run_on_device(runs, self.order, merge, **outputs)
         return found
+
+
+def finish_groups(tasks: Tasks, plan: Plan, listed: TaskRef, boundaries: TaskRef, finish: Finish) -> None:
+    """Add the tasks ``sort-merge``, which finish a group each from the `RunList`."""
+    for group in range(len(plan.groups)):
+        tasks.add("sort-merge", group, merge_from_list, listed, boundaries, group, finish)
+
+
+def merge_from_list(listed: RunList, boundaries: Boundaries, group: int, finish: Finish) -> tuple[Any, ...]:
+    """Task: finish a group from views of all runs."""
+    return finish(own_pieces([run.piece(group) for run in listed.runs]), boundaries.kept(group))
 
 
 def take_part(group: tuple[Any, ...], which: int, start: int, stop: int) -> Any:

@@ -9,24 +9,24 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk import complete
-from ..chunk.distinct import Columns
-from ..chunk.tie_groups import ranks_of_groups
-from ..chunk.tie_ranks import Ranking, rank_rows
-from ..plan import Plan
-from ..plan.distinct import DistinctPlan
-from ..plan.ranks import describe_rank, device_bytes, make_rank_plan
-from .explain import Made, note
-from .global_sort import Request, device_order, joins_rows
-from .in_one_task import of_whole
-from .input_checks import checked_chunk
-from .inputs import describe_flat, flatten
-from .rechunk import rechunk_checked
-from .rows import check_length
-from .select.build import lanes_of
-from .select.lanes import whole_lanes
-from .sets.build import origins, sorted_distinct, stable_keys
-from .sets.number import Numbered
+from ...chunk import complete
+from ...chunk.distinct import Columns
+from ...chunk.tie_groups import ranks_of_groups
+from ...chunk.tie_ranks import Ranking, rank_rows
+from ...plan import Plan
+from ...plan.distinct import DistinctPlan
+from ...plan.ranks import describe_rank, device_bytes, make_rank_plan
+from ..explain import Made, note
+from ..in_one_task import of_whole
+from ..input_checks import checked_chunk
+from ..inputs import describe_flat, flatten
+from ..rechunk import rechunk_checked
+from ..select.statistics import lanes_of, whole_lanes
+from ..sort.global_sort import device_order, joins_rows
+from ..sort.request import Request
+from ..sort.rows import check_length
+from .distinct import origins, sorted_distinct, stable_keys
+from .number import Numbered
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from ..config import setting
-from ..cost import describe_rows
-from ..order import POSITION_BYTES, Order
-from ..plan import (
+from ...config import setting
+from ...cost import describe_rows
+from ...order import POSITION_BYTES, Order
+from ...plan import (
     BY_BUNDLES,
     InputChunks,
     Plan,
@@ -25,20 +25,17 @@ from ..plan import (
     joined_bytes,
     make_plan,
 )
-from .collection import Output, new_arrays
-from .composite_keys import Keys
-from .exchanges import choose_exchange, install_or_else
-from .explain import note
+from ..collection import Output, new_arrays
+from ..exchanges import choose_exchange, install_or_else
+from ..explain import note
+from ..in_one_task import InOneTask
+from ..rechunk import rechunk
+from ..tasks import Chunks
 from .finish import Finish
-from .in_one_task import InOneTask
-from .join import JoinedSort
-from .local_sort import LocalSort
-from .rechunk import rechunk
+from .joined import JoinedSort
+from .local import LocalSort
 from .recipe import SortRecipe
-from .runtime import Runtime
-from .tasks import Chunks
-
-Want = Literal["keys", "positions", "both", "values"]
+from .request import Keys, Request, Want
 
 
 @dataclass(frozen=True)
@@ -47,25 +44,6 @@ class Shortage:
 
     needed: float  # nan if unknown
     memory: int
-
-
-@dataclass(frozen=True)
-class Request:
-    """Request a sort, without the arrays."""
-
-    order: Order
-    want: Want  # sorted keys, the indices that sort, keys and companions, or companions alone
-    method: str
-    runtime: Runtime  # that has the chunks
-    exchange: str = "auto"  # the setting takes the place of "auto"
-    staged: bool = False  # whether chunks of the host are sorted on a GPU, some at a time
-    #: An upper bound of the number of keys, where chunk sizes are unknown; nan if there is none.
-    most_keys: float = math.nan
-
-    @property
-    def asked(self) -> str:
-        """The exchange that is asked for."""
-        return setting("exchange") if self.exchange == "auto" else self.exchange
 
 
 def plan_for(

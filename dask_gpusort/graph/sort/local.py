@@ -14,13 +14,13 @@ import numpy as np
 from dask.typing import Key
 from tlz import concat, partition
 
-from ..chunk import complete, ops_for
-from ..chunk.run import Run
-from ..order import Order
-from ..plan import Plan, Size
-from ._dask import List, TaskRef
-from .input_checks import check_key_shapes, checked_chunk, wrong_size
-from .tasks import NOTHING, Tasks, chunk_of
+from ...chunk import complete, ops_for
+from ...chunk.run import Run
+from ...order import Order
+from ...plan import Plan, Size
+from .._dask import List, TaskRef
+from ..input_checks import check_key_shapes, checked_chunk, wrong_size
+from ..tasks import NOTHING, Tasks, chunk_of
 
 
 @dataclass(frozen=True)

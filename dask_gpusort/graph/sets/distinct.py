@@ -17,17 +17,15 @@ from ...order import Order
 from ...plan import Plan
 from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..composite_keys import Keys
+from ..exchanges import keeps_runs
 from ..explain import note
-from ..global_sort import Request, device_order, global_sort, joins_rows
 from ..in_one_task import of_whole
 from ..inputs import describe_flat, flatten
-from ..options import Options
-from ..positions.choice import keeps_runs
 from ..runtime import Runtime
-from .local import OF_KEYS, local_distinct
+from ..sort.global_sort import device_order, global_sort, joins_rows
+from ..sort.request import Keys, Options, Request
+from .local import OF_KEYS, local_distinct, spread_back
 from .number import Numbered, Numbering
-from .spread import spread_back
 
 #: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
 Keep = Literal["all", "both", "first", "one"]

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .composite_keys import Keys
-from .explain import note
-from .global_sort import Request, Want, global_sort, shortage_of
-from .inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
+from ..explain import note
+from ..inputs import companion, concatenate_inputs, describe_flat, flatten, output_chunks
+from ..staging import Staging, staging
+from .global_sort import global_sort, shortage_of
 from .is_sorted import is_ordered
-from .options import Options, lexsort_keys
+from .request import Keys, Options, Request, Want, lexsort_keys
 from .rows import sort_rows
-from .staging import Staging, staging
 
 
 def build_sort(

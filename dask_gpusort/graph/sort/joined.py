@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from tlz import partition
 
-from ..chunk import complete, ops_for
-from .cut_runs import own_pieces
+from ...chunk import complete, ops_for
+from ..in_one_task import assemble, chunk_starts
+from ..tasks import Chunks
 from .finish import Finish
-from .in_one_task import assemble, chunk_starts
-from .local_sort import LocalSort, check_presorted, checked_block, chunk_origins
-from .tasks import Chunks
+from .local import LocalSort, check_presorted, checked_block, chunk_origins
+from .scatter import own_pieces
 
 
 @dataclass(frozen=True)

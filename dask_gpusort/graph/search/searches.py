@@ -22,16 +22,15 @@ from ...plan.search import (
     describe_search,
     make_search_plan,
 )
-from ..build import build_sort
 from ..collection import Output, new_arrays
-from ..composite_keys import Keys
+from ..exchanges import keeps_runs
 from ..explain import note
 from ..inputs import concatenated_dtype, flatten
-from ..options import Options
-from ..positions.choice import keeps_runs
 from ..runtime import Runtime
-from .keys import Question
+from ..sort.build import build_sort
+from ..sort.request import Keys, Options
 from .lookup import Lookup
+from .question import Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.

@@ -17,15 +17,15 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from ..chunk import complete, ops_for
-from ..cost import describe_rows
-from ..order import Order
-from ..plan import Plan
-from .composite_keys import Keys
-from .explain import note
-from .global_sort import Request, global_sort, join, joins_rows
-from .input_checks import checked_chunk, wrong_size
-from .rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
+from ...chunk import complete, ops_for
+from ...cost import describe_rows
+from ...order import Order
+from ...plan import Plan
+from ..explain import note
+from ..input_checks import checked_chunk, wrong_size
+from ..rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
+from .global_sort import global_sort, join, joins_rows
+from .request import Keys, Request
 
 
 def check_length(block: Any, axis: int, length: float) -> None:
@@ -56,7 +56,7 @@ def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any
     return complete(ops.take_rows(block, indices, axis))
 
 
-def _strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
+def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
     """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
     array = keys.array
     if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
@@ -78,7 +78,7 @@ def _strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) ->
 
 def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
     """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
-    strategy = _strategy(request, keys, values, axis)
+    strategy = row_strategy(request, keys, values, axis)
     array, template = keys.array, keys.template
     if strategy == "join" and template.ndim == 1:
         return global_sort(request, keys, values, chunks[0])

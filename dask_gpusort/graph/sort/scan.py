@@ -1,4 +1,4 @@
-"""Stage 2: find the cuts between groups. Tasks ``sort-count``, ``sort-sum``, ``sort-scan`` and ``sort-cut``.
+"""Stage 3: scan. Cuts between groups, from the counts of all runs. Tasks ``sort-scan`` and ``sort-cut``.
 
 ::
 
@@ -12,59 +12,28 @@
     (some neighbouring runs)                              (the same tree)
 
 A run is one sorted chunk, or several small ones sorted together. Everything here that holds "chunks" of a table holds
-runs.
-
-A tree of tasks (`Plan.tree`) adds up summaries and counts. Each task reads a bounded table and passes on a bounded
-result, so no task receives the summaries of all runs. On the way down, each task gives the parts that it added up
-their shares of the keys that tie with a boundary and come before it.
+runs. On the way down the tree, each task gives the parts that it added up their shares of the keys that tie with a
+boundary and come before it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tlz import concat
 
-from .. import table
-from ..chunk import numpy_ops, ops_for
-from ..chunk.run import Run
-from ..chunk.summarize import count_ends
-from ..order import Order
-from ..plan import Plan, Runs
-from ._dask import List, Task, TaskRef
-from .input_checks import changed_run, changed_source, wrong_size
-from .tasks import Tasks
-
-
-def summarize(
-    runs: Sequence[Run], brackets: table.Brackets | None, order: Order, samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: summarize runs inside the brackets."""
-    return [
-        ops_for(run.keys).summarize_run(run, brackets, order, samples=samples, radix_bits=radix_bits) for run in runs
-    ]
-
-
-def count(runs: Sequence[Run], brackets: table.Brackets | None, order: Order) -> list[table.Counts]:
-    """Task: count the keys of runs up to the ends of the brackets."""
-    return [count_ends(ops_for(run.keys).sorted_keys(run, order), brackets) for run in runs]
-
-
-def sum_summaries(
-    summaries: Sequence[Sequence[table.RankSummary]], order: Order, kept_samples: int, radix_bits: int
-) -> list[table.RankSummary]:
-    """Task: one summary of several."""
-    key_order = numpy_ops.key_order(order)
-    return [table.combine_summaries(list(concat(summaries)), kept_samples, radix_bits, key_order)]
-
-
-def sum_counts(counts: Sequence[Sequence[table.Counts]]) -> list[table.Counts]:
-    """Task: the sum of counts."""
-    return [table.add_counts(list(concat(counts)))]
+from ... import table
+from ...chunk import numpy_ops
+from ...order import Order
+from ...plan import Plan, Runs
+from .._dask import List, Task, TaskRef
+from ..input_checks import changed_run, changed_source, wrong_size
+from ..tasks import Tasks
+from .count import add_up, count, count_runs, sum_counts, sum_summaries, summarize
 
 
 def checked_sizes(plan: Plan, sizes: np.ndarray) -> np.ndarray:
@@ -180,46 +149,14 @@ def find_cuts(tasks: Tasks, plan: Plan, runs: Sequence[Task | TaskRef]) -> CutRe
     brackets: TaskRef | None = None
     for number in range(plan.rounds):
         bits = 0 if number else plan.radix_bits
-        counts = _count(tasks, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
-        reads = _add_up(tasks, plan, number, counts, sum_summaries, plan.order, plan.kept_samples, bits)
+        counts = count_runs(tasks, plan, runs, number, summarize, brackets, plan.order, plan.samples, bits)
+        reads = add_up(tasks, plan, number, counts, sum_summaries, plan.order, plan.kept_samples, bits)
         scan, arguments = (next_scan, (brackets, plan)) if number else (first_scan, (plan,))
         brackets = tasks.add("sort-scan", number, scan, reads[-1][0], *arguments)
-    counts = _count(tasks, plan, runs, plan.rounds, count, brackets, plan.order)
-    reads = _add_up(tasks, plan, plan.rounds, counts, sum_counts)
+    counts = count_runs(tasks, plan, runs, plan.rounds, count, brackets, plan.order)
+    reads = add_up(tasks, plan, plan.rounds, counts, sum_counts)
     boundaries = tasks.add("sort-scan", plan.rounds, last_scan, reads[-1][0], brackets, plan)
     return CutRefs(boundaries, _cut_down(tasks, plan, boundaries, reads))
-
-
-def _count(
-    tasks: Tasks,
-    plan: Plan,
-    runs: Sequence[Task | TaskRef],
-    number: int,
-    function: Callable[..., Any],
-    *arguments: Any,
-) -> list[TaskRef]:
-    """Add the tasks of one round, one for each range in `Plan.counted`."""
-    return [
-        tasks.add("sort-count", (number, first), function, List(*runs[first:last]), *arguments)
-        for first, last in plan.counted
-    ]
-
-
-def _add_up(
-    tasks: Tasks, plan: Plan, number: int, counts: Sequence[TaskRef], function: Callable[..., Any], *arguments: Any
-) -> list[list[List]]:
-    """Add the tasks that add up one round; gives the inputs of the tasks of each level, the last one included."""
-    reads: list[list[List]] = []
-    below, width = counts, plan.counted[0][1]
-    for level, ranges in enumerate(plan.tree):
-        reads.append([List(*below[first // width : -(-last // width)]) for first, last in ranges])
-        if level + 1 < len(plan.tree):
-            below = [
-                tasks.add("sort-sum", (number, level, node), function, read, *arguments)
-                for node, read in enumerate(reads[-1])
-            ]
-            width = 1
-    return reads
 
 
 def _cut_down(tasks: Tasks, plan: Plan, boundaries: TaskRef, reads: Sequence[Sequence[List]]) -> list[TaskRef]:

@@ -1,4 +1,8 @@
-"""Pieces: the keys of one run for one group."""
+"""Stage 4: scatter. Every group takes its slices of the sorted runs. Task ``sort-scatter``.
+
+In one process all runs are in one list, and each group takes its views from it: nothing is copied or moved. On a
+cluster exchanges have their own stages, from the input chunks on: see `runs`, `by_tasks` and `gang`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,20 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
-from ..chunk import ops_for
-from ..chunk.run import Run
-from ..chunk.summarize import count_ends
-from ..order import Order
-from ..table import Boundaries, Cuts, IntArray, still_fits
-from .input_checks import changed_run
+from ...chunk import ops_for
+from ...chunk.free_memory import return_free_memory
+from ...chunk.run import Run
+from ...chunk.summarize import count_ends
+from ...order import Order
+from ...plan import Plan, Runs
+from ...table import Boundaries, Cuts, IntArray, still_fits
+from .._dask import List, TaskRef
+from ..input_checks import changed_run
+from ..tasks import Tasks
+from .scan import CutRefs
+
+#: Bytes of runs whose memory is returned to the system when they are freed; for fewer it takes longer than it is worth.
+RETURNED_BYTES = 64 << 20
 
 #: The run's start in the input, and its keys for a group.
 Piece: TypeAlias = tuple[int, Run]
@@ -61,3 +73,29 @@ def with_global_positions(pieces: Sequence[Piece]) -> list[Run]:
     positions = ops_for(runs[0].keys).add_starts([run.values[-1] for run in runs], starts)
     parts = (positions[slice(*end)] for end in pairwise(ends))
     return [Run(run.keys, (*run.values[:-1], part)) for run, part in zip(runs, parts, strict=True)]
+
+
+def scatter(tasks: Tasks, plan: Plan, runs: Sequence[TaskRef], found: CutRefs) -> TaskRef:
+    """Add the task that gives the `RunList`."""
+    cuts = List(*found.cuts)
+    return tasks.add("sort-scatter", 0, list_runs, List(*runs), plan.runs, cuts, found.boundaries, plan.order)
+
+
+class RunList:
+    """Hold all runs and their cuts, whose memory returns to the system with the list."""
+
+    def __init__(self, runs: list[CutRun]):
+        self.runs = runs
+
+    def __del__(self) -> None:
+        large = sum(cut.run.nbytes for cut in self.runs) >= RETURNED_BYTES
+        self.runs.clear()
+        if large:
+            return_free_memory()
+
+
+def list_runs(runs: list[Run], chunks: Runs, cuts: list[Cuts], boundaries: Boundaries, order: Order) -> RunList:
+    """Task: all runs, each of some chunks, and their cuts."""
+    cuts_of = [some for some in cuts for _ in some.first]
+    numbered = enumerate(zip(runs, chunks, cuts_of, strict=True))
+    return RunList([cut_run(run, number, own, some, boundaries, order) for number, (run, own, some) in numbered])

@@ -11,13 +11,13 @@ from typing import Any
 from dask.tokenize import tokenize
 from dask.typing import Key
 
-from ..plan import Plan
-from .cuts import find_cuts
-from .exchange import exchange
-from .finish import Finish, output_chunks
-from .local_sort import LocalSort, local_sorts, run_sources
-from .task_exchange import Sources, direct_outputs, exchange_by_tasks
-from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from ...plan import Plan
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from .by_tasks import Sources, direct_outputs, exchange_by_tasks
+from .finish import Finish, finish_groups, output_chunks
+from .local import LocalSort, local_sorts, run_sources
+from .scan import find_cuts
+from .scatter import scatter
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class SortRecipe(ArrayRecipe):
             exchange_by_tasks(tasks, plan, self._sources, self.finish, self.direct)
         else:
             runs = local_sorts(tasks, *self._sources, held)
-            exchange(tasks, plan, runs, find_cuts(tasks, plan, runs), self.finish)
+            found = find_cuts(tasks, plan, runs)
+            finish_groups(tasks, plan, scatter(tasks, plan, runs, found), found.boundaries, self.finish)
         return tasks
 
     @property
@@ -104,9 +105,9 @@ class SortRecipe(ArrayRecipe):
         groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
         cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", plan.rounds)
         output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
-        keys: dict[int, Key] = {group: (name, chunk) for group, chunk in self.direct.items()}
-        finish = self._runs.direct_outputs if keeps else direct_outputs
-        finish(tasks, keys, plan, self.finish)
+        if keys := {group: (name, chunk) for group, chunk in self.direct.items()}:
+            finish = self._runs.direct_outputs if keeps else direct_outputs
+            finish(tasks, keys, plan, self.finish)
         return tasks
 
     @property

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import ops_for
-from ..order import Order
-from .composite_keys import Keys
-from .input_checks import checked_chunk
-from .rechunk import rechunk_checked
+from ...chunk import ops_for
+from ...order import Order
+from ..input_checks import checked_chunk
+from ..rechunk import rechunk_checked
+from .request import Keys
 
 
 @dataclass(frozen=True)
