@@ -50,9 +50,10 @@ def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
 
 def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
     """Turn positions in several chunks, end to end, into int64 positions in the whole array."""
-    found = np.concatenate(positions, dtype=np.int64)
-    ends = accumulate(map(len, positions), initial=0)
-    for (first, last), start in zip(pairwise(ends), starts, strict=True):
+    found = ops_for(positions[0]).empty(np.dtype(np.int64), (sum(map(len, positions)),))
+    ends = pairwise(accumulate(map(len, positions), initial=0))
+    for part, (first, last), start in zip(positions, ends, starts, strict=True):
+        found[first:last] = part
         found[first:last] += start
     return found
 
