@@ -6,18 +6,17 @@ Writes results/baselines_cpu.json, or baselines_gpu.json if there is a GPU. The 
 the output; one series consumes its result chunk by chunk instead. Libraries take turns in separate processes. Each
 timed sort follows a warm-up, and every result is verified. Missing libraries are skipped and named.
 
-With a GPU, the libraries that sort on it are compared with `numpy.sort`. A process needs seconds before it can use the
-GPU, so one turn measures all sizes of a library. Keys are made and verified on the device, and a time is the median of
+A process needs seconds before it can use a GPU, so one turn measures all sizes of a library. With a GPU, the libraries
+that sort on it are compared with `numpy.sort`. Keys are made and verified on the device, and a time is the median of
 several runs between CUDA events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from ..harness.command import arguments, measure
-from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds
+from ..harness.jobs import Effort, in_turns
 from ..harness.machine import devices
 from ..harness.records import Point
 from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, turn
@@ -38,19 +37,11 @@ def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
 
 
 def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:
-    """Measure the sizes of each library in turns.
-
-    With a GPU, one turn measures all sizes. Busy rounds are not repeated, because most of the work is on the GPU.
-    """
-    every = sorted(set().union(*sizes.values()))
-    for together in [every] if devices() else [[n] for n in every]:
-        taken = {name: [n for n in own if n in together] for name, own in sizes.items()}
-        jobs = {name: (turn, LIBRARIES[name].job, own) for name, own in taken.items() if own}
-        one_round = partial(in_turns, Effort(effort.quick, 1), jobs)
-        rounds, others = quiet_rounds(effort, one_round, 1 if devices() else MOST_TIMES)
-        for name in jobs:
-            for n in taken[name]:
-                yield Point(FIGURE, name, n, [found[name][0].found[n] for found in rounds], "s", others)
+    """Measure the libraries in turns; one turn measures all sizes."""
+    found = in_turns(effort, {name: (turn, name, own) for name, own in sizes.items()})
+    for name, own in sizes.items():
+        for n in own:
+            yield Point(FIGURE, name, n, [sample.found[n] for sample in found[name]])
 
 
 def usual() -> list[str]:

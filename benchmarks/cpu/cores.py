@@ -1,15 +1,11 @@
 """Measures the public functions against the number of threads, on a host with many cores, beside NumPy and Polars.
 
-    python -m benchmarks.cpu.cores [threads one cluster] [--keys-log2 28] [--repeat 3] [--quick] [--output DIRECTORY]
-                                   [--commit COMMIT]
+    python -m benchmarks.cpu.cores [--keys-log2 28] [--repeat 3] [--quick] [--output DIRECTORY] [--commit COMMIT]
 
 Writes results/cores_cpu.json. The input is in memory, in 64 chunks that are slices of one array; a time is the wall
 time of the call with ``persist(scheduler="threads")``, the median after a warm-up. On one and two threads it is
 measured once. NumPy works on the whole array, on one thread, and is measured once after no warm-up, as it takes as long
 as all others together. Polars uses all cores. Every result equals NumPy's, element by element.
-
-"one" measures stable `argsort` of one chunk and few keys. "cluster" compares a cluster of one process with as many
-threads as the host has cores with threads alone.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.system import CPU_COUNT
-from distributed import Client, LocalCluster, wait
 
 import dask_gpusort
 
@@ -114,7 +109,7 @@ def resident(array: np.ndarray, chunks: int = CHUNKS) -> da.Array:
     return da.from_array(array, chunks=sizes, name=False).persist(scheduler="synchronous")
 
 
-def thread_rows(keys: int, repeat: int) -> Iterator[Row]:
+def rows(keys: int, repeat: int) -> Iterator[Row]:
     for name, work in FUNCTIONS.items():
         arrays, start = work.arrays(keys >> work.fewer), time.perf_counter()
         wanted = work.numpy(*arrays)
@@ -127,60 +122,15 @@ def thread_rows(keys: int, repeat: int) -> Iterator[Row]:
             with dask.config.set(scheduler="threads", num_workers=threads):
                 call = partial(lambda work, chunks: dask.persist(work.ours(*chunks))[0], work, chunks)
                 samples = {"ours": seconds(call, wanted, 1 if few else repeat, 0 if few else 1), **others}
-            row = timed_row(slug(name, threads), title, samples, "s", section="threads", keys=wanted.size)
+            row = timed_row(
+                slug(name, threads), f"{title}, {threads} thread{'s' * (threads > 1)}", samples, "s", keys=wanted.size
+            )
             row.details = {"figure": f"threads {name}", "x": threads}
             yield row
 
 
-def one_rows(keys: int, repeat: int) -> Iterator[Row]:
-    """Works that one thread does, or for which several are hardly worth it."""
-    n = keys >> 4
-    with dask.config.set(scheduler="threads"):
-        for kind in ("int32", "int64"):
-            (array,) = make(kind, n)
-            x, wanted = resident(array, 1), stable_argsort(array)
-            calls = {"ours": partial(argsort_held, x), "NumPy": partial(stable_argsort, array)}
-            samples = {name: seconds(call, wanted, repeat) for name, call in calls.items()}
-            title = f"stable argsort of 2^{n.bit_length() - 1} {kind}, one chunk"
-            yield timed_row(slug("argsort", kind), title, samples, "s", section="one")
-        (array,) = make("int64", 10_000)
-        x, wanted = resident(array, 4), np.sort(array)
-        calls = {
-            "ours": lambda: dask_gpusort.sort(x).persist(),
-            "rechunk(-1).map_blocks(np.sort)": lambda: x.rechunk(-1).map_blocks(np.sort).persist(),
-        }
-        samples = {name: seconds(call, wanted, 20 * repeat, 5) for name, call in calls.items()}
-        yield timed_row("few-keys", "sort of 10,000 int64 in 4 chunks", samples, "s", section="one")
-
-
-def argsort_held(x: da.Array) -> da.Array:
-    return dask_gpusort.argsort(x).persist()
-
-
-def cluster_rows(keys: int, repeat: int) -> Iterator[Row]:
-    (array,) = make("int64", keys >> 2)
-    wanted, x = np.sort(array), resident(array)
-    with dask.config.set(scheduler="threads"):
-        threads = seconds(lambda: dask_gpusort.sort(x).persist(), wanted, repeat)
-    options = {"n_workers": 1, "threads_per_worker": CPU_COUNT, "processes": False, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster):
-        x = da.from_array(array, chunks=-(-len(array) // CHUNKS), name=False, inline_array=True).persist()
-        ours = seconds(lambda: held(dask_gpusort.sort(x)), wanted, repeat)
-    title = f"sort of 2^{len(array).bit_length() - 1} int64 in {CHUNKS} chunks, a cluster of one process"
-    samples = {"ours": ours, "threads": threads}
-    yield timed_row("cluster", f"{title} of {CPU_COUNT} threads", samples, "s", section="cluster")
-
-
-def held(x: da.Array) -> da.Array:
-    found = x.persist()
-    wait(found)
-    return found
-
-
-SECTIONS = {"threads": thread_rows, "one": one_rows, "cluster": cluster_rows}
-
 if __name__ == "__main__":
     more = {"--keys-log2": {"type": int, "default": 28, "help": "keys of the longest work (default: %(default)s)"}}
-    options = arguments("cpu.cores", __doc__, list(SECTIONS), more)
+    options = arguments("cpu.cores", __doc__, more=more)
     keys = 1 << options.effort.size(options.keys_log2, 18)
-    measure(options, "cores_cpu", SECTIONS, keys, options.effort.repeat, packages=["polars"], keys=keys)
+    measure(options, "cores_cpu", {"all": rows}, keys, options.effort.repeat, packages=["polars"], keys=keys)

@@ -224,20 +224,18 @@ def span(values: list[float]) -> str:
 
 def cores(results: Path, _: Path) -> str:
     """Seconds of NumPy on one thread, of Polars on all, and ours on more and more threads."""
-    cells, rows = [], [row for row in read(results / "cores_cpu.json").rows if row.section == "threads"]
-    for work in dict.fromkeys(row.work for row in rows):
-        ours = {row.details["x"]: row for row in rows if row.work == work}
-        few, many = ours[min(ours)], ours[max(ours)]
-        times = [ratio(row.ratios["NumPy"]) for row in ours.values()]
-        base, scaling = f"{number(many.baselines['NumPy'])} s", many.ratios["NumPy"] / few.ratios["NumPy"]
-        cells.append([work, base, ratio(scale(many, "Polars", "NumPy")), *times, ratio(scaling)])
-    head = ["64 chunks", "NumPy, 1 thread", f"Polars, {max(ours)}", *(f"ours, {one}" for one in ours)]
-    return table([*head, f"ours, {max(ours)} to 1"], cells)
-
-
-def scale(row: Row, faster: str, slower: str) -> float | None:
-    """How many times as fast one baseline is as another one; None without it."""
-    return row.baselines[slower] / row.baselines[faster] if faster in row.baselines else None
+    works: dict[str, list[Row]] = {}
+    for row in read(results / "cores_cpu.json").rows:
+        works.setdefault(row.name.rpartition("/")[0], []).append(row)
+    cells = []
+    for ours in works.values():
+        few, many = ours[0].ratios["NumPy"], ours[-1].ratios["NumPy"]
+        base, polars = ours[0].baselines["NumPy"], ours[0].baselines.get("Polars")
+        label, times = ours[0].work.rpartition(", ")[0], [ratio(row.ratios["NumPy"]) for row in ours]
+        cells.append([label, f"{number(base)} s", ratio(polars and base / polars), *times, ratio(many / few)])
+    threads = [row.details["x"] for row in ours]
+    head = ["64 chunks", "NumPy, 1 thread", f"Polars, {threads[-1]}", *(f"ours, {one}" for one in threads)]
+    return table([*head, f"ours, {threads[-1]} to 1"], cells)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..figures.catalogue import FIGURES
+from ..harness.machine import ROOT
 from ..harness.records import SECONDS, Row, read
 from .markdown import link, number, ratio, short_commit, table, together
 
@@ -58,7 +59,10 @@ def memory(row: Row) -> str:
 MIB, GIB = 1 << 20, 1 << 30
 MEMORY: Mapping[str, Column] = {"memory, MiB": memory}
 GPU: Mapping[str, Column] = {"Gkeys/s": rate}
-COPY: Mapping[str, Column] = {**GPU, "share of copy bandwidth": partial(detail, "copy_share", form="{:.0%}")}
+COPY: Mapping[str, Column] = {
+    **GPU,
+    "share of copy bandwidth": partial(detail, "copy_share", scale=0.01, form="{:.0f} %"),
+}
 DISK: Mapping[str, Column] = {
     "read": partial(detail, "read", scale=GIB, form="{:.1f} GiB"),
     "written": partial(detail, "written", scale=GIB, form="{:.1f} GiB"),
@@ -67,6 +71,7 @@ DISK: Mapping[str, Column] = {
     "paused": partial(detail, "paused"),
 }
 GPUS: Mapping[str, Column] = {
+    "GPUs": partial(detail, "gpus"),
     "after a pause": after_a_pause,
     **GPU,
     "peak": peak_of_gpus,
@@ -80,8 +85,8 @@ LOAD: Mapping[str, Column] = {
     "its memory, MiB": partial(projected, "memory", scale=MIB),
     "list of runs, MiB": lambda row: number(row.details["list_bytes"] / MIB, 2),
     "all cuts, MiB": lambda row: number(row.details["cut_bytes"] / MIB, 2),
-    "summary, of a run": partial(detail, "summary_share", form="{:.1%}"),
-    "table, of a thread's memory": partial(detail, "table_share", form="{:.1%}"),
+    "summary, of a run": partial(detail, "summary_share", scale=0.01, form="{:.1f} %"),
+    "table, of a thread's memory": partial(detail, "table_share", scale=0.01, form="{:.1f} %"),
     "slices of a worker": partial(detail, "slices_of_a_worker"),
     "KiB of a slice": lambda row: number(row.details["slice_bytes"] / 1024, 2),
     "messages": partial(detail, "messages"),
@@ -112,7 +117,7 @@ FILES: Mapping[str, Result] = {
     "sorted_order_cpu": Result(
         "Distinct keys, ranks, searches and gathers on a CPU", "cpu.sorted_order", TURNS, MEMORY
     ),
-    "cores_cpu": Result("Many threads, few keys, one chunk and clusters", "cpu.cores", "Medians."),
+    "cores_cpu": Result("More and more threads", "cpu.cores", "Medians."),
     "larger_than_memory_cpu": Result(
         "Sorts larger than memory",
         "cpu.larger_than_memory",
@@ -170,10 +175,12 @@ def row_table(rows: list[Row], columns: Mapping[str, Column]) -> str:
     for row in rows:
         theirs = "; ".join(f"{name}: {number(value)}" for name, value in row.baselines.items())
         failed = row.details.get("error") or ("" if row.verified else "**wrong**")
-        ours = f"{number(row.ours)} {row.unit}".strip()
-        keys = [f"{row.keys:,}"] if any(row.keys for row in rows) else []
+        ours = f"{row.ours:,}" if isinstance(row.ours, int) else number(row.ours)
+        keys = [f"{row.keys:,}" if row.keys else ""] if any(row.keys for row in rows) else []
         more = [column(row) for column in columns.values()]
-        cells.append([row.work, theirs, *keys, ours, together(row.ratios.values(), ratio), *more, failed])
+        cells.append(
+            [row.work, theirs, *keys, f"{ours} {row.unit}", together(row.ratios.values(), ratio), *more, failed]
+        )
     head = ["work", "baseline", *["keys"] * any(row.keys for row in rows), "ours", "times", *columns, ""]
     # A column without content is left out.
     kept = [at for at in range(len(head)) if any(row[at] for row in cells)]
@@ -201,10 +208,11 @@ def overview(results: Path, document: Path) -> str:
             shown = [link(name, results / f"{name}.md", document)] if result.note else []
             drawn = [figure for figure, one in FIGURES.items() if one.data == name]
             shown += [link(figure, results / f"{figure}.svg", document) for figure in drawn]
-            gpu = "" if result.command.startswith("cpu.") else machine.get("GPUs", machine.get("device", ""))
-            where = f"{'2 ' if ';' in gpu else ''}{gpu.partition(',')[0]}"
+            gpus = [] if result.command.startswith("cpu.") else machine.get("device", "").split(", ")
+            where = f"{'2 ' * (len(gpus) > 1)}{gpus[0]}" if any(gpus) else ""
             where = where or f"{processor(machine)}, {machine['cores']} cores"
-            cells.append([result.command, ", ".join(shown or [name]), where, machine["commit"][:7]])
+            shown = shown or [link(name, ROOT / "docs" / f"{name}.md", document)]
+            cells.append([f"`{result.command}`", ", ".join(shown), where, machine["commit"][:7]])
     return table(["`python -m benchmarks.`", "measures", "on", "commit"], cells, text=4)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from ..harness.jobs import QUIET
 from ..harness.records import Record, read
 
 
@@ -39,14 +38,10 @@ class Figure:
         save(figure, path, self.source(record), self.digest(results))
 
     def source(self, record: Record) -> str:
-        """The line below a figure: machine, commit, and the load by other programs if it was high."""
+        """The line below a figure: machine and commit."""
         machine = record.machine
-        where = machine.get("GPUs", machine.get("device", "")).partition(";")[0]
-        text = f"{where or '{cpu}, {cores} cores'.format(**machine)} · commit {machine['commit'][:10]}"
-        shares = [point.others for point in record.points if point.figure in self.parts and point.others is not None]
-        if shares and max(shares) > QUIET:
-            text += f" · others used up to {100 * max(shares):.0f} % of the CPU"
-        return text
+        where = machine.get("device", "").partition(",")[0] or "{cpu}, {cores} cores".format(**machine)
+        return f"{where} · commit {machine['commit'][:10]}"
 
 
 #: Name, stored file, parts.

@@ -42,6 +42,11 @@ class Library:
             return rng.standard_normal(n, dtype=kind).reshape(shape)
         return rng.integers(0, 1 << 32, n * kind.itemsize // 4, dtype=np.uint32).view(kind).reshape(shape)
 
+    def on_host(self, function: Callable[..., Any], **options: Any) -> Callable[[Any], Any]:
+        """NumPy's function of an array on the device; its result is there again."""
+        host = self.module.asnumpy if hasattr(self.module, "asnumpy") else np.asarray
+        return lambda array: self.module.asarray(function(host(array), **options))
+
     def seconds(self, run: Callable[[], Any], repeats: int = REPEATS, warm_ups: int = WARM_UPS) -> list[float]:
         samples = []
         for _ in range(warm_ups + repeats):
@@ -60,6 +65,11 @@ class Library:
         self.synchronize()
         return found, self.pool.total_bytes() - before
 
+    def is_wanted(self, found: Any, wanted: tuple[Any, ...]) -> bool:
+        """Whether Dask arrays have the bits of arrays."""
+        results = dask.compute(*several(found), scheduler="threads")
+        return all(bits_equal(one, array) for one, array in zip(results, wanted, strict=True))
+
     def row(
         self,
         section: str,
@@ -71,9 +81,7 @@ class Library:
         wanted: tuple[Any, ...],
     ) -> Row:
         """A row for what is made of chunks: its result has the bits of the wanted arrays. Dask's no-op comes last."""
-        found = dask.compute(*several(ours()), scheduler="threads")
-        right = all(bits_equal(one, array) for one, array in zip(found, wanted, strict=True))
-        del found
+        right = self.is_wanted(ours(), wanted)
         samples = {"ours": self.seconds(lambda: held(ours())), **baselines}
         samples["no-op"] = self.seconds(lambda: no_op(chunks))
         self.pool.free_all_blocks()
@@ -122,8 +130,3 @@ def bits_equal(found: Any, wanted: Any) -> bool:
     """Whether two arrays have the same bits."""
     word, same_form = f"u{min(8, wanted.itemsize)}", (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     return same_form and bool((found.view(word) == wanted.view(word)).all())
-
-
-def on_host(array: Any) -> np.ndarray:
-    """The array as a NumPy array."""
-    return array.get() if hasattr(array, "get") else array  # type: ignore[no-any-return]

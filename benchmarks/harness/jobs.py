@@ -19,19 +19,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from .machine import Watch
 from .records import Row, timed_row
 
-T = TypeVar("T")
 Case = Callable[..., tuple[Mapping[str, Callable[[], Any]], Callable[[Any, str], Any]]]
 Job = Callable[..., AbstractContextManager[tuple[Callable[[], Any], Callable[[Any], Any]]]]
 
-#: A round is quiet if other processes take at most this share of the processor time.
-QUIET = 0.1
-#: Most rounds measured to find quiet ones, as a multiple of `repeat`.
-MOST_TIMES = 2
 #: Whether workers are processes. Tests use threads, which start faster.
 PROCESSES = True
 
@@ -164,19 +158,3 @@ def compared(
 def jobs_of(case: Case, names: Sequence[str], *args: Any, on: Job = on_threads) -> dict[str, tuple[Any, ...]]:
     """The jobs of some functions of a case."""
     return {name: (on, case, name, *args) for name in names}
-
-
-def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOST_TIMES) -> tuple[list[T], float]:
-    """The quietest `repeat` rounds, and the greatest share of processor time of other processes in any of them.
-
-    Rounds are chosen by the load of other programs, not by their results. At most `most_times` as many are measured.
-    """
-    rounds: list[tuple[float, T]] = []
-    while sum(others <= QUIET for others, _ in rounds) < effort.repeat:
-        if len(rounds) == effort.repeat * (1 if effort.quick else most_times):
-            break
-        watch = Watch()
-        found = measure()
-        rounds.append((watch.others(), found))
-    kept = sorted(rounds, key=lambda one: one[0])[: effort.repeat]
-    return [found for _, found in kept], max(others for others, _ in kept)

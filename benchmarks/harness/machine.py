@@ -76,29 +76,3 @@ def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any
         found |= {"device": ", ".join(devices()), "CuPy": cupy.__version__}
         found["CUDA driver / runtime"] = f"{runtime.driverGetVersion()} / {runtime.runtimeGetVersion()}"
     return found
-
-
-class Watch:
-    """Measures the load of other programs since its creation."""
-
-    def __init__(self) -> None:
-        self._before = _busy_seconds(), _own_seconds()
-
-    def others(self) -> float:
-        """Share of the processor time since the creation that other processes took."""
-        busy, own = _busy_seconds() - self._before[0], _own_seconds() - self._before[1]
-        return max(0.0, 1 - own / busy) if busy > 0 else 0.0
-
-
-def _busy_seconds() -> float:
-    """Processor time of all processes on this machine, in seconds."""
-    import psutil
-
-    times = psutil.cpu_times()
-    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
-
-
-def _own_seconds() -> float:
-    """Processor time of this process and of its finished children, in seconds."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

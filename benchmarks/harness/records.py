@@ -23,14 +23,13 @@ SECONDS = {"s": 1.0, "ms": 1e-3}
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a series in a figure. `others`: share of the processor time that other processes took."""
+    """One point of a series in a figure."""
 
     figure: str
     series: str
     x: float
     samples: list[float]
     unit: str = "s"
-    others: float | None = None
 
     @property
     def median(self) -> float:

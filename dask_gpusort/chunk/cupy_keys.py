@@ -44,7 +44,7 @@ def floor(array: Any, order: Order) -> Any:
 
 
 def before(first: Any, second: Any, order: Order) -> Any:
-    """Elementwise: whether keys in transit come before others; all are the least of their tie class."""
+    """Tell elementwise whether keys in transit come before others; all are the least of their tie class."""
     if order.coded:
         return first < second
     if order.less is not None:

@@ -66,7 +66,7 @@ def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
 
 
 def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
-    """The columns of one key and their bits, as `numpy_columns` makes them."""
+    """Give the columns of one key and their bits, as `numpy_columns` makes them."""
     if key_codes.code_dtype(part.dtype) is not None:
         codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
         return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
@@ -103,7 +103,7 @@ class CupyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
-    """The keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize`."""
     return CupyKeys(run.keys, order)
 
 
@@ -113,7 +113,7 @@ def concatenate(arrays: Sequence[Any]) -> Any:
 
 
 def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """An uninitialized array on the device."""
+    """Allocate an array on the device."""
     return cupy.empty(shape, dtype)
 
 

@@ -70,5 +70,5 @@ def concatenate_along(blocks: Sequence[Any], axis: int) -> Any:
 
 
 def _pairs(block: Any, positions: Any) -> enumerate[tuple[int, int]]:
-    """The sizes of a chunk and of positions in each dimension."""
+    """Give the sizes of a chunk and of positions in each dimension."""
     return enumerate(zip(block.shape, positions.shape, strict=True))

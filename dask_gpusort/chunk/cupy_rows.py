@@ -25,7 +25,7 @@ def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -
 
 
 def argsort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
+    """Find the stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
     if order.coded:
         rows, shape = _rows(block, axis)
         found = kernels.argsort_rows(rows, descending=order.descending)
@@ -38,7 +38,7 @@ def argsort_rows(block: Any, order: Order, axis: int) -> Any:
 
 
 def _argsort_batch(keys: Any, count: int, length: int, order: Order) -> Any:
-    """Indices that sort `count` contiguous rows of uncoded keys."""
+    """Find the indices that sort `count` contiguous rows of uncoded keys."""
     if order.less is not None:
         rows = [argsort_keys(keys[row * length : (row + 1) * length], order) for row in range(count)]
         return cupy.concatenate(rows) if rows else cupy.empty(0, np.int64)

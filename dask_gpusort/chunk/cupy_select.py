@@ -20,7 +20,7 @@ _FEWEST = 1 << 16
 
 
 def count_nans(keys: Any) -> int:
-    """Number of keys that are NaN or NaT."""
+    """Count the keys that are NaN or NaT."""
     return _count_nans([keys])
 
 
@@ -32,12 +32,12 @@ def _count_nans(parts: Sequence[Any]) -> int:
 
 
 def _rows(parts: Sequence[Any]) -> list[Any]:
-    """The parts as matrices of one row."""
+    """Give the parts as matrices of one row."""
     return [cupy.ascontiguousarray(part).reshape(1, -1) for part in parts]
 
 
 def sample(keys: Any, positions: npt.NDArray[np.int64]) -> Any:
-    """The keys at some positions."""
+    """Give the keys at some positions."""
     return keys[cupy.asarray(positions)]
 
 

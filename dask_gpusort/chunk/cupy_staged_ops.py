@@ -72,7 +72,7 @@ def _shift(order: Order) -> int:
 
 
 def _on_device(order: Order) -> Order:
-    """The order of the same keys on the device."""
+    """Give the order of the same keys on the device."""
     return order if order.words else replace(order, dtype=cupy_staging.device_dtype(order.dtype))
 
 
@@ -135,7 +135,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
+    """Find the stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
 
     def step() -> np.ndarray:
         keys = cupy_staging.to_device(block, _shift(order))

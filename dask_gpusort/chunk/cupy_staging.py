@@ -70,7 +70,7 @@ def _buffers(dtype: np.dtype[Any], count: int) -> Iterator[list[_Buffer]]:
 
 
 def _copy_stream() -> Any:
-    """The stream for copies of this thread and device, after the work so far of the current stream."""
+    """Give the stream for copies of this thread and device, after the work so far of the current stream."""
     device = cupy.cuda.runtime.getDevice()
     stream = _streams.by_device.get(device)
     if stream is None:
@@ -88,18 +88,18 @@ def _pieces(array: Any) -> list[slice]:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    """The elements in C order, dates as integers: a view if the array is contiguous."""
+    """Give the elements in C order, dates as integers: a view if the array is contiguous."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.dtype.str[0] + "i8") if flat.dtype.kind in "mM" else flat
 
 
 def device_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that elements have on the device."""
+    """Give the dtype that elements have on the device."""
     return np.dtype(np.int64) if dtype.kind in "mM" else dtype.newbyteorder("=")
 
 
 def native(array: np.ndarray) -> np.ndarray:
-    """The elements as the device holds them, on the host."""
+    """Give the elements as the device holds them, on the host."""
     found: np.ndarray = _flat(array).astype(device_dtype(array.dtype), copy=False).reshape(array.shape)
     return found
 

@@ -119,7 +119,7 @@ class _Lanes:
 
 
 def _merge_round(keys: Array, bounds: IntArray, less: Less) -> IntArray:
-    """The source of each key after neighbouring runs are merged in pairs."""
+    """Give the source of each key after neighbouring runs are merged in pairs."""
     source = np.arange(len(keys), dtype=np.int64)
     lanes = _lanes(keys, bounds, less)
     a, b = lanes.a.copy(), lanes.b.copy()
@@ -154,7 +154,7 @@ def _lanes(keys: Array, bounds: IntArray, less: Less) -> _Lanes:
 
 
 def _merge_path(keys: Array, start: IntArray, middle: IntArray, end: IntArray, diagonal: IntArray, less: Less) -> Any:
-    """Number of the first run's keys among the first ``diagonal`` keys of each merged pair."""
+    """Count the first run's keys among the first ``diagonal`` keys of each merged pair."""
     least = np.maximum(diagonal - (end - middle), 0)
     most = np.minimum(diagonal, middle - start)
 
@@ -188,7 +188,7 @@ def search(array: Array, needles: Array, less: Less, side: Side) -> IntArray:
 
 
 def differ(first: Array, second: Array, less: Less) -> Array:
-    """Elementwise: whether one of two keys comes before the other."""
+    """Tell elementwise whether one of two keys comes before the other."""
     return compare(less, first, second) | compare(less, second, first)
 
 

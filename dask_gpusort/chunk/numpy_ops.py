@@ -70,14 +70,14 @@ def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
 
 
 def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
-    """Stable permutation, int64, that sorts the user's keys of several chunks as one array."""
+    """Find the stable permutation, int64, that sorts the user's keys of several chunks as one array."""
     run = local_sort(concatenate(chunks), (), order, positions=True)
     found: np.ndarray = run.values[-1].astype(np.int64, copy=False)
     return found
 
 
 def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
-    """The user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
+    """Give the user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
     run = local_sort(keys, (), order, positions=True)
     return decode(run.keys, order), run.values[-1]
 
@@ -85,13 +85,13 @@ def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.nda
 def sort_chunks_by_key(
     chunks: Sequence[np.ndarray], values: Sequence[Sequence[np.ndarray]], order: Order, *, with_keys: bool
 ) -> tuple[np.ndarray, ...]:
-    """The user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
+    """Give the user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
     run = local_sort(concatenate(chunks), list(map(concatenate, values)), order, positions=False)
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
 
 
 def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """An uninitialized array."""
+    """Allocate an array."""
     return np.empty(shape, dtype)
 
 
@@ -128,7 +128,7 @@ class NumpyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """The keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize`."""
     return NumpyKeys(run.keys, order)
 
 
@@ -153,7 +153,7 @@ def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
 
 
 def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
-    """The order of the result of `pack` for keys of some dtypes."""
+    """Give the order of the result of `pack` for keys of some dtypes."""
     columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
     if numpy_columns.codes_of(columns) is None:
         return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))

@@ -28,7 +28,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Stable indices, int64, that sort a chunk along an axis that is in one chunk.
+    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk.
 
     Words are in an additional last dimension, which the indices do not have.
     """
@@ -46,7 +46,7 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
 
 def _argsort_batch(rows: np.ndarray, order: Order) -> np.ndarray:
-    """Indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
+    """Find the indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
     count, length = rows.shape[:2]
     columns = _code_columns(rows.reshape(count * length, *rows.shape[2:]), order) if count > 1 else None
     if columns is None:

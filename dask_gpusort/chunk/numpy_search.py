@@ -21,12 +21,12 @@ BLOCK_NEEDLES = 1 << 10
 
 
 def ranked_keys(array: np.ndarray, order: Order) -> np.ndarray:
-    """The user's keys or needles, as `rank` takes them: in transit, the least of their tie class."""
+    """Give the user's keys or needles, as `rank` takes them: in transit, the least of their tie class."""
     return floor(encode(array, order), order)
 
 
 def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """Number of sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
+    """Count the sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
     if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
         return search(keys, needles, order, side)
     ordered, positions = sort_with_positions(needles.copy(), order)
@@ -54,7 +54,7 @@ def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order: Order) -> np.ndarray:
-    """Whether the key before each rank is equal to the needle."""
+    """Tell whether the key before each rank is equal to the needle."""
     if not len(keys):
         return np.zeros(len(needles), bool)
     equal: np.ndarray = ~differ(keys.take(np.maximum(ranks - 1, 0), axis=0), needles, order)

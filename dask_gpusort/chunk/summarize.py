@@ -32,7 +32,7 @@ class Samples:
     distance: int
 
     def are_of_all(self, size: int) -> bool:
-        """Whether there is one range, of all `size` keys."""
+        """Tell whether there is one range, of all `size` keys."""
         return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
 
     @property
@@ -69,11 +69,11 @@ class SortedKeys:
         raise NotImplementedError
 
     def search(self, needles: np.ndarray, side: Side) -> IntArray:
-        """Number of keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
+        """Count the keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
         raise NotImplementedError
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Elementwise: whether two returned keys differ."""
+        """Tell elementwise whether two returned keys differ."""
         return differ(first, second, self.order)
 
     def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:

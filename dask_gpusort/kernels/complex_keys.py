@@ -45,7 +45,7 @@ class ComplexColumns:
         return int(self.keys.size)
 
     def measure(self) -> list[Width]:
-        """The bits that vary. The same reading of the keys makes the high words, usually the first to sort by."""
+        """Give the bits that vary. The same reading of the keys makes the high words, usually the first to sort by."""
         cupy = require_cupy()
         ranges, self._high = cupy.zeros(COMPLEX_WORDS * RANGE_WORDS, np.uint64), cupy.empty(self.n, np.uint64)
         arguments = (self.keys, np.uint64(self.n), self._high, ranges)
@@ -54,7 +54,7 @@ class ComplexColumns:
         return read_widths(ranges)
 
     def first_word(self, fields: Sequence[BitField]) -> Any:
-        """The high words themselves, if the word consists of them alone."""
+        """Give the high words themselves, if the word consists of them alone."""
         word, self._high = self._high, None
         if len(fields) > 1 or fields[0].column != 0:
             del word  # its memory is the next word's

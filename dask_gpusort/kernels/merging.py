@@ -135,12 +135,12 @@ def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]], coded: 
 
 
 def is_too_wide(run: Any) -> bool:
-    """Whether keys are rows of more words than the kernels merge, or of none."""
+    """Tell whether keys are rows of more words than the kernels merge, or of none."""
     return run.ndim == 2 and not 1 <= run.shape[1] <= MOST_WORDS
 
 
 def can_travel(companion: Sequence[Any]) -> bool:
-    """Whether the kernels can move a companion's rows with the keys."""
+    """Tell whether the kernels can move a companion's rows with the keys."""
     first = companion[0]
     return all(
         part.ndim == 1 and part.itemsize in TRAVELLING_BYTES and part.dtype == first.dtype and part.flags.c_contiguous

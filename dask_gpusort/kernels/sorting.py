@@ -27,14 +27,11 @@ from .policy.limits import needs_spare
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; keys of one or two bytes by LSD passes only (`algorithm` is "lsd")."""
     n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
-    small = free and lsd.prefers_cooperative(key, n)
-    in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
+    in_block = algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
     arrays = Arrays([spare, out], [None, None], out, None)
     passes = algorithm == "lsd" or (free and not in_block and lsd.prefers_lsd(key, n))
-    if small:
-        lsd.sort_cooperative(elements, keys, n, arrays)
-    elif passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
+    if passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
         lsd.sort(elements, keys, n, arrays)
 
 

@@ -72,7 +72,7 @@ def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, 
 
 
 def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | None:
-    """The sum of histograms on the common grid, None if there is none."""
+    """Give the sum of histograms on the common grid, None if there is none."""
     if all(histogram is None for histogram in digits):
         return None
     shift, first, counts = digit_table(digits, radix_bits)
@@ -98,6 +98,6 @@ def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int
 
 
 def _rows_of_ranks(counts: IntArray, ranks: IntArray) -> IntArray:
-    """The digit in which each rank falls."""
+    """Give the digit in which each rank falls."""
     # Of several equal starts, only the last digit is not empty.
     return np.searchsorted(scan_table(counts)[:, 0], ranks, side="right") - 1

@@ -128,7 +128,9 @@ def test_an_adaptive_cluster(tmp_path, exchange):
             gangs.until(lambda: len(gangs.addresses(client)) == 1, "one worker")
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize(
+    "exchange", ["runs", "gang", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("tasks", "gather"))]
+)
 def test_fifty_sorts_at_once_from_two_clients(cluster_client, exchange):
     with distributed.Client(cluster_client.scheduler.address, set_as_default=False) as other:
         futures = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from support import strategies as ours
-from support.killing import KillAt, two_processes
 from support.sorting import groups
 
 import dask_gpusort
@@ -15,6 +16,7 @@ import dask_gpusort
 xr = pytest.importorskip("xarray")
 scipy_stats = pytest.importorskip("scipy.stats")
 pytest.importorskip("dask_gpusort.xarray")
+runs = pytest.importorskip("support.runs")
 
 SIZE, CHUNK = 20_000, 2000
 ARRAY = ours.make("i8", SIZE, "zipf", seed=1)
@@ -107,7 +109,7 @@ STAGES = {
     (sortby, "runs"): ["sort-local", "sort-list", "sort-merge", "output"],
     (sortby, "tasks"): ["sort-scatter", "sort-merge", "output"],
 }
-#: Stages of one task. Other workers are killed after their second task.
+#: Stages of one task. Of others, the worker of the second task is lost.
 SINGLE = (
     "sort-list",
     "take-asked",
@@ -121,42 +123,32 @@ SINGLE = (
     "search-found",
     "search-scatter",
 )
-#: Cases of the default run.
-FIRST = [
-    (rank, "runs", "unique-number"),
-    (unique, "runs", "sort-merge"),
-    (searchsorted, "runs", "search-rank"),
-    (searchsorted, "tasks", "search-rank"),
-    (isin, "runs", "search-join"),
-    (take_along_axis, "runs", "take-reply"),
-    (take_along_axis, "tasks", "take-reply"),
-    (put_along_axis, "runs", "put-merge"),
-    (sortby, "runs", "sort-local"),
-]
 CASES = [(function, exchange, stage) for (function, exchange), stages in STAGES.items() for stage in stages]
 
 
-@pytest.fixture
-def client():
-    """Of a new cluster for each test: a worker that is killed soon after its start would not restart."""
-    with two_processes() as client, client.as_current(), dask.config.set(scheduler="distributed"):
-        yield client
+@contextmanager
+def losing(exchange, number):
+    """A cluster, and what makes it lose the worker that finishes the task of a number with some prefix."""
+    lost = []
+
+    def lose(scheduler, address):
+        lost.append(address)
+        return runs.lose(scheduler, address)
+
+    with runs.cluster(3) as client, dask.config.set({"gpusort.exchange": exchange}), groups(4):
+        yield client, lambda prefix: runs.call_at(client, prefix, (number,), lose)
+    assert lost, "no worker was lost"
 
 
-@pytest.mark.parametrize(
-    ("function", "exchange", "stage"),
-    [pytest.param(*case, marks=() if case in FIRST else pytest.mark.thorough) for case in CASES],
-)
-def test_the_result_is_right_after_a_killed_worker(client, tmp_path, monkeypatch, function, exchange, stage):
+@pytest.mark.parametrize(("function", "exchange", "stage"), CASES)
+def test_the_result_is_right_after_a_lost_worker(monkeypatch, function, exchange, stage):
     # Test elements are sorted, as many of them are.
     monkeypatch.setattr("dask_gpusort.plan.search.is_small", lambda *_: False)
-    with dask.config.set({"optimization.fuse.active": False, "gpusort.exchange": exchange}), groups(4):
+    with losing(exchange, 1 if stage in SINGLE else 2) as (client, lose_at):
         found, wanted = function()
         several = isinstance(found, (list, tuple))
-        prefix = stage if stage != "output" else (found[-1] if several else found).name
-        client.register_plugin(KillAt(prefix, tmp_path / "killed", after=1 if stage in SINGLE else 2))
+        lose_at(stage if stage != "output" else (found[-1] if several else found).name)
         got = client.gather(client.compute(found, retries=3))
-    assert (tmp_path / "killed").exists(), "no worker was killed"
     for one, other in zip(got, wanted, strict=True) if several else [(got, wanted)]:
         np.testing.assert_array_equal(one, other)
 
@@ -166,7 +158,7 @@ def inverse_of(x):
 
 
 @pytest.mark.parametrize("function", [dask_gpusort.rank, inverse_of])
-def test_a_source_that_changes_when_a_worker_is_lost(client, tmp_path, function):
+def test_a_source_that_changes_when_a_worker_is_lost(tmp_path, function):
     def block(block_id):
         # The chunk has fewer distinct keys each time, and the same size.
         times = len(list(tmp_path.glob(f"block-{block_id[0]}-*")))
@@ -174,10 +166,9 @@ def test_a_source_that_changes_when_a_worker_is_lost(client, tmp_path, function)
         return np.arange(1000) // (1 + times)
 
     x = da.map_blocks(block, chunks=((1000,) * 8,), dtype="i8", meta=np.empty(0, "i8"))
-    with dask.config.set({"optimization.fuse.active": False, "gpusort.exchange": "runs"}), groups(4):
+    with losing("runs", 1) as (client, lose_at):
         found = function(x)
-    client.register_plugin(KillAt("unique-number", tmp_path / "killed", after=1))
-    with pytest.raises((RuntimeError, ValueError), match="(?i)persist"):
-        client.compute(found, retries=1).result(timeout=120)
-    assert (tmp_path / "killed").exists(), "no worker was killed"
+        lose_at("unique-number")
+        with pytest.raises((RuntimeError, ValueError), match="(?i)persist"):
+            client.compute(found, retries=1).result(timeout=120)
     assert list(tmp_path.glob("block-*-1"))

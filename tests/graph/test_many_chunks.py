@@ -232,7 +232,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_pickled_tasks_grow_with_the_chunks_alone(name, exchange):
     sent = []
-    for chunks in (300, 600):
+    for chunks in (100, 200):
         with dask.config.set({"gpusort.exchange": exchange, "gpusort.held_share": 0}):
             (*found,) = dask.optimize(*_whole(CALLS[name](da.arange(chunks * 10, chunks=10, dtype=float))))
         tasks = {key: task for one in found for key, task in one.__dask_graph__().items()}

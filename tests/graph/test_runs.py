@@ -401,9 +401,7 @@ def test_any_keys_in_any_chunks(on_cluster, kept_in, data):
         oracle.assert_same_bits(one, other)
 
 
-@pytest.mark.parametrize("where", KEPT)
-@pytest.mark.parametrize("kind", ["bits", "few", "constant"])
-@pytest.mark.parametrize("dtype", ["i8", "f4", "S5"])
+@pytest.mark.parametrize(("where", "kind", "dtype"), grid(KEPT, ["bits", "few", "constant"], ["i8", "f4", "S5"]))
 def test_cuts_in_rounds(on_cluster, kept_in, monkeypatch, dtype, kind, where):
     in_rounds(monkeypatch)
     kept_in(where)
@@ -721,8 +719,7 @@ def files_of(folder):
     return [name for _, _, files in os.walk(folder) for name in files if re.fullmatch("[0-9a-f]{32}", name)]
 
 
-@pytest.mark.parametrize("where", ["own folders", "directories"])
-@pytest.mark.parametrize("end", ["restart", "kill"])
+@pytest.mark.parametrize(("where", "end"), grid(["own folders", "directories"], ["restart", "kill"]))
 def test_a_restart_or_a_killed_worker_leaves_nothing(tmp_path, request, where, end):
     gate = gangs.Gate(tmp_path)
     if where == "directories":

@@ -14,8 +14,6 @@ PACKAGE = ROOT / "dask_gpusort"
 PAGE = (ROOT / "docs" / "guide" / "troubleshooting.md").read_text()
 #: What varies in a message, here and on the page.
 VARIES = "…"
-#: Functions that make an error of a message.
-MAKERS = {"changed_source", "wrong_size", "_contradiction"}
 #: Files whose errors show mistakes of the package itself, and are no user's.
 INTERNAL = {
     "chunk/cupy_nccl.py",
@@ -29,7 +27,7 @@ INTERNAL = {
 #: Kernels are functions of their own: of their files, those whose errors a sort of a Dask array raises.
 LAUNCH = "kernels/launch/loader.py"
 #: Code of the page that is no message.
-CODE = {"x[x > 0]", "a < b", 'if __name__ == "__main__":'}
+CODE = {"x[x > 0]", "a < b", "a <= b", 'if __name__ == "__main__":'}
 #: What a message says where it names its remedy: what to do, or what an argument must be.
 REMEDY = re.compile(
     r"(?:^|[:;,.…] |\b(?:and|or) )(?:please )?"
@@ -69,7 +67,7 @@ def messages() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                if name.endswith("Error") or name in MAKERS | {"warn", "kind", "KernelsUnavailable"}:
+                if name.endswith("Error") or name in {"warn", "kind", "KernelsUnavailable"}:
                     yield from ((path, text) for argument in node.args if (text := text_of(argument)) and " " in text)
 
 

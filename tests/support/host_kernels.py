@@ -21,7 +21,6 @@ from .host_cuda.recorder import Recorder
 #: The smallest block sort that still samples its overfull buckets.
 BLOCK_SORT = tuning.BlockSortShape(128, 17, 2048)
 BLOCK_SORT_KEYS = BLOCK_SORT.capacity
-ONE_LEVEL_BUCKETS = 4  # more buckets need two levels of partition, as TWO_LEVELS keys do
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
 MERGE_TILE = merge_tuning.MergeShape(64, 5)
@@ -65,13 +64,10 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "MAIN_BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, 0))
     patch.setattr(tuning, "MAX_DIGITS", tile.digits)
     patch.setattr(tuning, "PARTITION", dict.fromkeys(tuning.PARTITION, tile))
-    patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
     segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
     patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
-    patch.setattr(tuning, "LSD_COOPERATIVE", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_COOPERATIVE})
-    patch.setattr(tuning, "LSD_COOPERATIVE_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
     patch.setattr(tuning, "LSD_ALL_PASSES", 2 * LSD_TILE)
 

@@ -80,7 +80,8 @@ class At(distributed.SchedulerPlugin):
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         """Count a finished task."""
-        if start == "processing" and finish == "memory" and str(key[0]).startswith(self.prefix):
+        name = key if isinstance(key, str) else key[0]
+        if start == "processing" and finish == "memory" and name.startswith(self.prefix):
             self.seen += 1
             if self.seen in self.numbers:
                 self.scheduler.loop.add_callback(self.function, self.scheduler, kwargs["worker"])

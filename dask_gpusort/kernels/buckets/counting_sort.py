@@ -21,7 +21,7 @@ FILL_TILE_BYTES = (
 
 
 def is_countable(key: DeviceKey) -> bool:
-    """Whether the counters of all codes fit the shared memory of a block."""
+    """Tell whether the counters of all codes fit the shared memory of a block."""
     return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
 
 

@@ -66,7 +66,7 @@ class BalanceTest:
 
     @classmethod
     def of_array(cls, n: int, num_fine: int) -> BalanceTest:
-        """The test of all fine buckets of an array of n keys."""
+        """Give the test of all fine buckets of an array of n keys."""
         return cls(n, num_fine, 0, tuning.OVERFULL_MEANS, tuning.OVERFULL_BUCKETS)
 
     def overfull_samples(self, num_samples: int) -> np.uint32:

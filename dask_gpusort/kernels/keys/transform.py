@@ -98,7 +98,7 @@ def value_type(values: Any) -> str | None:
 
 
 def moves_rows(values: Any) -> bool:
-    """Whether one memory access moves a value of an array (a row, in several dimensions)."""
+    """Tell whether one memory access moves a value of an array (a row, in several dimensions)."""
     return value_type(values) is not None
 
 

@@ -1,5 +1,4 @@
-// Merge sort. Tiles are sorted in shared memory, then runs are merged in pairs, or in fours (four_way_merge.cu), until
-// one is left. Every level reads and writes each key once.
+// Merge sort. Tiles are sorted in shared memory, then runs are merged in pairs until one is left. Every level reads and writes each key once.
 //
 //   keys_in     | tile | tile | tile | tile | tile |         sort_tiles: one block per tile
 //   level 1     |  a      b   |   a     b   |  a   |         plan: the slices of both runs that make each part

@@ -1,9 +1,8 @@
-"""Merge sort by a user's comparison (``merge_sort.cu``): sorted tiles, then levels that merge four runs or two.
+"""Merge sort by a user's comparison (``merge_sort.cu``): sorted tiles, then levels that merge pairs of runs.
 
 One level::
 
     codes ── split_equal_runs ──▶ parts ── merge_parts ──▶ runs twice as long
-    codes ── split_four_runs ──▶ parts ── merge_four_way ──▶ runs four times as long
 
 Memory beyond input and output: one copy of the codes and positions (for codes alone the spare copy), and 64 bytes per
 part. The merge sort of Satish, Harris and Garland, section 5, is `papers.sampled_merge_sort`.
@@ -11,7 +10,7 @@ part. The merge sort of Satish, Harris and Garland, section 5, is `papers.sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +25,8 @@ from ..policy.merge_tuning import MergeShape
 
 SOURCE = "merge/merge_sort.cu"
 PARTS_SOURCE = "merge/merge_parts.cu"
-FOUR_WAY_SOURCE = "merge/four_way_merge.cu"
 PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
 PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
-FOUR_WAY_RUNS = cxx_constant("merge/four_way_merge.cuh", "kWays")
 WIDE_POSITION = 8
 
 
@@ -52,7 +49,7 @@ class Buffers:
         return self.codes[slot], self.positions[slot]
 
     def target(self, comparison: Comparison, levels_left: int) -> tuple[tuple[Any, Any], str]:
-        """Arrays that a level writes with so many levels after it, and the C++ type that stores into them."""
+        """Give the arrays that a level writes with so many levels after it, and the C++ type that stores into them."""
         if levels_left:
             return self.pair((levels_left - 1) % 2), comparison.plain()
         wide = self.positions_out is not None and self.positions_out.itemsize == WIDE_POSITION
@@ -89,7 +86,7 @@ class MergeLevel:
 
 
 def plan_blocks(parts: int) -> int:
-    """Blocks that plan some parts: neighbouring blocks share one part."""
+    """Count the blocks that plan some parts: neighbouring blocks share one part."""
     return blocks_for(parts, PLAN_THREADS - 1)
 
 
@@ -102,59 +99,37 @@ def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
     """Sort keys, of which there is one at least, stably; they may be ``buffers.keys_out``."""
     n = keys.size
     shape = merge_tuning.merge_shape(comparison.code_bytes, bytes_of_type(buffers.value))
-    doublings = max(0, blocks_for(n, shape.keys) - 1).bit_length()
-    steps = [(2, merge_pairs)] * (doublings % 2) + [(FOUR_WAY_RUNS, merge_four_way)] * (doublings // 2)
-    target, sink = buffers.target(comparison, len(steps))
+    target, sink = buffers.target(comparison, count_levels(n, shape.keys))
     types = comparison.plain(), sink, buffers.value, USER_LESS
     name = instance("sort_tiles", *types, shape.threads, shape.items, shape.blocks)
     shared = shape.shared_bytes(comparison.code_bytes, bytes_of_type(buffers.value))
     arguments, blocks = (keys, *target, np.uint64(n)), blocks_for(n, shape.keys)
     Launch(SOURCE, name, blocks, shape.threads, arguments, shared, expression=comparison.expression).run()
-    run_levels(comparison, buffers, n, shape.keys, steps)
+    run_levels(comparison, buffers, n, shape.keys, merge_pairs)
+
+
+def count_levels(n: int, width: int) -> int:
+    """Count the levels that merge runs of `width` of n keys into one, n above 0."""
+    return (blocks_for(n, width) - 1).bit_length()
 
 
 def run_levels(
-    comparison: Comparison,
-    buffers: Buffers,
-    n: int,
-    width: int,
-    steps: Sequence[tuple[int, Callable[[MergeLevel], None]]],
+    comparison: Comparison, buffers: Buffers, n: int, width: int, merge: Callable[[MergeLevel], None]
 ) -> None:
-    """Merge runs of `width` keys level by level, of which each makes one of so many runs by a function."""
-    for left, (factor, merge) in zip(reversed(range(len(steps))), steps, strict=True):
+    """Merge runs of `width` keys level by level, in pairs, by a function for one level."""
+    for left in reversed(range(count_levels(n, width))):
         target, sink = buffers.target(comparison, left)
         merge(MergeLevel(comparison, buffers.pair(left % 2), target, buffers.value, n, width, sink))
-        width *= factor
+        width *= 2
 
 
 def merge_pairs(level: MergeLevel) -> None:
     """Merge runs of `width` keys in pairs, in equal parts that are cut by merge path."""
     comparison, shape = level.comparison, level.shape
-    count = count_parts(level.n, 2 * level.width, shape.keys)
+    whole, rest = divmod(level.n, 2 * level.width)  # each merged run begins with a new part
+    count = whole * blocks_for(2 * level.width, shape.keys) + blocks_for(rest, shape.keys)
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     name = instance("split_equal_runs", comparison.code, level.value, USER_LESS, shape.keys)
     arguments = (*level.source, np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
     level.plan(SOURCE, name, plan_blocks(count), arguments)
     level.merge_parts(parts, count, shape)
-
-
-def merge_four_way(level: MergeLevel) -> None:
-    """Merge runs of `width` keys in fours."""
-    comparison, shape = level.comparison, level.shape
-    part_keys = (shape.threads - 1) * shape.items
-    count = count_parts(level.n, FOUR_WAY_RUNS * level.width, part_keys)
-    parts = require_cupy().empty(count * PART_BYTES, np.uint8)
-    split = instance("split_four_runs", comparison.code, USER_LESS, part_keys)
-    arguments = (level.source[0], np.uint64(level.n), np.uint64(level.width), parts, np.uint64(count))
-    level.plan(FOUR_WAY_SOURCE, split, plan_blocks(count), arguments)
-    types = (level.sink, comparison.code, level.value, USER_LESS)
-    name = instance("merge_four_way", *types, shape.threads, shape.items, shape.blocks)
-    shared = shape.shared_bytes(comparison.code_bytes, bytes_of_type(level.value))
-    arguments = (*level.source, parts, *level.target)
-    Launch(FOUR_WAY_SOURCE, name, count, shape.threads, arguments, shared, expression=comparison.expression).run()
-
-
-def count_parts(n: int, merged: int, part_keys: int) -> int:
-    """Number of parts of n keys in merged runs of `merged` keys, each of which begins with a new part."""
-    whole, rest = divmod(n, merged)
-    return whole * blocks_for(merged, part_keys) + blocks_for(rest, part_keys)

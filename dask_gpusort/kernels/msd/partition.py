@@ -17,7 +17,7 @@ from ..policy.limits import fit_stable
 
 SOURCE = "msd/partition.cu"
 RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable pass
-UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKind::kEither"
+UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class DigitMap:
 
 
 def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bits: int) -> DigitMap:
-    """The coarse part of a fine bucket's number, or the rest; `kind` is what the host knows of the map."""
+    """Give the coarse part of a fine bucket's number, or the rest; `kind` is what the host knows of the map."""
     # Keys of the first level look up intervals all over the map, which is copied to shared memory for them.
     is_copied = is_coarse and kind != UNIFORM
     name = instance("FineDigits", domain, is_coarse, kind)
@@ -39,7 +39,7 @@ def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bi
 
 
 def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> DigitMap:
-    """The digits that each segment has for itself."""
+    """Give the digits that each segment has for itself."""
     return DigitMap(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
 
 

@@ -35,7 +35,7 @@ class SegmentList:
 
     @classmethod
     def of_overflow(cls, overflow: Any, table: Any) -> SegmentList:
-        """The buckets that a block sort has listed; waits for the device."""
+        """Give the buckets that a block sort has listed; waits for the device."""
         count, num_keys, _ = Readback(overflow).wait()
         return cls(table, count, num_keys)
 

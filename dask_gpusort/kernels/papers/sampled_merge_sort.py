@@ -16,7 +16,7 @@ import numpy as np
 from ..keys.less import USER_LESS, Comparison
 from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
-from ..merge.merge_sort import PART_BYTES, PLAN_THREADS, Buffers, MergeLevel, run_levels
+from ..merge.merge_sort import PART_BYTES, PLAN_THREADS, Buffers, MergeLevel, count_levels, run_levels
 from ..policy.merge_tuning import MergeShape
 from .odd_even_merge import SOURCE as NETWORK_SOURCE
 from .odd_even_merge import THREADS
@@ -30,12 +30,11 @@ PART = MergeShape(128, 5)  # parts between samples have at most 2 SAMPLE_KEYS ke
 def sort(comparison: Comparison, keys: Any, buffers: Buffers) -> None:
     """Sort keys, of which there is one at least, stably; they may be ``buffers.keys_out``."""
     n, blocks = keys.size, blocks_for(keys.size, TILE_KEYS)
-    levels = (blocks - 1).bit_length()
-    target, sink = buffers.target(comparison, levels)
+    target, sink = buffers.target(comparison, count_levels(n, TILE_KEYS))
     name = instance("sort_tiles_by_network", comparison.plain(), sink, buffers.value, USER_LESS, THREADS, TILE_KEYS)
     arguments = (keys, *target, np.uint64(n))
     Launch(NETWORK_SOURCE, name, blocks, THREADS, arguments, expression=comparison.expression).run()
-    run_levels(comparison, buffers, n, TILE_KEYS, [(2, merge_between_samples)] * levels)
+    run_levels(comparison, buffers, n, TILE_KEYS, merge_between_samples)
 
 
 def merge_between_samples(level: MergeLevel) -> None:

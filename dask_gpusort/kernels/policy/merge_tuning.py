@@ -26,7 +26,7 @@ class MergeShape:
         return self.threads * self.items
 
     def shared_bytes(self, code_bytes: int, value_bytes: int) -> int:
-        """Bytes of `MergeTile::SharedStorage`: codes, then values, each aligned to 16 bytes."""
+        """Count the bytes of `MergeTile::SharedStorage`: codes, then values, each aligned to 16 bytes."""
         return sum(
             blocks_for(part, SHARED_ALIGNMENT) * SHARED_ALIGNMENT
             for part in (self.keys * code_bytes, self.keys * value_bytes or SHARED_ALIGNMENT)
@@ -52,5 +52,5 @@ MOST_MERGED_WIDE_RUNS = 8  # of rows of words: a new sort takes one radix sort o
 
 
 def merge_shape(code_bytes: int, value_bytes: int) -> MergeShape:
-    """The tile for keys of `code_bytes` and values of `value_bytes`."""
+    """Give the tile for keys of `code_bytes` and values of `value_bytes`."""
     return next(shape for most, shape in MERGE.items() if code_bytes + value_bytes <= most)

@@ -82,7 +82,7 @@ class WideKeys(Protocol):
         """Keys."""
 
     def measure(self) -> list[Width]:
-        """The bits that vary in each column's codes."""
+        """Give the bits that vary in each column's codes."""
 
     def first_word(self, fields: Sequence[BitField]) -> Any:
         """Words of all keys, shape (n,); may be called once."""
@@ -95,18 +95,18 @@ class WideKeys(Protocol):
 
 
 def measure_blocks(n: int) -> int:
-    """Blocks that measure n keys."""
+    """Count the blocks that measure n keys."""
     return min(blocks_for(n, COLUMN_THREADS), MEASURE_BLOCKS)
 
 
 def read_widths(ranges: Any) -> list[Width]:
-    """The widths of columns from their ranges on the device (`CodeRange`); waits for the stream."""
+    """Give the widths of columns from their ranges on the device (`CodeRange`); waits for the stream."""
     words = Readback(ranges).wait()
     return [width_of(*words[first : first + RANGE_WORDS]) for first in range(0, len(words), RANGE_WORDS)]
 
 
 def width_of(least_complement: int, greatest: int, differing: int) -> Width:
-    """The width of a column from the three words of its range."""
+    """Give the width of a column from the three words of its range."""
     least = (1 << WORD_BITS) - 1 - least_complement
     zeros = (differing & -differing).bit_length() - 1 if differing else 0
     return Width(least, zeros, max(0, greatest - least).bit_length() - zeros)

@@ -127,5 +127,5 @@ def sort_within_groups(
 
 
 def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
-    """Stable argsort of unsigned words; `sorted_word`, unless `None`, receives the sorted words."""
+    """Argsort unsigned words stably; `sorted_word`, unless `None`, receives the sorted words."""
     sort_indexed(word, device_key(word.dtype), "long long", positions, sorted_word)

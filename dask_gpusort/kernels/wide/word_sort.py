@@ -25,7 +25,7 @@ from .tie_groups import TieResolver, break_ties
 
 
 def argsort_columns(columns: WideKeys, out: Any) -> Any:
-    """Stable argsort by all columns; `out` (int64, shape (n,)) receives the positions and is returned."""
+    """Argsort stably by all columns; `out` (int64, shape (n,)) receives the positions and is returned."""
     cupy = require_cupy()
     words = lay_out(columns.measure())
     if not words:

@@ -19,10 +19,9 @@ ALGORITHMS = ["auto", "msd", "lsd"]
 CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
-MIDDLE = 300_007  # several tiles, one level of partition; a prime
+MIDDLE = 300_007  # several tiles, few buckets; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
-SMALL = sorted({tile.keys for tiles in tuning.LSD_COOPERATIVE.values() for tile in tiles})
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -68,10 +67,8 @@ def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution
 
 @pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
 @pytest.mark.parametrize("dtype", ["u4", "i8"])
-def test_small_arrays_in_one_launch(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
-    first, end = tuning.LSD_COOPERATIVE_KEYS[np.dtype(dtype).itemsize]
-    tiles = {int(m * tile) + d for tile in SMALL for m in (7, 132, 133, 2.5 * 132) for d in (-1, 0, 1)}
-    for n in sorted(n for n in {first, end - 1, end, *tiles} if n >= first):
+def test_arrays_beyond_one_block(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+    for n in (CAPACITIES[-1] + 1, 1 << 16, 1 << 19, (1 << 19) + 1, 1 << 22):
         keys = make_keys(dtype, n, distribution)
         out = guarded(n, dtype)
         kernels.sort_keys(cp.asarray(keys), out=out)

@@ -21,7 +21,7 @@ from dask_gpusort.kernels.wide.columns import Width, WordColumns
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
 #: Sizes of arrays that fit one block.
 BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes}))
-#: Sizes for one launch, a cooperative one, one level of partition, and two levels.
+#: Sizes for one launch, few buckets, and many.
 SIZES = (*BLOCKS, 1 << 16, 1 << 19, 1 << 22, 1 << 28)
 #: Lengths of lanes from which a warp, a block and a block that reads a row several times select.
 LANES = (100, 400, 1000, 4000, 1 << 13, 1 << 15)
