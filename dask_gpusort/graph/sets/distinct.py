@@ -133,7 +133,6 @@ def stable_keys(array: Any) -> tuple[Request, Keys]:
 def sorted_distinct(request: Request, array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
     """Sort the distinct keys of an array of any dimensions, as `stable_keys` requests it."""
     kept = math.prod(array.numblocks) > 1 and keeps_runs(request.runtime)
-    _plan_distinct(request, array, columns, joins=False)
     found = local_distinct(array, request.order, columns, equal_nan, kept)
     of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
     values, *others = found.values()
@@ -160,7 +159,8 @@ class Unique:
         return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
 
 
-def _plan_distinct(request: Request, array: Any, columns: Columns, joins: bool) -> DistinctPlan:
+def plan_distinct(request: Request, array: Any, columns: Columns, joins: bool = False) -> DistinctPlan:
+    """Plan the distinct keys of an array; `joins` if one GPU has memory for all."""
     sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
     plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request))
     note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
@@ -195,7 +195,7 @@ def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
         source, _ = flatten(array, None)
     request, keys = stable_keys(source)
     joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, wanted.columns))
-    plan = _plan_distinct(request, source, wanted.columns, joins)
+    plan = plan_distinct(request, source, wanted.columns, joins)
     if plan.strategy == "sort":
         made = _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
     else:

@@ -25,7 +25,7 @@ from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
 from ..sort.rows import check_length
-from .distinct import origins, sorted_distinct, stable_keys
+from .distinct import origins, plan_distinct, sorted_distinct, stable_keys
 from .number import Numbered
 
 
@@ -115,6 +115,7 @@ def _lane_by_lane(request: Request, array: Any, ranking: Ranking, axis: int) -> 
 def _rank_lane(request: Request, array: Any, ranking: Ranking) -> Any:
     """The ranks of a one-dimensional array of several chunks."""
     columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
+    plan_distinct(request, array, columns)
     found = sorted_distinct(request, array, columns, equal_nan=True)
     dtype = ranking.dtype_of(array.dtype)
     dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype

@@ -21,10 +21,10 @@ from ...chunk import complete, ops_for
 from ...cost import describe_rows
 from ...order import Order
 from ...plan import Plan
-from ..explain import note
+from ..explain import Made, note
 from ..input_checks import checked_chunk, wrong_size
 from ..rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
-from .global_sort import global_sort, join, joins_rows
+from .global_sort import global_sort, join, joins_rows, plan_for
 from .request import Keys, Request
 
 
@@ -80,11 +80,15 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
     """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
     strategy = row_strategy(request, keys, values, axis)
     array, template = keys.array, keys.template
-    if strategy == "join" and template.ndim == 1:
-        return global_sort(request, keys, values, chunks[0])
     others = (size for dim, size in enumerate(template.shape) if dim != axis)
     count = math.prod(others if strategy == "global" else template.numblocks)
-    note(strategy, lambda made: describe_rows(strategy, count, made.step(Plan), request.method))
+
+    def describe(made: Made) -> str:
+        if strategy == "join" and template.ndim == 1:  # which needs no plan
+            return describe_rows("global", None, plan_for(request, keys, values, chunks[0]))
+        return describe_rows(strategy, count, made.step(Plan), request.method)
+
+    note(strategy, describe)
     if strategy == "join":
         return join(request, keys, values, axis, chunks)
     if strategy == "global":
