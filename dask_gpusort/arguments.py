@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .array_arguments import check_library, checked_array
 from .chunk.tie_ranks import METHODS, NAN_POLICIES, Ranking
 from .config import DEVICES, EXCHANGES, setting
-from .graph.options import Options
+from .graph.sort.request import Options
 from .plan.select import STRATEGIES
 
 _KINDS = {"quicksort": False, "heapsort": False, "mergesort": True, "stable": True}

@@ -1,4 +1,4 @@
-"""The cost of a plan: tasks, rounds, messages and bytes from the plan alone; seconds on a machine with known rates.
+"""The cost of a plan: tasks, rounds, messages and bytes, from the plan alone.
 
 With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s samples a run, and entries of e bytes::
 
@@ -10,8 +10,7 @@ With n keys of w bytes (with companions) in P sorted runs, G groups, R rounds, s
     merge      2 n w                            P G pieces, G tasks
     output     0, views of groups               output chunks
 
-`predict` turns this into seconds for rates that are measured (`benchmarks.model.cost`) or assumed. Unresolved keys are
-sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
+Unresolved keys are sent to two groups (at most the share `Plan.unresolved`); they are counted once here.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from dask.utils import format_bytes
 from . import plan as plans
 from .plan import Exchange, Plan
 from .plan.counting import ENDS_PER_GROUP, ENTRY_BYTES
-from .plan.lines import format_chunks
+from .plan.text import format_chunks
 
 #: Reads and writes of every key between the sort of its chunk and the merge of its group: views of the sorted chunks,
 #: shards written to disk and read back, or shards in memory.
 CROSSINGS: dict[Exchange, int] = {"join": 0, "gather": 0, "runs": 4, "tasks": 2, "device": 2, "gang": 2}
 
 #: What the plan says of a method that is asked for where rows are sorted whole.
-WHOLE_ROWS = "path      rows are sorted whole: nothing is cut, so the method has no effect"
+WHOLE_ROWS = "\npath      rows are sorted whole: nothing is cut, so the method has no effect"
 
 
 @dataclass(frozen=True)
@@ -47,21 +46,6 @@ class Cost:
     moved_bytes: float  # read and written by all tasks, nan if sizes are unknown
     exchanged_bytes: float  # that the exchange passes on; with W workers the share 1 - 1/W crosses to another worker
     counted_bytes: float  # most that the counting tasks receive, in all rounds
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Hold rates of a machine, measured or assumed."""
-
-    workers: int
-    threads: int  # threads (or GPUs) of all workers together
-    sort_keys: float  # keys a second that one thread sorts in a chunk
-    merge_keys: float  # keys a second that one thread merges in a group
-    scan_bytes: float  # bytes of summaries a second that a counting task processes
-    exchange_bytes: float  # bytes a second that each worker sends
-    task_seconds: float  # scheduler time for each task
-    message_seconds: float  # thread time for each message, or slice of a run
-    piece_seconds: float  # thread time to cut a piece out of a chunk and merge it
 
 
 def cost_of(plan: Plan) -> Cost:
@@ -90,24 +74,6 @@ def _counted_bytes(plan: Plan) -> float:
     return plan.rounds * entry * (len(plan.runs) * (plan.samples + ends) + summed)
 
 
-def predict(plan: Plan, rates: Rates) -> dict[str, float]:
-    """Predict the seconds of each stage for known chunk sizes.
-
-    Stages do not overlap, so their sum is the time of the sort; "tasks" is the scheduler's time for all tasks.
-    """
-    cost, keys, joins = cost_of(plan), sum(plan.sizes), plan.exchange == "join"
-    leaving = cost.exchanged_bytes * (1 - 1 / rates.workers)
-    messages = cost.pieces if plan.exchange == "runs" else cost.messages
-    return {
-        "sort": keys / (rates.sort_keys * (1 if joins else rates.threads)),
-        # The top of the tree is one task; tasks of the levels below run in parallel.
-        "count": (cost.counted_bytes / rates.threads + plan.rounds * plan.table_bytes) / rates.scan_bytes,
-        "exchange": leaving / (rates.exchange_bytes * rates.workers) + messages * rates.message_seconds / rates.threads,
-        "merge": 0.0 if joins else (keys / rates.merge_keys + cost.pieces * rates.piece_seconds) / rates.threads,
-        "tasks": cost.tasks * rates.task_seconds,
-    }
-
-
 def describe(plan: Plan) -> str:
     """The plan and its cost, as text."""
     cost = cost_of(plan)
@@ -117,19 +83,20 @@ def describe(plan: Plan) -> str:
     return f"{plans.describe(plan)}\ncost      {moved} read and written, {messages}, {counted} counted"
 
 
-def describe_rows(strategy: str, count: int | None, plan: Plan | None = None) -> str:
-    """Describe how the rows along an axis are sorted, by a strategy of `graph.rows.row_strategy`, as text.
+def describe_rows(strategy: str, count: int | None, plan: Plan | None = None, method: str = "auto") -> str:
+    """Describe how the rows along an axis are sorted, by a strategy of `row_strategy`, as text.
 
     `count` is that of chunks for "join" and "whole", of rows for "global"; None for the one row of a one-dimensional
     array, and `plan` is of one row.
     """
     chunks = format_chunks(count or 0)
-    if strategy == "join":
-        return f"rows      in {chunks} of one memory: one task concatenates the chunks and sorts all rows"
-    if strategy == "whole":
-        return f"rows      each whole in a chunk: {chunks} sorted where they are"
-    if strategy == "rechunk" or plan is None:
-        return "rows      in several chunks: rechunk so that they are whole, sort each chunk, rechunk back"
+    whole = {
+        "join": f"in {chunks} of one memory: one task concatenates the chunks and sorts all rows",
+        "whole": f"each whole in a chunk: {chunks} sorted where they are",
+        "rechunk": "in several chunks: rechunk so that they are whole, sort each chunk, rechunk back",
+    }
+    if plan is None or strategy in whole:
+        return f"rows      {whole[strategy]}{WHOLE_ROWS * (method != 'auto')}"
     if count is None:
         return describe(plan)
     return f"rows      {count:,} too long for a chunk, one global sort each:\n{describe(plan)}"

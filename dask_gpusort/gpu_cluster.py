@@ -20,7 +20,8 @@ import numpy as np
 from .api import argsort, sort
 from .chunk import complete
 from .chunk.run import Run
-from .graph.scheduler import install, planned_for, send_at_once, workers_of_cluster
+from .graph.exchanges import install, send_at_once
+from .graph.runtime import planned_for, workers_of_cluster
 
 #: Share of a GPU's memory that RMM's pool allocates at the start. It is one allocation, so UCX opens one memory handle
 #: for each worker. The rest is for CUDA's context, the kernels' code and UCX's buffers.

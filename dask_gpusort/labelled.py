@@ -19,8 +19,8 @@ from dask.base import is_dask_collection, tokenize
 from tlz import partition
 
 from . import api
-from .graph.build import build_moved
-from .graph.scheduler import planned_for
+from .graph.runtime import planned_for
+from .graph.sort.build import build_moved
 from .lazy_labels import LazyLabels
 
 #: Name of the variable of a DataArray.

@@ -31,8 +31,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["apply", "odd_even_merge_layers", "odd_even_merge_steps", "odd_even_transposition_layers"]
-
 Layer = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 

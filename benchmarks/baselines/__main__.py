@@ -6,20 +6,19 @@ Writes results/baselines_cpu.json, or baselines_gpu.json if there is a GPU. The 
 the output; one series consumes its result chunk by chunk instead. Libraries take turns in separate processes. Each
 timed sort follows a warm-up, and every result is verified. Missing libraries are skipped and named.
 
-With a GPU, the libraries that sort on it are compared with `numpy.sort`. A process needs seconds before it can use the
-GPU, so one turn measures all sizes of a library. Keys are made and verified on the device, and a time is the median of
+A process needs seconds before it can use a GPU, so one turn measures all sizes of a library. With a GPU, the libraries
+that sort on it are compared with `numpy.sort`. Keys are made and verified on the device, and a time is the median of
 several runs between CUDA events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
-from ..harness.command import parse, parser_of
-from ..harness.jobs import MOST_TIMES, Effort, in_turns, quiet_rounds
-from ..harness.machine import describe_machine, devices
-from ..harness.records import Point, Record
+from ..harness.command import arguments, measure
+from ..harness.jobs import Effort, in_turns
+from ..harness.machine import devices
+from ..harness.records import Point
 from .libraries import CHUNK_KEYS, DEVICE_CHUNK_KEYS, LIBRARIES, turn
 
 FIGURE = "baselines"
@@ -38,19 +37,11 @@ def sizes_of(name: str, asked: Sequence[int] | None, quick: bool) -> list[int]:
 
 
 def points(effort: Effort, sizes: dict[str, list[int]]) -> Iterator[Point]:
-    """Measure the sizes of each library in turns.
-
-    With a GPU, one turn measures all sizes. Busy rounds are not repeated, because most of the work is on the GPU.
-    """
-    every = sorted(set().union(*sizes.values()))
-    for together in [every] if devices() else [[n] for n in every]:
-        taken = {name: [n for n in own if n in together] for name, own in sizes.items()}
-        jobs = {name: (turn, LIBRARIES[name].job, own) for name, own in taken.items() if own}
-        one_round = partial(in_turns, Effort(effort.quick, 1), jobs)
-        rounds, others = quiet_rounds(effort, one_round, 1 if devices() else MOST_TIMES)
-        for name in jobs:
-            for n in taken[name]:
-                yield Point(FIGURE, name, n, [found[name][0].found[n] for found in rounds], "s", others)
+    """Measure the libraries in turns; one turn measures all sizes."""
+    found = in_turns(effort, {name: (turn, name, own) for name, own in sizes.items()})
+    for name, own in sizes.items():
+        for n in own:
+            yield Point(FIGURE, name, n, [sample.found[n] for sample in found[name]])
 
 
 def usual() -> list[str]:
@@ -59,25 +50,23 @@ def usual() -> list[str]:
 
 
 def main() -> None:
-    parser = parser_of("benchmarks.baselines", __doc__)
-    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=usual(), help="(default: see above)")
-    parser.add_argument("--keys", type=int, nargs="+", help="sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)")
-    options = parse(parser)
+    more = {
+        "--libraries": {"nargs": "+", "choices": LIBRARIES, "default": usual(), "help": "(default: see above)"},
+        "--keys": {"type": int, "nargs": "+", "help": "sizes (default: 10,000 to 100,000,000, on a GPU to 10^9)"},
+    }
+    options = arguments("baselines", __doc__, more=more)
     missing = {name: LIBRARIES[name].missing() for name in options.libraries}
     for name in filter(missing.get, missing):
         print(f"{name}: left out, {missing[name]}")
     names, effort = [name for name in options.libraries if not missing[name]], options.effort
-    settings = {"quick": effort.quick, "repeat": effort.repeat, "dtype": "int64"}
-    settings |= {"chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
-    packages = ("polars", "pyarrow", "array-api-compat", "torch")
-    record = Record(describe_machine(*packages, commit=options.commit), settings)
     for library in filter(None, (LIBRARIES[name].built for name in names)):
         from .cub import Cub
 
         Cub(library)  # compile before the first turn
-    record.add(points(effort, {name: sizes_of(name, options.keys, effort.quick) for name in names}))
-    if options.output:
-        record.write(options.output / f"baselines_{'gpu' if devices() else 'cpu'}.json")
+    sizes = {name: sizes_of(name, options.keys, effort.quick) for name in names}
+    settings = {"dtype": "int64", "chunk_keys": CHUNK_KEYS, "device_chunk_keys": DEVICE_CHUNK_KEYS}
+    packages, file = ("polars", "pyarrow", "array-api-compat", "torch"), f"baselines_{'gpu' if devices() else 'cpu'}"
+    measure(options, file, {"all": points}, effort, sizes, packages=packages, **settings)
 
 
 if __name__ == "__main__":

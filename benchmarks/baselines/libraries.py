@@ -1,4 +1,4 @@
-"""Jobs (`harness.jobs`) that sort the same int64 keys with each library, on the host or on a GPU."""
+"""The sort of the same int64 keys with each library, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import shutil
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import numpy as np
 
 import dask_gpusort
 
-from ..harness.jobs import Job, seconds_here
 from ..harness.machine import devices
 from ..harness.verify import Part, check_parts, checksums, parts_of, summarize
 
@@ -35,7 +35,8 @@ OURS_IN_CHUNKS = f"{OURS}, chunk by chunk"
 OUR_KERNELS, OURS_ON_DEVICE = f"{OURS}, kernels", f"{OURS}, CuPy chunks"
 CUB_LIBRARY = Path(__file__).parent / "libcub_baseline.so"
 
-Sorting = Iterator[tuple[Callable[[], Any], Callable[[Any], Any]]]
+#: For a number of keys: what is timed, and the check of its result, which may give seconds of its own.
+Sorting = Callable[[int], tuple[Callable[[], Any], Callable[[Any], Any]]]
 
 
 def make_keys(n: int, module: Any = np) -> Any:
@@ -60,7 +61,7 @@ def checked(keys: Any) -> Callable[[Any], None]:
 def parts(keys: Any) -> list[Part]:
     """Summaries of an array of integers, piece by piece."""
     pieces = (keys[first : first + PIECE_KEYS] for first in range(0, len(keys), PIECE_KEYS))
-    return [summarize(piece if piece.itemsize == 8 else piece.astype(np.uint64)) for piece in pieces]
+    return list(map(summarize, pieces))
 
 
 def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:
@@ -68,11 +69,10 @@ def chunked(keys: Any, chunk_keys: int = CHUNK_KEYS) -> da.Array:
     return da.from_array(keys, chunks=min(len(keys), chunk_keys), name=False)
 
 
-@contextmanager
-def on_host(prepare: Callable[[Any], Callable[[], Any]], n: int) -> Sorting:
-    """A job that sorts on the host. `prepare` makes its input from the keys."""
+def on_host(prepare: Callable[[Any], Callable[[], Any]], n: int) -> Any:
+    """Sort on the host. `prepare` makes the input from the keys."""
     keys = make_keys(n)
-    yield prepare(keys), checked(keys)
+    return prepare(keys), checked(keys)
 
 
 def numpy_sort(keys: Any) -> Any:
@@ -107,18 +107,16 @@ def our_sort(keys: Any) -> Any:
     return lambda: dask_gpusort.sort(x).compute(scheduler="threads")
 
 
-@contextmanager
-def by_ours_in_chunks(n: int) -> Sorting:
+def by_ours_in_chunks(n: int) -> Any:
     """Our sort. The result is consumed chunk by chunk, as for arrays larger than memory."""
     keys = make_keys(n)
     x = chunked(keys)
     wanted = checksums(parts(keys))
-    yield lambda: parts_of(dask_gpusort.sort(x)).compute(scheduler="threads"), lambda found: check_parts(found, wanted)
+    return lambda: parts_of(dask_gpusort.sort(x)).compute(scheduler="threads"), lambda found: check_parts(found, wanted)
 
 
-@contextmanager
-def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
-    """A job that sorts on a busy GPU. Its time is the median of several runs between CUDA events."""
+def on_device(sort: Callable[[Any], Any], n: int) -> Any:
+    """Sort on a busy GPU. The time is the median of several runs between CUDA events."""
     import cupy
 
     from ..harness.device import timed
@@ -135,7 +133,7 @@ def on_device(sort: Callable[[Any], Any], n: int) -> Sorting:
         check(result.pop())
         return seconds
 
-    yield lambda: statistics.median(timed({"": run})[""]), check_timed
+    return lambda: statistics.median(timed({"": run})[""]), check_timed
 
 
 def call(module: str, function: str, keys: Any) -> Any:
@@ -154,8 +152,7 @@ def our_sort_on_device(keys: Any) -> Any:
     return dask_gpusort.sort(chunked(keys, DEVICE_CHUNK_KEYS)).compute(scheduler="synchronous")
 
 
-@contextmanager
-def by_cub(n: int) -> Sorting:
+def by_cub(n: int) -> Any:
     """CUB's radix sort with preallocated scratch memory. The library times its runs itself."""
     import cupy
 
@@ -174,20 +171,31 @@ def by_cub(n: int) -> Sorting:
         check(found)
         return seconds
 
-    yield work, check_timed
+    return work, check_timed
+
+
+def seconds_here(sorting: Sorting, n: int) -> float:
+    """Seconds of the second run, or those that its check returns."""
+    work, check = sorting(n)
+    work()
+    start = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - start
+    found = check(result)
+    return found if isinstance(found, float) else seconds
 
 
 @contextmanager
-def turn(job: Job, sizes: list[int]) -> Iterator[Any]:
-    """One turn of a library: seconds for each size. Fresh processes cannot import it from `__main__`."""
-    yield lambda: {n: seconds_here(job, n) for n in sizes}, lambda found: found
+def turn(name: str, sizes: list[int]) -> Iterator[Any]:
+    """Job: seconds of a library for each size."""
+    yield lambda: {n: seconds_here(LIBRARIES[name].sorting, n) for n in sizes}, lambda found: found
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library: its job for a number of keys, the modules it needs, whether it uses a GPU, and what nvcc builds."""
+    """A library: its sort, the modules it needs, whether it uses a GPU, and what nvcc builds."""
 
-    job: Job
+    sorting: Sorting
     needs: tuple[str, ...] = ()
     device: bool = False
     built: Path | None = None

@@ -61,26 +61,26 @@ def exchange(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None
     return moved[0], moved[1]
 
 
-def timed(step: Any, *arguments: Any) -> tuple[Any, float]:
-    """Result and seconds of one step of all processes."""
+def timed(keys: Any, values: Any | None, world: int) -> float:
+    """Seconds of one sort by all processes."""
     torch.cuda.synchronize()
     dist.barrier()
     start = time.perf_counter()
-    found = step(*arguments)
+    whole(keys, values, world)
     torch.cuda.synchronize()
     dist.barrier()
     torch.cuda.synchronize()
-    return found, time.perf_counter() - start
+    return time.perf_counter() - start
 
 
 def whole(keys: Any, values: Any | None, world: int) -> tuple[Any, Any | None]:
-    """The whole sort without pauses between its steps."""
+    """The whole sort."""
     first = order(keys, values)
     return first if world == 1 else order(*exchange(*first, world))
 
 
 def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[str, Any]:
-    """Median seconds of one work, and of its steps."""
+    """Median seconds of one work."""
     device = torch.device("cuda", rank)
     torch.manual_seed(rank)
     kind = getattr(torch, dtype)
@@ -91,22 +91,8 @@ def measure(dtype: str, log2: int, pairs: bool, rank: int, world: int) -> dict[s
         sorted_keys, _ = whole(keys, values, world)
     in_order = bool((sorted_keys[1:] >= sorted_keys[:-1]).all())
     del sorted_keys
-    seconds = [timed(whole, keys, values, world)[1] for _ in range(REPEATS)]
-    first, local = timed(order, keys, values)
-    moved = last = 0.0
-    if world > 1:
-        second, moved = timed(exchange, *first, world)
-        _, last = timed(order, *second)
-    return {
-        "dtype": dtype,
-        "log2": log2,
-        "pairs": pairs,
-        "seconds": statistics.median(seconds),
-        "sort": local,
-        "exchange": moved,
-        "sort_again": last,
-        "in_order": in_order,
-    }
+    seconds = [timed(keys, values, world) for _ in range(REPEATS)]
+    return {"dtype": dtype, "log2": log2, "pairs": pairs, "seconds": statistics.median(seconds), "in_order": in_order}
 
 
 def process(rank: int, world: int, works: list[Any], out: str) -> None:

@@ -2,79 +2,73 @@
 
     python -m benchmarks.cpu.comparison [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/comparison_cpu.json. Each job takes turns with its baseline in a separate process. It runs twice, and
-only the second run is timed: the first one imports modules and allocates memory. Every result is verified.
+Writes results/comparison_cpu.json. Each job takes turns with its baseline in a separate process, and is timed in its
+second run: the first one imports modules and allocates memory. Every result is verified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 
 import dask_gpusort
 
-from ..harness.command import run_rows
-from ..harness.jobs import Effort, compare, in_turns, warmed
-from ..harness.records import Row
-from .jobs import by_numpy, by_ours, make
+from ..harness.command import arguments, measure
+from ..harness.jobs import Effort, compared, jobs_of, on_threads
+from ..harness.records import Row, slug
+from .keys import beside_numpy, chunked, make
 
 #: Numbers of keys as powers of two: in one chunk, in several chunks, and for sorts that cost more.
-ONE, MANY, STRINGS, LESS = 22, 24, 20, 20
+ONE, MANY, SLOW = 22, 24, 20
 CHUNKS = 16
+NAMES = ("ours", "NumPy")
 
 
-@contextmanager
-def merging(merge: bool, n: int) -> Iterator[Any]:
-    """Join two sorted arrays into one, by a merge or by a sort."""
-    keys = make("int64", n)[0]
-    halves = [np.sort(half) for half in np.split(keys, 2)]
-    arrays = [da.from_array(half, chunks=n // CHUNKS) for half in halves]
-    found = dask_gpusort.merge_sorted(*arrays) if merge else dask_gpusort.sort(da.concatenate(arrays))
-    with dask.config.set(scheduler="threads"):
-        yield found.compute, lambda got: np.testing.assert_array_equal(got, np.sort(keys))
-
-
-def pair(effort: Effort, work: str, one: tuple[Any, ...], two: tuple[Any, ...], baseline: str, **row: Any) -> Row:
-    found = in_turns(effort, {"one": (warmed, *one), "two": (warmed, *two)})
-    return compare(*found.values(), baseline, work=work, **row)
+def merging(n: int) -> Any:
+    """Case: join two sorted arrays into one, by a merge or by a sort."""
+    (keys,) = make("int64", n)
+    arrays = [chunked(np.sort(half), CHUNKS // 2) for half in np.split(keys, 2)]
+    works = {"ours": dask_gpusort.merge_sorted(*arrays), "`sort` of both": dask_gpusort.sort(da.concatenate(arrays))}
+    wanted = np.sort(keys)
+    return {who: x.compute for who, x in works.items()}, lambda got, _: np.testing.assert_array_equal(got, wanted)
 
 
 def rows(effort: Effort) -> Iterator[Row]:
-    for work, kind, bits, least in (
-        ("sort", "complex128", ONE, 1),
-        ("sort", "complex128 of few values", ONE, None),
-        ("sort", "S20", STRINGS, 1),
-        ("sort", "U12", STRINGS, None),
-        ("lexsort", "two int32", ONE, 1),
-        ("lexsort", "two int64", ONE, 1),
-        ("lexsort", "three float64, the first two of few values", ONE, None),
-        ("less", "int64", LESS, None),
+    on_one = partial(on_threads, threads=1)
+    for work, kind, bits in (
+        ("sort", "complex128", ONE),
+        ("sort", "complex128 of few values", ONE),
+        ("sort", "S20", SLOW),
+        ("sort", "U12", SLOW),
+        ("lexsort", "two int32", ONE),
+        ("lexsort", "two int64", ONE),
+        ("lexsort", "three float64, the first two of few values", ONE),
+        ("less", "int64", SLOW),
     ):
-        n, what = 1 << effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
-        title, wanted = f"{what} of 2^{n.bit_length() - 1} {kind}, one chunk", "no slower" if least else ""
-        jobs = (by_ours, work, kind, n), (by_numpy, work, kind, n)
-        yield pair(effort, title, *jobs, "NumPy", section="one chunk", wanted=wanted, least=least)
+        log2, what = effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
+        jobs = jobs_of(beside_numpy, NAMES, work, kind, 1 << log2, on=on_one)
+        yield compared(effort, slug(work, kind), f"{what} of 2^{log2} {kind}, one chunk", jobs, section="one chunk")
     for work, kind, bits in (
         ("sort", "complex128", MANY),
-        ("sort", "S20", STRINGS + 2),
+        ("sort", "S20", SLOW + 2),
         ("lexsort", "two int32", MANY),
         ("lexsort", "two int64", MANY),
     ):
-        n = 1 << effort.size(bits, 12)
-        title = f"`{work}` of 2^{n.bit_length() - 1} {kind}, {CHUNKS} chunks, two threads"
-        two = (by_ours, work, kind, n, CHUNKS, 2)
-        yield pair(effort, title, two, (by_numpy, work, kind, n), "NumPy", section="chunks")
-        title, one = "the same, two threads against one", (by_ours, work, kind, n, CHUNKS, 1)
-        yield pair(effort, title, two, one, "ours, one thread", section="threads")
-    n = 1 << effort.size(MANY, 12)
-    title = f"`merge_sorted` of two halves of 2^{n.bit_length() - 1} int64"
-    yield pair(effort, title, (merging, True, n), (merging, False, n), "`sort` of both", section="chunks")
+        log2 = effort.size(bits, 12)
+        title, case = f"`{work}` of 2^{log2} {kind}, {CHUNKS} chunks, two threads", (work, kind, 1 << log2, CHUNKS)
+        jobs = jobs_of(beside_numpy, NAMES, *case)
+        yield compared(effort, slug("chunks", work, kind), title, jobs, section="chunks")
+        jobs = {"ours": jobs["ours"], "ours, one thread": (on_one, beside_numpy, "ours", *case)}
+        yield compared(effort, slug("threads", work, kind), f"{title} against one", jobs, section="threads")
+    log2 = effort.size(MANY, 12)
+    jobs = jobs_of(merging, ("ours", "`sort` of both"), 1 << log2)
+    yield compared(effort, "merge_sorted", f"`merge_sorted` of two halves of 2^{log2} int64", jobs, section="chunks")
 
 
 if __name__ == "__main__":
-    run_rows("benchmarks.cpu.comparison", __doc__, "comparison_cpu", {"table": rows})
+    options = arguments("cpu.comparison", __doc__)
+    measure(options, "comparison_cpu", {"all": rows}, options.effort)

@@ -16,7 +16,6 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from functools import partial
@@ -31,8 +30,8 @@ from distributed import Client, KilledWorker, LocalCluster, SchedulerPlugin, wai
 import dask_gpusort
 from dask_gpusort.graph.runs.plugins import NAME
 
-from ..harness.command import parse, parser_of
-from .larger_than_memory import make_chunk, stored, summed, write_source
+from ..harness.command import arguments
+from .larger_than_memory import in_new_directory, make_chunk, stored, summed, write_source
 
 KINDS = ("int64", "companion", "S20")
 #: Seconds for a sort, and for the end of its files. One that takes longer hangs.
@@ -159,26 +158,24 @@ def run(options: Any) -> Counter[str]:
     return count
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--seconds": {"type": float, "default": 480.0},
+    "--kill-seconds": {"type": float, "default": 20.0},
+    "--bytes": {"type": parse_bytes, "default": 1 << 30, "help": "of the keys"},
+    "--chunks": {"type": int, "default": 64},
+    "--workers": {"type": int, "default": 2},
+    "--memory": {"type": parse_bytes, "default": 1 << 29, "help": "of each worker"},
+    "--kinds": {"nargs": "+", "choices": KINDS, "default": list(KINDS)},
+    "--directory": {"type": Path},
+}
+
+
 def main() -> None:
-    parser = parser_of("benchmarks.cpu.killed_workers", __doc__)
-    parser.add_argument("--seconds", type=float, default=480.0)
-    parser.add_argument("--kill-seconds", type=float, default=20.0)
-    parser.add_argument("--bytes", type=parse_bytes, default=1 << 30, help="of the keys")
-    parser.add_argument("--chunks", type=int, default=64)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--memory", type=parse_bytes, default=1 << 29, help="of each worker")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--directory", type=Path)
-    options = parse(parser)
+    options = arguments("cpu.killed_workers", __doc__, more=OPTIONS)
     if options.effort.quick:
         options.seconds, options.kill_seconds, options.bytes, options.chunks = 15.0, 2.0, 1 << 22, 16
-    if options.directory:
-        options.directory.mkdir(parents=True, exist_ok=True)
-    options.directory = Path(tempfile.mkdtemp(dir=options.directory))
-    try:
+    with in_new_directory(options):
         count = run(options)
-    finally:
-        shutil.rmtree(options.directory)
     print(f"{format_bytes(options.bytes)} of keys, {options.workers} workers of {format_bytes(options.memory)}")
     for name, number in count.items():
         print(f"{name}: {number:,}")

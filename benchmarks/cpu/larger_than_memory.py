@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,14 +40,13 @@ from distributed import Client, LocalCluster, SchedulerPlugin
 
 import dask_gpusort
 
-from ..harness.command import parse, parser_of
-from ..harness.machine import describe_machine
-from ..harness.records import Record, Row
+from ..harness.command import arguments, measure
+from ..harness.records import Row, slug
 
-FILE = "larger_than_memory_cpu.json"
 P2P = "P2P rechunk"
 BASELINES = (P2P, "DuckDB", "copy", "numpy.sort of each chunk")
-KINDS = ("int64", "skewed", "sorted", "companion", "S20")
+#: Bytes of a row of each kind. All kinds have as many bytes, in chunks of as many.
+KINDS = {"int64": 8, "skewed": 8, "sorted": 8, "companion": 16, "S20": 20}
 #: An odd number, by which equal keys are told from others that have the same sum.
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -189,7 +189,8 @@ def by_duckdb(options: Any, source: Path, memory: int) -> float:
 
 def write_source(options: Any, kind: str, path: Path) -> tuple[int, int]:
     """Write keys to Zarr; gives their sums."""
-    size = options.keys // options.chunks
+    size = 8 * options.keys // options.chunks // KINDS[kind]
+    kind = "int64" if kind == "companion" else kind
     dtype = make_chunk(kind, 0, 1, 1).dtype
     array = zarr.create_array(path, shape=(size * options.chunks,), chunks=(size,), dtype=dtype, compressors=None)
 
@@ -209,12 +210,12 @@ def rows(options: Any) -> Iterator[Row]:
     baselines: dict[str, float] = {}
     for kind in options.kinds:
         source = options.directory / f"{kind}.zarr"
-        wanted = write_source(options, "int64" if kind == "companion" else kind, source)
+        wanted = write_source(options, kind, source)
         sources, targets = [source], [options.directory / "result.zarr"]
         if kind == "companion":
             sources.append(options.directory / "values.zarr")
             targets.append(options.directory / "moved.zarr")
-            write_source(options, "int64", sources[1])
+            write_source(options, kind, sources[1])
         if kind == "int64":
             for name, function in (("copy", lambda block: block), ("numpy.sort of each chunk", np.sort)):
                 work = partial(_mapped, function)
@@ -223,7 +224,8 @@ def rows(options: Any) -> Iterator[Row]:
                 yield _row(options, name, least, seconds, details)
             if find_spec("duckdb"):
                 baselines["DuckDB"] = by_duckdb(options, source, least * options.workers)
-                yield Row(f"DuckDB, {format_bytes(least * options.workers)}", baselines["DuckDB"], unit="s")
+                work = f"DuckDB, {format_bytes(least * options.workers)}"
+                yield Row("DuckDB", work, baselines["DuckDB"], "s", keys=options.keys)
         for memory in options.memory if kind == "int64" else [least]:
             if kind == "int64" and memory > least:
                 baselines[P2P], details = on_cluster(options, memory, to_columns, sources, targets)
@@ -253,36 +255,40 @@ def _mapped(function: Callable[..., Any], array: Any) -> Any:
 
 def _row(options: Any, work: str, memory: int, seconds: float, details: dict[str, Any]) -> Row:
     amount = format_bytes(memory).replace(".00", "")
-    name = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
-    return Row(name, seconds, unit="s", keys=options.keys, details=details)
+    name = slug(work) if memory == min(options.memory) else slug(work, amount)
+    text = f"{work}, {options.workers} workers of {amount}, {options.threads} thread{'s' * (options.threads > 1)} each"
+    return Row(name, text, seconds, "s", keys=options.keys, details=details)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--keys-log2": {"type": int, "default": 30},
+    "--chunks": {"type": int, "default": 256},
+    "--workers": {"type": int, "default": 4},
+    "--threads": {"type": int, "default": 4},
+    "--memory": {"type": parse_bytes, "nargs": "+", "default": [1 << 30, 4 << 30, 16 << 30]},
+    "--kinds": {"nargs": "+", "choices": list(KINDS), "default": list(KINDS)},
+    "--directory": {"type": Path},
+}
 
 
 def main() -> None:
-    parser = parser_of("benchmarks.cpu.larger_than_memory", __doc__)
-    parser.add_argument("--keys-log2", type=int, default=30)
-    parser.add_argument("--chunks", type=int, default=256)
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=4)
-    parser.add_argument("--memory", type=parse_bytes, nargs="+", default=[1 << 30, 4 << 30, 16 << 30])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--directory", type=Path)
-    options = parse(parser)
+    options = arguments("cpu.larger_than_memory", __doc__, more=OPTIONS)
     options.keys = 1 << options.effort.size(options.keys_log2, 18)
     if options.effort.quick:
         options.chunks, options.workers, options.threads = 8, 2, 1
+    settings = {"keys": options.keys, "chunks": options.chunks, "cores": os.cpu_count()}
+    with in_new_directory(options):
+        measure(options, "larger_than_memory_cpu", {"all": rows}, options, packages=["duckdb"], **settings)
+
+
+@contextmanager
+def in_new_directory(options: Any) -> Iterator[None]:
+    """Make the directory of a run, in the one that was given, and remove it."""
     if options.directory:
         options.directory.mkdir(parents=True, exist_ok=True)
-    options.directory = Path(tempfile.mkdtemp(dir=options.directory))
-    settings = {"keys": options.keys, "chunks": options.chunks, "quick": options.effort.quick, "cores": os.cpu_count()}
-    record = Record(describe_machine("duckdb", commit=options.commit), settings)
-    try:
-        record.add(rows(options))
-    finally:
-        shutil.rmtree(options.directory)
-        if options.output:
-            record.write(options.output / FILE)
-    if wrong := [row.work for row in record.rows if not row.verified]:
-        raise SystemExit(f"wrong results: {wrong}")
+    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+        options.directory = Path(directory)
+        yield
 
 
 if __name__ == "__main__":

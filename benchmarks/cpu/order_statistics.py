@@ -1,18 +1,17 @@
 """Quantiles, medians and the largest keys against Dask's functions, xarray and our sort, on two threads and workers.
 
-    python -m benchmarks.cpu.order_statistics [section ...] [--repeat 3] [--quick] [--output DIRECTORY]
+    python -m benchmarks.cpu.order_statistics [flat cubes large] [--repeat 3] [--quick] [--output DIRECTORY]
 
-Writes results/order_statistics_cpu.json. Each job takes turns with its baseline in a separate process, and is timed in
-its second run; peaks of memory are those of the process, without what it took before the first run. Exact results are
-verified against NumPy, or against counts of all keys.
+Writes results/order_statistics_cpu.json. Each job takes turns with its baselines in a separate process, and is timed in
+its second run; its memory is the growth of the process since before the first run, or the peak of a worker. Exact
+results are verified against NumPy, or against counts of all keys.
 """
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import dask
@@ -22,72 +21,66 @@ import xarray as xr
 
 import dask_gpusort
 
-from ..harness.command import run_rows
-from ..harness.jobs import Effort, Sample, compare, in_turns, peak_memory, seconds_of, warmed
-from ..harness.records import Row
-from .cluster import two_workers
+from ..harness.command import arguments, measure
+from ..harness.jobs import Effort, compared, jobs_of, on_workers
+from ..harness.records import Row, slug
+from .keys import chunked
 
 Q = [0.05, 0.25, 0.5, 0.75, 0.95]
 #: Keys of the arrays in chunks, as in Dask's own issues about percentiles.
-KEYS = 51_200_000
-CHUNKS = 64
+KEYS, CHUNKS = 51_200_000, 64
 TOP = 1000
 #: Shape of a cube of days, rows and columns, of which a tenth is missing.
 CUBE = (730, 300, 400)
 MISSING = 0.1
 WORKER_MEMORY = "512 MiB"
+OTHERS = ("da.percentile", "da.quantile", "our sort")
 
 
-def forget_peak() -> int:
-    """Let the peak of this process's memory begin anew; its memory now, in bytes."""
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")
-    return peak_memory()
-
-
-def on_two_threads() -> Any:
-    return dask.config.set(scheduler="threads", num_workers=2)
-
-
-FLAT: dict[str, Callable[[Any], Any]] = {
-    "ours": lambda x: dask_gpusort.quantile(x, Q),
-    "da.percentile": lambda x: da.percentile(x, [100 * q for q in Q]),
-    "da.quantile": lambda x: da.quantile(x.rechunk(-1), Q),
-    "our sort": lambda x: dask_gpusort.sort(x).map_blocks(len, dtype=int, chunks=(1,)),
-}
-
-
-@contextmanager
-def quantiles(how: str, n: int, chunks: int) -> Iterator[Any]:
-    """Five quantiles of normal float64 in memory. Approximate ones must be near; of a sort, the sizes are checked."""
+def quantiles(n: int) -> Any:
+    """Case: quantiles of normal float64 in memory. Approximate ones must be near; of a sort, sizes are checked."""
     keys = np.random.default_rng(0).standard_normal(n)
-    x = da.from_array(keys, chunks=-(-n // chunks)).persist()
+    x = chunked(keys, CHUNKS).persist()
 
-    def check(found: np.ndarray) -> None:
-        if how == "our sort":
+    def check(found: np.ndarray, name: str) -> None:
+        if name == "our sort":
             assert found.sum() == n
         else:
-            np.testing.assert_allclose(found, np.quantile(keys, Q), rtol=0, atol=0.2 if how == "da.percentile" else 0)
+            near = 0.2 if name == "da.percentile" else 0
+            np.testing.assert_allclose(found, np.quantile(keys, Q), rtol=0, atol=near)
 
-    with on_two_threads():
-        yield FLAT[how](x).compute, check
+    return {
+        "ours": lambda: dask_gpusort.quantile(x, Q).compute(),
+        "da.percentile": lambda: da.percentile(x, [100 * q for q in Q]).compute(),
+        "da.quantile": lambda: da.quantile(x.rechunk(-1), Q).compute(),
+        "our sort": lambda: dask_gpusort.sort(x).map_blocks(len, dtype=int, chunks=(1,)).compute(),
+    }, check
 
 
-@contextmanager
-def largest(ours: bool, n: int, chunks: int) -> Iterator[Any]:
-    """The largest keys and their positions."""
+def largest(n: int) -> Any:
+    """Case: the largest keys and their positions."""
     keys = np.random.default_rng(0).standard_normal(n)
-    x = da.from_array(keys, chunks=-(-n // chunks)).persist()
-    module = dask_gpusort if ours else da
+    x = chunked(keys, CHUNKS).persist()
 
-    def check(found: tuple[np.ndarray, np.ndarray]) -> None:
+    def check(found: tuple[np.ndarray, np.ndarray], _: str) -> None:
         expected = np.argsort(keys)[::-1][:TOP]
         np.testing.assert_array_equal(found[1], expected)
         np.testing.assert_array_equal(found[0], keys[expected])
 
-    with on_two_threads():
-        yield lambda: dask.compute(module.topk(x, TOP), module.argtopk(x, TOP)), check
+    modules = {"ours": dask_gpusort, "da.topk and da.argtopk": da}
+    return {
+        name: lambda module=module: dask.compute(module.topk(x, TOP), module.argtopk(x, TOP))
+        for name, module in modules.items()
+    }, check
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    dask_gpusort.register()
+    try:
+        yield
+    finally:
+        dask_gpusort.unregister()
 
 
 CUBES: dict[str, Callable[[Any], Any]] = {
@@ -96,137 +89,96 @@ CUBES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@contextmanager
-def of_a_cube(work: str, ours: bool, chunks: tuple[int, ...], quick: bool) -> Iterator[Any]:
-    """A method of xarray along time, with this package registered or without."""
+def of_a_cube(work: str, chunks: tuple[int, ...], quick: bool) -> Any:
+    """Case: a method of xarray along time, with this package registered or without."""
     shape = (73, 30, 40) if quick else CUBE
     rng = np.random.default_rng(0)
     keys = rng.standard_normal(shape, dtype="f4")
     keys[rng.random(shape, dtype="f4") < MISSING] = np.nan
     cube = xr.DataArray(da.from_array(keys, chunks=chunks), dims=("time", "y", "x"))
-    before = forget_peak()
 
-    def check(found: Any) -> float:
-        peak = (peak_memory() - before) / 2**20
+    def ours() -> Any:
+        with registered():
+            return CUBES[work](cube).compute()
+
+    def check(found: Any, name: str) -> None:
         with np.errstate(invalid="ignore"):
             lanes = keys[:, ::29, ::31]
             expected = np.nanmedian(lanes, 0) if work == "median" else np.nanquantile(lanes, Q, 0)
         # Dask interpolates in another order of operations than NumPy.
-        np.testing.assert_allclose(found.values[..., ::29, ::31], expected, rtol=0 if ours else 1e-6)
-        return peak
+        np.testing.assert_allclose(found.values[..., ::29, ::31], expected, rtol=0 if name == "ours" else 1e-6)
 
-    if ours:
-        dask_gpusort.register()
-    try:
-        with on_two_threads():
-            yield lambda: CUBES[work](cube).compute(), check
-    finally:
-        dask_gpusort.unregister()
+    return {"ours": ours, "xarray": lambda: CUBES[work](cube).compute()}, check
 
 
-@contextmanager
-def of_made_keys(sort: bool, n: int, chunks: int) -> Iterator[Any]:
-    """The median of float32 that tasks make, and the peak of memory in MiB."""
-    x = da.random.default_rng(0).random(n, chunks=-(-n // chunks), dtype="f4")
-    before = forget_peak()
+def of_made_keys(n: int) -> Any:
+    """Case: the median of float32 that tasks make."""
+    x = da.random.default_rng(0).random(n, chunks=-(-n // 256), dtype="f4")
 
-    def middle() -> Any:
-        if sort:
-            return float(dask_gpusort.sort(x)[n // 2 - 1 : n // 2 + 1].mean().compute())
+    def ours() -> float:
         with dask.config.set({"gpusort.held_share": 0}):
             return float(dask_gpusort.median(x).compute())
 
-    def check(found: float) -> float:
-        peak = (peak_memory() - before) / 2**20
+    def check(found: float, _: str) -> None:
         less, most = dask.compute((x < np.float32(found)).sum(), (x <= np.float32(found)).sum())
         assert less <= n // 2 <= most, (less, most)
-        return peak
 
-    with on_two_threads():
-        yield middle, check
-
-
-def peak_of_worker() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    middle = slice(n // 2 - 1, n // 2 + 1)
+    return {"ours": ours, "our sort, indexed": lambda: float(dask_gpusort.sort(x)[middle].mean().compute())}, check
 
 
-@contextmanager
-def on_small_workers(n: int, chunks: int) -> Iterator[Any]:
-    """Five quantiles of float64 that tasks make, larger than two workers, and the peak of a worker in MiB."""
-    with two_workers(memory=WORKER_MEMORY) as client:
-        x = da.random.default_rng(0).standard_normal(n, chunks=-(-n // chunks))
+def on_small_workers(_: Any, n: int) -> Any:
+    """Case: five quantiles of float64 that tasks make, larger than two workers."""
+    x = da.random.default_rng(0).standard_normal(n, chunks=-(-n // 64))
 
-        def check(found: np.ndarray) -> float:
-            peak = max(client.run(peak_of_worker).values()) / 1024
-            below = dask.compute(*((x <= q).sum() for q in found))
-            # An interpolated quantile is between two neighbouring ranks.
-            assert [one - 1 for one in below] == [int(q * (n - 1)) for q in Q], below
-            return peak
+    def check(found: np.ndarray, _: str) -> None:
+        below = dask.compute(*((x <= q).sum() for q in found))
+        # An interpolated quantile is between two neighbouring ranks.
+        assert [one - 1 for one in below] == [int(q * (n - 1)) for q in Q], below
 
-        yield lambda: dask_gpusort.quantile(x, Q).compute(), check
+    return {"ours": lambda: dask_gpusort.quantile(x, Q).compute()}, check
 
 
-@contextmanager
-def of_many_chunks(n: int, chunks: int) -> Iterator[Any]:
-    """Five quantiles of held float64 in many chunks, on two workers."""
-    with two_workers() as client:
-        x = client.persist(da.random.default_rng(0).standard_normal(n, chunks=-(-n // chunks)))
-        keys = x.compute()
-
-        def check(found: np.ndarray) -> None:
-            np.testing.assert_array_equal(found, np.quantile(keys, Q))
-
-        yield lambda: dask_gpusort.quantile(x, Q).compute(), check
+def of_many_chunks(client: Any, n: int, chunks: int) -> Any:
+    """Case: five quantiles of held float64 in many chunks, on two workers."""
+    x = client.persist(da.random.default_rng(0).standard_normal(n, chunks=-(-n // chunks)))
+    wanted = np.quantile(x.compute(), Q)
+    return {"ours": lambda: dask_gpusort.quantile(x, Q).compute()}, lambda found, _: np.testing.assert_array_equal(
+        found, wanted
+    )
 
 
 def flat(effort: Effort) -> Iterator[Row]:
     n = effort.size(KEYS, 200_000)
-    found = in_turns(effort, {how: (warmed, quantiles, how, n, CHUNKS) for how in FLAT})
     title = f"five quantiles of {n:,} float64 in {CHUNKS} chunks"
-    for baseline, least in (("da.percentile", 1.5), ("da.quantile", 6), ("our sort", 5)):
-        note = f"{title}, {'approximate' if baseline == 'da.percentile' else 'exact'}"
-        yield compare(found["ours"], found[baseline], baseline, least, work=note, wanted=f"{least} x {baseline}")
-    both = in_turns(effort, {name: (warmed, largest, name == "ours", n, CHUNKS) for name in ("ours", "theirs")})
+    yield compared(effort, "quantiles", title, jobs_of(quantiles, ("ours", *OTHERS), n))
     title = f"the {TOP:,} largest of {n:,} float64 in {CHUNKS} chunks, and their positions"
-    yield compare(*both.values(), "da.topk and da.argtopk", 1.2, work=title, wanted="1.2 x")
+    yield compared(effort, "largest", title, jobs_of(largest, ("ours", "da.topk and da.argtopk"), n))
 
 
 def cubes(effort: Effort) -> Iterator[Row]:
-    for chunks, wanted in (((73, 100, 100), {"median": 6, "quantile": 1.5}), ((10, 300, 400), dict.fromkeys(CUBES, 3))):
-        for work, least in wanted.items():
-            jobs = {name: (of_a_cube, work, name == "ours", chunks, effort.quick) for name in ("ours", "xarray")}
-            found = in_turns(effort, jobs)
+    for chunks in ((73, 100, 100), (10, 300, 400)):
+        for work in CUBES:
             title = f"{work} over time of {CUBE} float32 in chunks {chunks}, {MISSING:.0%} missing"
-            yield compare(*found.values(), "xarray", least, work=title, wanted=f"{least} x")
-            yield _peaks(found, f"{title}: peak", least=2 if chunks[0] == 73 else None)
-
-
-def _peaks(found: dict[str, list[Sample]], work: str, least: float | None) -> Row:
-    peaks = {name: [sample.own_seconds for sample in samples] for name, samples in found.items()}
-    ours, theirs = (float(np.median(one)) for one in peaks.values())
-    row = Row(work, ours, "MiB", baselines={"xarray": theirs}, samples=peaks)
-    return row if least is None else row.aiming(least=least)
+            jobs = jobs_of(of_a_cube, ("ours", "xarray"), work, chunks, effort.quick)
+            yield compared(effort, slug(work, chunks[0]), title, jobs)
 
 
 def large(effort: Effort) -> Iterator[Row]:
-    once = Effort(effort.quick, 1)
     n = effort.size(10**9, 100_000)
-    found = in_turns(once, {name: (of_made_keys, name == "sort", n, 256) for name in ("ours", "sort")})
-    title = f"median of {n:,} float32 made by tasks"
-    yield compare(*found.values(), "our sort, indexed", 5, "s", work=title, wanted="5 x")
-    yield Row(f"{title}: peak", found["ours"][0].own_seconds, "MiB").aiming(most=1024)
-    n = effort.size(1 << 29, 100_000)
-    small = in_turns(once, {"ours": (on_small_workers, n, 64)})["ours"]
+    jobs = jobs_of(of_made_keys, ("ours", "our sort, indexed"), n)
+    yield compared(effort.once, "median/made", f"median of {n:,} float32 made by tasks", jobs, "s")
+    n, on = effort.size(1 << 29, 100_000), partial(on_workers, memory=WORKER_MEMORY, warm=False)
     title = f"five quantiles of {n:,} float64 made by tasks, two workers of {WORKER_MEMORY}"
-    yield Row(title, seconds_of(small), "s")
-    yield Row(f"{title}: peak of a worker", small[0].own_seconds, "MiB").aiming(most=400)
+    yield compared(effort.once, "quantiles/workers", title, jobs_of(on_small_workers, ["ours"], n, on=on), "s")
     n, chunks = effort.size(KEYS, 100_000), effort.size(1024, 32)
-    many = in_turns(effort, {"ours": (warmed, of_many_chunks, n, chunks)})["ours"]
-    yield Row(f"five quantiles of {n:,} float64 held in {chunks:,} chunks, two workers", seconds_of(many), "s").aiming(
-        most=6
-    )
+    title = f"five quantiles of {n:,} float64 held in {chunks:,} chunks, two workers"
+    jobs = jobs_of(of_many_chunks, ["ours"], n, chunks, on=on_workers)
+    yield compared(effort, "quantiles/many-chunks", title, jobs, "s")
 
+
+SECTIONS = {"flat": flat, "cubes": cubes, "large": large}
 
 if __name__ == "__main__":
-    sections = {"flat": flat, "cubes": cubes, "large": large}
-    run_rows("benchmarks.cpu.order_statistics", __doc__, "order_statistics_cpu", sections)
+    options = arguments("cpu.order_statistics", __doc__, list(SECTIONS))
+    measure(options, "order_statistics_cpu", SECTIONS, options.effort)

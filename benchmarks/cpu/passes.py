@@ -22,12 +22,11 @@ import dask.array as da
 import numpy as np
 
 import dask_gpusort
-from dask_gpusort.graph.collection import count_tasks
+from dask_gpusort.graph.explain import count_tasks
 
-from ..harness.command import parse, parser_of
-from ..harness.machine import describe_machine
-from ..harness.records import Record, Row
-from .cluster import two_workers
+from ..harness.command import arguments, measure
+from ..harness.jobs import two_workers
+from ..harness.records import Row
 
 CHUNKS = 64
 SMALL, LARGE = 20_000, 4_000_000
@@ -58,11 +57,11 @@ class Sources(NamedTuple):
         """An array of one dimension."""
         return self._made(((self.keys,) * self.chunks,), seed)
 
-    def rows(self, in_one: bool) -> Any:
+    def rows(self, in_one: bool) -> Sequence[Any]:
         """A matrix of short rows, each in one chunk, or in four."""
         if in_one:
-            return self._made(((self.keys // LANE,) * self.chunks, (LANE,)), 0)
-        return self._made(((4 * self.keys // LANE,) * (self.chunks // 4), (LANE // 4,) * 4), 0)
+            return [self._made(((self.keys // LANE,) * self.chunks, (LANE,)), 0)]
+        return [self._made(((4 * self.keys // LANE,) * (self.chunks // 4), (LANE // 4,) * 4), 0)]
 
     def _made(self, chunks: Any, seed: int) -> Any:
         return da.map_blocks(
@@ -76,88 +75,63 @@ class Sources(NamedTuple):
         return made
 
 
-#: A call for some sources: the result and its inputs.
-Call = Callable[[Sources], tuple[Any, Sequence[Any]]]
+#: A function, and what makes its inputs: their tasks are not counted.
+Call = tuple[Callable[..., Any], Callable[[Sources], Sequence[Any]]]
 
 
-def of_one(function: Callable[..., Any], **options: Any) -> Call:
-    """A call with one array."""
-
-    def call(sources: Sources) -> tuple[Any, Sequence[Any]]:
-        x = sources.array()
-        return function(x, **options), [x]
-
-    return call
+def one(sources: Sources) -> Sequence[Any]:
+    return [sources.array()]
 
 
-def of_two(function: Callable[..., Any], *prepared: Callable[[Any], Any]) -> Call:
-    """A call with two arrays, each prepared by a function; the tasks of that are not counted."""
-
-    def call(sources: Sources) -> tuple[Any, Sequence[Any]]:
-        inputs = [sources.array(seed) for seed in range(2)]
-        inputs = [prepare(x) for prepare, x in zip(prepared or (as_it_is, as_it_is), inputs, strict=True)]
-        return function(*inputs), inputs
-
-    return call
+def two(sources: Sources) -> Sequence[Any]:
+    return [sources.array(seed) for seed in range(2)]
 
 
-def as_it_is(x: Any) -> Any:
-    return x
+def in_order(sources: Sources) -> Sequence[Any]:
+    """Keys that are sorted, as all are equal, and other ones."""
+    return [sources.array() * 0, sources.array(1)]
 
 
-def zeros(x: Any) -> Any:
-    """Keys that are sorted, as all are equal."""
-    return x * 0
+def both_in_order(sources: Sources) -> Sequence[Any]:
+    return [x * 0 for x in two(sources)]
 
 
-def positions(x: Any) -> Any:
-    """Positions in an array as long as this one."""
-    return (x * x.shape[0]).astype(np.int64)
-
-
-def of_rows(function: Callable[..., Any], in_one: bool) -> Call:
-    """A call with a matrix, along its rows."""
-
-    def call(sources: Sources) -> tuple[Any, Sequence[Any]]:
-        x = sources.rows(in_one)
-        return function(x, axis=1), [x]
-
-    return call
-
-
-def put(where: Any, values: Any) -> Any:
-    """The values at positions in themselves."""
-    return dask_gpusort.put_along_axis(values, where, values, 0)
+def with_positions(sources: Sources) -> Sequence[Any]:
+    """Keys, and positions among them."""
+    x, y = two(sources)
+    return [x, (y * y.shape[0]).astype(np.int64)]
 
 
 FIVE = np.linspace(0, 1, 5)
-median = partial(dask_gpusort.quantile, q=0.5)
+every = {"return_index": True, "return_inverse": True, "return_counts": True}
+median = partial(dask_gpusort.quantile, q=0.5, axis=1)
+whole_rows, parts_of_rows = partial(Sources.rows, in_one=True), partial(Sources.rows, in_one=False)
 CALLS: dict[str, Call] = {
-    "sort": of_one(dask_gpusort.sort),
-    "argsort": of_one(dask_gpusort.argsort),
-    "sort_by_key": of_two(dask_gpusort.sort_by_key),
-    "lexsort": of_two(lambda x, y: dask_gpusort.lexsort([x, y])),
-    "merge_sorted": of_two(dask_gpusort.merge_sorted, zeros, zeros),
-    "is_sorted": of_one(dask_gpusort.is_sorted),
-    "quantile, long lanes": of_one(dask_gpusort.quantile, q=FIVE, strategy="samples"),
-    "quantile, short lanes in whole rows": of_rows(median, True),
-    "quantile, short lanes in several chunks": of_rows(median, False),
-    "topk": of_one(dask_gpusort.topk, k=MOST),
-    "argtopk": of_one(dask_gpusort.argtopk, k=MOST),
-    "partition": of_one(dask_gpusort.partition, kth=5),
-    "argpartition": of_one(dask_gpusort.argpartition, kth=5),
-    "rank, whole lanes": of_rows(dask_gpusort.rank, True),
-    "rank, a long lane": of_one(dask_gpusort.rank),
-    "unique": of_one(dask_gpusort.unique),
-    "nunique": of_one(dask_gpusort.nunique),
-    "unique, counts": of_one(dask_gpusort.unique, return_counts=True),
-    "unique, all": of_one(dask_gpusort.unique, return_index=True, return_inverse=True, return_counts=True),
-    "union1d": of_two(dask_gpusort.union1d),
-    "intersect1d": of_two(dask_gpusort.intersect1d),
-    "searchsorted": of_two(dask_gpusort.searchsorted, zeros, as_it_is),
-    "isin": of_two(dask_gpusort.isin),
-    "take": of_two(dask_gpusort.take, as_it_is, positions),
-    "put_along_axis": of_two(put, positions, as_it_is),
+    "sort": (dask_gpusort.sort, one),
+    "argsort": (dask_gpusort.argsort, one),
+    "sort_by_key": (dask_gpusort.sort_by_key, two),
+    "lexsort": (lambda x, y: dask_gpusort.lexsort([x, y]), two),
+    "merge_sorted": (dask_gpusort.merge_sorted, both_in_order),
+    "is_sorted": (dask_gpusort.is_sorted, one),
+    "quantile/long-lanes": (partial(dask_gpusort.quantile, q=FIVE, strategy="samples"), one),
+    "quantile/short-lanes-in-whole-rows": (median, whole_rows),
+    "quantile/short-lanes-in-several-chunks": (median, parts_of_rows),
+    "topk": (partial(dask_gpusort.topk, k=MOST), one),
+    "argtopk": (partial(dask_gpusort.argtopk, k=MOST), one),
+    "partition": (partial(dask_gpusort.partition, kth=5), one),
+    "argpartition": (partial(dask_gpusort.argpartition, kth=5), one),
+    "rank/whole-lanes": (partial(dask_gpusort.rank, axis=1), whole_rows),
+    "rank/a-long-lane": (dask_gpusort.rank, one),
+    "unique": (dask_gpusort.unique, one),
+    "nunique": (dask_gpusort.nunique, one),
+    "unique/counts": (partial(dask_gpusort.unique, return_counts=True), one),
+    "unique/all": (partial(dask_gpusort.unique, **every), one),
+    "union1d": (dask_gpusort.union1d, two),
+    "intersect1d": (dask_gpusort.intersect1d, two),
+    "searchsorted": (dask_gpusort.searchsorted, in_order),
+    "isin": (dask_gpusort.isin, two),
+    "take": (dask_gpusort.take, with_positions),
+    "put_along_axis": (lambda x, at: dask_gpusort.put_along_axis(x, at, x, 0), with_positions),
 }
 
 
@@ -169,7 +143,8 @@ def as_arrays(found: Any) -> list[Any]:
 def count_reads(call: Call, sources: Sources, held: bool) -> float:
     """Reads of each chunk of the source by one call."""
     with dask.config.set({} if held else {"gpusort.held_share": 0.0}):
-        found, inputs = call(sources)
+        function, inputs = call[0], call[1](sources)
+        found = function(*inputs)
         sources.reads()
         dask.compute(*as_arrays(found))
     return sources.reads() / sum(x.npartitions for x in inputs)
@@ -177,8 +152,8 @@ def count_reads(call: Call, sources: Sources, held: bool) -> float:
 
 def tasks_a_chunk(call: Call, sources: Sources) -> float:
     """Tasks of one call for each chunk of its inputs."""
-    found, inputs = call(sources)
-    return count_tasks(as_arrays(found), inputs) / sum(x.npartitions for x in inputs)
+    function, inputs = call[0], call[1](sources)
+    return count_tasks(as_arrays(function(*inputs)), inputs) / sum(x.npartitions for x in inputs)
 
 
 def count(quick: bool) -> Iterator[Row]:
@@ -198,16 +173,9 @@ def count(quick: bool) -> Iterator[Row]:
             for work, call in CALLS.items():
                 counted[work]["tasks a chunk, disk"] = tasks_a_chunk(call, sources._replace(keys=large))
     for work, details in counted.items():
-        yield Row(work, details["reads"], "reads", details=details)
-
-
-def main() -> None:
-    options = parse(parser_of("benchmarks.cpu.passes", __doc__))
-    record = Record(describe_machine(commit=options.commit), {"quick": options.quick})
-    record.add(count(options.quick))
-    if options.output:
-        record.write(options.output / "passes.json")
+        yield Row(work, work, details["reads"], "reads", details=details)
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments("cpu.passes", __doc__)
+    measure(options, "passes", {"all": count}, options.effort.quick)

@@ -33,18 +33,20 @@ from distributed.scheduler import WorkerState, _materialize_graph
 from dask_gpusort.chunk.free_memory import return_free_memory
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph.collection import Output, new_arrays
-from dask_gpusort.graph.recipe import Recipe
 from dask_gpusort.graph.runs.plugins import NAME, RunSchedulerPlugin
 from dask_gpusort.graph.runs.store import Handle
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.local import LocalSort
+from dask_gpusort.graph.sort.recipe import SortRecipe
+from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Plan, Workers, make_plan
 from dask_gpusort.plan.counting import CUT_BYTES, ENTRY_BYTES
 from dask_gpusort.plan.plan import HANDLE_BYTES
 
-from ..harness.command import parse, parser_of
-from ..harness.machine import describe_machine
-from ..harness.records import Record, Row
-from ..model.cost import ORDER
+from ..harness.command import arguments, measure
+from ..harness.records import Row, slug
 
+ORDER = Order(np.dtype("i8"))
 MIB, GIB = 1 << 20, 1 << 30
 #: Bytes to sort, and workers.
 SIZES = {"8 GiB": (8 * GIB, 4), "100 GB": (10**11, 100), "1 TB": (10**12, 1000), "10 TB": (10**13, 1000)}
@@ -163,7 +165,8 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
         return result
 
     x = da.map_blocks(make_keys, chunks=(plan.sizes,), dtype="i8", meta=np.empty(0, "i8"))
-    recipe = Recipe(plan, with_keys=True, with_positions=False, names=(x.name,), extra_dims=(0,))
+    how = LocalSort(plan.order, positions=False), Finish(plan.order, with_keys=True, with_positions=False)
+    recipe = SortRecipe(plan, *how, names=(x.name,), extra_dims=(0,))
     (y,) = new_arrays(recipe, (x,), [Output(x._meta, (plan.chunks,))], "sort")
     wrapped = Serialize(collections_to_expr([y]).optimize())
     header, frames = timed("pickle", lambda: serialize(wrapped.data, serializers=["pickle"]))
@@ -204,17 +207,9 @@ async def driven(plan: Plan, workers: int, threads: int) -> dict[str, float]:
     return found | cluster.found
 
 
-def main() -> None:
-    options = parse(parser_of("benchmarks.cpu.scheduler_load", __doc__))
-    record = Record(describe_machine(commit=options.commit), {"quick": options.quick})
-    record.add(load(QUICK_DRIVEN if options.quick else MOST_DRIVEN))
-    if options.output:
-        record.write(options.output / "scheduler_load.json")
-
-
 def load(most: int) -> Iterator[Row]:
     """A row for each sort."""
-    found: dict[str, dict[str, float]] = {}
+    found: dict[tuple[str, int, int], dict[str, float]] = {}
     for name, (total, workers) in SIZES.items():
         for chunk, threads in SHAPES:
             plan = plan_of(total, chunk, workers, threads)
@@ -222,16 +217,18 @@ def load(most: int) -> Iterator[Row]:
             if details["tasks"] <= most:
                 details |= asyncio.run(driven(plan, workers, threads))
                 details["scheduler_seconds"] = sum(details[f"{stage}_seconds"] for stage in STAGES)
-            found[f"{name} in {chunk // MIB:,} MiB, {workers:,} workers of {threads} threads"] = details
+            found[name, chunk, threads] = details
     largest = max((one for one in found.values() if "memory" in one), key=lambda one: one["tasks"])
-    for work, details in found.items():
+    for (name, chunk, threads), details in found.items():
         if "memory" not in details:
             scale = details["tasks"] / largest["tasks"]
             details |= {what: scale * largest[what] for what in ("scheduler_seconds", "memory")}
             pairs = [one["runs"] * one["workers"] for one in (details, largest)]
             details |= {"longest_stop": largest["longest_stop"] * pairs[0] / pairs[1], "projected": True}
-        yield Row(work, details["tasks"], "tasks", details=details)
+        work = f"{name} in {chunk // MIB:,} MiB, {details['workers']:,} workers of {threads} threads"
+        yield Row(slug(name, f"{chunk // MIB} MiB", threads), work, details["tasks"], "tasks", details=details)
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments("cpu.scheduler_load", __doc__)
+    measure(options, "scheduler_load", {"all": load}, options.effort.size(MOST_DRIVEN, QUICK_DRIVEN))

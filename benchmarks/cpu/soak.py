@@ -28,10 +28,9 @@ from distributed import Client, wait
 
 import dask_gpusort
 
-from ..harness.command import parse, parser_of
-from ..harness.machine import describe_machine
-from ..harness.records import Point, Record, Row
-from .cluster import two_workers
+from ..harness.command import arguments, measure
+from ..harness.jobs import two_workers
+from ..harness.records import Point, Record, Row, slug
 
 WORKER_MEMORY = "1 GiB"
 SECONDS, QUICK_SECONDS = 7200.0, 8.0
@@ -180,31 +179,35 @@ def growth(record: Record, figure: str) -> Iterator[Row]:
     for name, points in record.lines(figure).items():
         half, quarter = len(points) // 2, len(points) // 4
         second, last = (median(p.median for p in part) for part in (points[quarter:half], points[-quarter:]))
-        yield Row(f"{figure}, {name}: last quarter", last, points[0].unit, baselines={"second quarter": second})
+        work = f"{figure}, {name}: last quarter"
+        yield Row(slug(figure, name), work, last, points[0].unit, {"second quarter": second})
 
 
-def main() -> None:
-    parser = parser_of("benchmarks.cpu.soak", __doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="time that it takes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first computation (default: %(default)s)")
-    options = parse(parser)
-    seconds, recorded = (QUICK_SECONDS, QUICK_RECORDED) if options.quick else (options.seconds, RECORDED)
-    record = Record(describe_machine(commit=options.commit), {"seconds": seconds, "seed": options.seed})
+def soak(seconds: float, seed: int, recorded: int) -> Iterator[Any]:
+    """Points of memory, and rows of what was computed and of what grew."""
     done: Counter[str] = Counter()
+    record = Record({})
     with served_cluster() as client:
         start, elapsed, due = time.monotonic(), 0.0, 0.0
         while elapsed < seconds:
-            done[compute_one(client, options.seed + done.total())] += 1
+            done[compute_one(client, seed + done.total())] += 1
             elapsed = time.monotonic() - start
             if elapsed >= due:
-                record.add(record_processes(client, elapsed / 60))
+                record.points += (found := list(record_processes(client, elapsed / 60)))
+                yield from found
                 due = elapsed + seconds / recorded
-    record.add(Row(f"{name}: results, all right", float(count), "") for name, count in sorted(done.items()))
+    for name, count in sorted(done.items()):
+        yield Row(slug("results", name), f"{name}: results, all right", float(count), "")
     for figure in (MEMORY, OBJECTS):
-        record.add(list(growth(record, figure)))
-    if options.output:
-        record.write(options.output / "soak.json")
+        yield from growth(record, figure)
 
 
 if __name__ == "__main__":
-    main()
+    more = {
+        "--seconds": {"type": float, "default": SECONDS, "help": "time that it takes (default: %(default)s)"},
+        "--seed": {"type": int, "default": 0, "help": "of the first computation (default: %(default)s)"},
+    }
+    options = arguments("cpu.soak", __doc__, more=more)
+    effort = options.effort
+    seconds, recorded = (QUICK_SECONDS, QUICK_RECORDED) if effort.quick else (options.seconds, RECORDED)
+    measure(options, "soak", {"all": soak}, seconds, options.seed, recorded, seconds=seconds, seed=options.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def ratio(value: float | None) -> str:
 def together(values: Iterable[float | None], show: Any = number, unit: str = "") -> str:
     """The values of one cell, separated by slashes; empty if a value is missing."""
     texts = [show(value) for value in values]
-    return f"{' / '.join(texts)}{' ' * bool(unit)}{unit}" if all(texts) else ""
+    return f"{' / '.join(texts)} {unit}".rstrip() if all(texts) else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> str:
@@ -38,16 +38,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> 
     return "\n".join([f"| {' | '.join(head)} |", f"|{'|'.join(align)}|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def link(text: str, path: Path, document: Path) -> str:
-    """A link of a document to a file."""
-    return f"[{text}]({os.path.relpath(path, document.parent)})"
-
-
-def facts(machine: Mapping[str, Any]) -> str:
-    flat = {**machine}
-    if "versions" in flat:
-        flat["versions"] = ", ".join(f"{name} {version}" for name, version in flat["versions"].items())
-    return "\n".join(f"- {name}: {value}" for name, value in flat.items())
+def link(name: str, path: Path, document: Path) -> str:
+    """A link of a document to a file, by the name of what the file shows."""
+    return f"[`{name}`]({os.path.relpath(path, document.parent)})"
 
 
 def short_commit(commit: str) -> str:

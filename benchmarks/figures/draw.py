@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..harness.records import Point, Record
-from .catalogue import BASELINE
 from .style import (
     BLACK,
     BLUE,
@@ -33,17 +31,10 @@ COLOURS = {
     "dask_gpusort": BLUE,
     "dask_gpusort, chunk by chunk": SKY,
     "ours": BLUE,
-    "ours, 1 thread": SKY,
-    "ours, 2 threads": BLUE,
-    "NumPy": BLACK,
     "numpy.sort": BLACK,
     "Polars": ORANGE,
     "dask.dataframe": VERMILION,
     "array-api-compat": PURPLE,
-    "network, a layer at a time": VERMILION,
-    "threads": BLUE,
-    "two workers": VERMILION,
-    "CUB": BLACK,
 }
 KEYS, RATE, BILLIONS = "keys", "keys a second", "billion keys a second"
 #: The number of threads whose label would touch that of one thread.
@@ -78,10 +69,8 @@ ALGORITHMS = {
     "odd_even_merge": ("Batcher's network", BLACK),
     "odd_even_transposition": ("odd-even transposition", GREY),
 }
-OURS = "ours"
+BASELINE = "PyTorch + NCCL"
 DASHED = ("Batcher's network", "odd-even transposition")
-PHASES = {"sort": BLUE, "count": ORANGE, "find the cuts": VERMILION, "scatter": GREEN, "merge": SKY}
-STAGES = {"sort": BLUE, "count": ORANGE, "exchange": GREEN, "merge": SKY, "tasks": PURPLE}
 #: Colours of the kernels that take longest; the others are drawn together.
 KERNEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
 #: Least share, in percent, that has space for the name of a kernel.
@@ -121,14 +110,12 @@ def draw_against_x(
     show: Callable[[Sequence[Point]], Line] = rates,
     names: Mapping[str, tuple[str, str]] | None = None,
     log: bool = True,
-    legend: bool = False,
 ) -> Figure:
     """Lines of points against x in panels, whose titles are given by figure of points.
 
-    `show` turns points into a line. `names` are those of the series that are drawn, with colours. `legend`: only the
-    first panel names the lines.
+    `show` turns points into a line. `names` are those of the series that are drawn, with colours.
     """
-    with page(title, height, len(panels), sharey=not legend) as (figure, several):
+    with page(title, height, len(panels), sharey=True) as (figure, several):
         for number, (axes, (part, heading)) in enumerate(zip(several, panels.items(), strict=True)):
             axes.set_title(heading)
             y = "" if number else labels[1]
@@ -138,44 +125,14 @@ def draw_against_x(
                 axes.set(xlabel=labels[0], ylabel=y)
             lines = {series: show(points) for series, points in record.lines(part).items()}
             colours = dict(names.values()) if names else COLOURS
-            draw_lines(axes, named(lines, names) if names else lines, colours, DASHED, labelled=not (legend and number))
-            if not log and names:
+            draw_lines(axes, named(lines, names) if names else lines, colours, DASHED)
+            if not log:
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
 draw_baselines = partial(
     draw_against_x, "Sorting int64 keys: the whole array in memory, in and out", 4.2, {"baselines": ""}
-)
-draw_network = partial(
-    draw_against_x,
-    "Batcher's network of the whole array, a layer at a time, and sorts of less work",
-    3.8,
-    {"network": ""},
-)
-draw_chunks = partial(
-    draw_against_x,
-    "From 4 chunks to 10,000",
-    3.6,
-    {"chunks tasks": "tasks", "chunks build": "seconds to build the graph", "chunks wall": "seconds to sort 20M keys"},
-    labels=("chunks", ""),
-    show=values,
-    legend=True,
-)
-draw_entropy = partial(
-    draw_against_x,
-    "Keys of low entropy: random words and-ed together, 16M keys",
-    3.6,
-    {"entropy u4": "uint32", "entropy u8": "uint64"},
-    labels=("entropy of a key, bits", "million keys a second"),
-    show=partial(rates, keys=1 << 24, scale=1e6),
-    log=False,
-)
-draw_gpu_sizes = partial(
-    draw_against_x,
-    "Sorting random keys on one GPU: ours and CUB",
-    3.8,
-    {"sizes uint32": "uint32", "sizes uint64": "uint64"},
 )
 draw_gpu_dask_chunks = partial(
     draw_against_x,
@@ -213,21 +170,6 @@ draw_gpu_entropy = partial(
 )
 
 
-def draw_threads(record: Record) -> Figure:
-    """Speed-up over NumPy on one thread, as in figures 12 and 13 of the paper."""
-    with page("Times faster than NumPy on one thread: int64 keys in 16 chunks", 3.8, 2) as (figure, both):
-        for axes, work in zip(both, ("sort", "argsort"), strict=True):
-            lines = record.lines(f"threads {work}")
-            base = dict(values(lines.pop("NumPy")))
-            scale_axes(axes, KEYS, "times faster" if work == "sort" else "", log_y=False)
-            axes.set_title("sort" if work == "sort" else "stable argsort")
-            axes.axhline(1, color=BLACK, linewidth=1)
-            axes.annotate("NumPy", (0, 1), (4, -12), xycoords=("axes fraction", "data"), textcoords="offset points")
-            speed_ups = {name: [(p.x, base[p.x] / p.median) for p in points] for name, points in lines.items()}
-            draw_lines(axes, speed_ups, COLOURS)
-    return figure
-
-
 def draw_cores(record: Record) -> Figure:
     """Speed-up over NumPy on one thread against the number of threads."""
     panels = {
@@ -239,9 +181,8 @@ def draw_cores(record: Record) -> Figure:
     with page("Times faster than NumPy on one thread, 64 chunks", 3.4, len(panels)) as (figure, several):
         for axes, (work, title) in zip(several, panels.items(), strict=True):
             lines = record.lines(f"threads {work}")
-            base = lines.pop("NumPy")[0].median
-            polars = base / lines.pop("Polars")[0].median
-            ours = [(point.x, base / point.median) for points in lines.values() for point in points]
+            base, polars = lines["NumPy"][0].median, lines["NumPy"][0].median / lines["Polars"][0].median
+            ours = [(point.x, base / point.median) for point in lines["ours"]]
             axes.set(title=title, xlabel="threads", ylabel="times faster" if axes is several[0] else "")
             axes.set_xticks([threads for threads, _ in ours if threads != FEW_THREADS])
             axes.axhline(1, color=BLACK, linewidth=1)
@@ -249,52 +190,6 @@ def draw_cores(record: Record) -> Figure:
             draw_lines(axes, {"ours": ours}, COLOURS, labelled=last)
             all_threads = [(ours[0][0], polars), (ours[-1][0], polars)]
             draw_lines(axes, {"Polars, all": all_threads}, {"Polars, all": ORANGE}, ("Polars, all",), labelled=last)
-    return figure
-
-
-def stack(bar: Callable[..., Any], side: str, parts: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> None:
-    """Bars upon each other, which begin at their `side`: the values of each part."""
-    base = [0.0] * len(next(iter(parts.values())))
-    for name, sizes in parts.items():
-        bar(range(len(sizes)), sizes, **{side: base}, color=colours[name], edgecolor="white", label=name)
-        base = [a + b for a, b in zip(base, sizes, strict=True)]
-
-
-def draw_phases(record: Record) -> Figure:
-    """Where the time goes, as in figure 9 of the paper."""
-    with page("Where the time goes: int64 keys in 16 chunks, two threads", 3.7, 2, sharey=True) as (figure, both):
-        for axes, method in zip(both, ("radix", "merge"), strict=True):
-            lines = record.lines(f"phases {method}")
-            sizes = [point.x for point in lines["sort"]]
-            seconds = {phase: [point.median for point in lines[phase]] for phase in PHASES}
-            totals = [sum(column) for column in zip(*seconds.values(), strict=True)]
-            shares = {
-                name: [100 * a / b for a, b in zip(taken, totals, strict=True)] for name, taken in seconds.items()
-            }
-            stack(axes.barh, "left", shares, PHASES)
-            axes.set_title("cuts by digits and samples" if method == "radix" else "cuts by samples (merge path)")
-            axes.set_yticks(range(len(sizes)), [f"$2^{{{int(n).bit_length() - 1}}}$ keys" for n in sizes])
-            axes.set(xlabel="% of the time of all tasks", xlim=(0, 100))
-            axes.grid(axis="y", visible=False)
-        legend_below(figure, *both[0].get_legend_handles_labels(), len(PHASES))
-    return figure
-
-
-def draw_cost(record: Record) -> Figure:
-    """Predicted seconds by stage, and measured seconds."""
-    with page("Sorting 20M int64 keys: predicted (bars) and measured", 3.8, 2) as (figure, both):
-        for axes, setup in zip(both, ("threads", "two workers"), strict=True):
-            lines = record.lines(f"cost {setup}")
-            measured = [point.median for point in lines["measured"]]
-            stages = {stage: [point.median for point in lines[stage]] for stage in STAGES}
-            stack(partial(axes.bar, width=0.6), "bottom", stages, STAGES)
-            axes.scatter(
-                range(len(measured)), measured, marker="D", color=BLACK, label="measured", clip_on=False, zorder=3
-            )
-            axes.set_xticks(range(len(measured)), [f"{point.x:,.0f}" for point in lines["measured"]])
-            axes.set(title=setup, xlabel="chunks", ylabel="seconds" if setup == "threads" else "")
-            axes.grid(axis="x", visible=False)
-        legend_below(figure, *both[0].get_legend_handles_labels(), 6, 8.5)
     return figure
 
 
@@ -361,19 +256,25 @@ def draw_gpu_baselines(record: Record) -> Figure:
 
 
 def draw_gpus(record: Record) -> Figure:
-    """Keys a second against the number of GPUs, a panel for each work."""
-    found = record.lines("gpus")
-    works = [work for work in WORKS if work in found]
-    with page("Sorting over the GPUs of one host: keys on each GPU", 3.4, len(works), sharey=True) as (figure, panels):
-        for axes, work in zip(panels, works, strict=True):
-            lines = {OURS: found[work], BASELINE: found.get(f"{BASELINE}, {work}", ())}
-            drawn = {name: values(points, 1e9) for name, points in lines.items() if points}
+    """Keys a second against the number of GPUs, a panel for each work that ran on several."""
+    rows = {work: [row for row in record.rows if row.work == work and row.ours] for work in WORKS}
+    rows = {work: found for work, found in rows.items() if len(found) > 1}
+    with page("Sorting over the GPUs of one host: keys on each GPU", 3.4, len(rows), sharey=True) as (figure, panels):
+        for axes, (work, found) in zip(panels, rows.items(), strict=True):
+            gpus = [row.details["gpus"] for row in found]
+            lines = {"ours": [(x, row.keys / row.ours / 1e6) for x, row in zip(gpus, found, strict=True)]}
+            theirs = [
+                (x, row.keys / row.baselines[BASELINE] / 1e6)
+                for x, row in zip(gpus, found, strict=True)
+                if row.baselines
+            ]
             axes.set(title=WORKS[work], xlabel="GPUs")
-            axes.set_xticks([point.x for point in found[work]], [f"{point.x:g}" for point in found[work]])
+            axes.set_xticks(gpus, map(str, gpus))
             axes.margins(x=0.2)
-            draw_lines(axes, drawn, {OURS: BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
+            drawn = lines | ({BASELINE: theirs} if theirs else {})
+            draw_lines(axes, drawn, {"ours": BLUE, BASELINE: BLACK}, (BASELINE,), labelled=False)
         panels[0].set_ylabel(BILLIONS)
-        legend_below(figure, max(panels, key=lambda axes: len(axes.lines)).lines, (OURS, BASELINE), 2)
+        legend_below(figure, max(panels, key=lambda axes: len(axes.lines)).lines, ("ours", BASELINE), 2)
     return figure
 
 

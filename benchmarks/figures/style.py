@@ -85,19 +85,18 @@ def _between_powers(axes: Axes, value: float) -> str:
     return short(value) if high < 100 * low and leading in "25" else ""
 
 
-def scale_axes(axes: Axes, x: str, y: str, *, log_y: bool = True) -> None:
-    """Logarithmic axes with labels that are numbers, not exponents; y from zero where it is linear."""
+def scale_axes(axes: Axes, x: str, y: str) -> None:
+    """Logarithmic axes with labels that are numbers, not exponents."""
     axes.set_xscale("log")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.xaxis.set_major_locator(LogLocator(10, numticks=12))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    if log_y:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between_powers(axes, value)))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between_powers(axes, value)))
 
 
 def short(value: float) -> str:

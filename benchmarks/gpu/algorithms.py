@@ -21,9 +21,8 @@ import cupy as cp
 import numpy as np
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.comparing import ALGORITHMS as COMPARISONS
 from dask_gpusort.kernels.launch import launch as launching
-from dask_gpusort.kernels.sorting import ALGORITHMS, PAPER_SORTS
+from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, passes, split
 
 from ..baselines.cub import Cub
 from ..harness import device
@@ -38,10 +37,19 @@ BLOG_KEYS = 1_000_000_000
 Sort = Callable[[Any, Any], Any]
 
 
-def sort_with(algorithm: str) -> Sort:
-    if algorithm in COMPARISONS:
-        return lambda keys, out: kernels.sort_by_comparison(keys, out=out, algorithm=algorithm)
-    return lambda keys, out: kernels.sort_keys(keys, out=out, algorithm=algorithm)
+PAPERS = {"four_step": four_step, "count_scan_reorder": count_scan_reorder, "split": split}
+
+
+def of_paper(name: str) -> Sort:
+    return lambda keys, out: passes.sort_keys(PAPERS[name].sort, keys, out)
+
+
+def by_network(name: str) -> Sort:
+    def sort(keys: Any, out: Any) -> None:
+        out[...] = keys
+        getattr(odd_even_merge, name)(out)
+
+    return sort
 
 
 def by_cupy(keys: Any, out: Any) -> None:
@@ -50,7 +58,11 @@ def by_cupy(keys: Any, out: Any) -> None:
 
 #: "auto" is the default; for 32- and 64-bit keys it is "msd".
 SORTS: dict[str, Sort] = {
-    **{name: sort_with(name) for name in (*ALGORITHMS, *PAPER_SORTS, *COMPARISONS) if name != "msd"},
+    "auto": lambda keys, out: kernels.sort_keys(keys, out=out),
+    "lsd": lambda keys, out: kernels.sort_keys(keys, out=out, algorithm="lsd"),
+    **{name: of_paper(name) for name in PAPERS},
+    "merge": lambda keys, out: kernels.sort_by_comparison(keys, less="a < b", out=out),
+    **{name: by_network(name) for name in ("odd_even_merge", "odd_even_transposition")},
     "cupy.sort": by_cupy,
 }
 
@@ -126,7 +138,7 @@ def phase_points(_: Table, n: int) -> Iterator[Point]:
     """Time of each kernel of an algorithm, summed over its launches."""
     keys = random_keys(np.uint32, n)
     out = cp.empty_like(keys)
-    for algorithm in ("auto", "merge", *PAPER_SORTS):
+    for algorithm in ("auto", "merge", *PAPERS):
         keep_busy(partial(SORTS[algorithm], keys, out))
         samples: dict[str, list[float]] = {}
         for _run in range(device.TURNS):
@@ -160,4 +172,4 @@ SECTIONS = {
 }
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)
+    run_table("gpu.algorithms", __doc__, "algorithms_gpu", SECTIONS)

@@ -19,7 +19,7 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import merge_tuning
 
 from ..harness.device import Table, is_argsorted, median_ms, random_keys, run_table
-from ..harness.records import Row
+from ..harness.records import Row, slug
 
 WIDE_LOG2 = 24
 RUN_COUNTS = (2, 4, 8, 16, 32)
@@ -35,31 +35,21 @@ def equals_our_sort(keys: Any, out: Any) -> bool:
 
 
 def sort_rows(table: Table, n: int) -> Iterator[Row]:
-    """Our merge sort against CUB's: each strategy, with an expression, and with positions."""
+    """Our merge sort against CUB's, and with positions."""
     for dtype in ("uint32", "uint64"):
         keys = random_keys(dtype, n)
         out = cp.empty_like(keys)
         theirs = table.cub.call(f"cub_merge_{dtype}", keys, out)
-        shape = merge_tuning.merge_shape(keys.itemsize, 0)
-        doublings = levels(n, shape.keys)
-        for what, options in (
-            ("four at a time", {"split": "four_way"}),
-            ("merge path", {"split": "path"}),
-            ("samples", {"split": "samples"}),
-            ("network tiles", {"tiles": "network"}),
-            ("less='a < b'", {"less": "a < b"}),
-            ("less, descending", {"less": "a < b", "descending": True}),
-        ):
-            out.fill(0x5A)
-            ours = median_ms(lambda: kernels.sort_by_comparison(keys, out=out, **options), 3)  # noqa: B023
-            good = equals_our_sort(keys, out[::-1] if "descending" in options else out)
-            crossings = 1 + (-(-doublings // 2) if "at a time" in what or "less" in options else doublings)
-            wanted = 1.0 if what == "four at a time" or "less" in options else None
-            work, traffic = f"merge sort {dtype}, {what}", 2 * keys.nbytes * crossings
-            yield table.row(work, n, ours, good, {"CUB merge": theirs}, wanted, traffic)
+        doublings = levels(n, merge_tuning.merge_shape(keys.itemsize, 0).keys)
+        out.fill(0x5A)
+        ours = median_ms(lambda: kernels.sort_by_comparison(keys, less="a < b", out=out), 3)  # noqa: B023
+        traffic, good = 2 * keys.nbytes * (1 + doublings), equals_our_sort(keys, out)
+        name, work = slug("merge-sort", dtype, "less"), f"merge sort {dtype}, less='a < b'"
+        yield table.row(name, work, n, ours, good, {"CUB merge": theirs}, traffic)
         positions = cp.empty(n, np.int64)
-        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, out=positions), 3)  # noqa: B023
-        yield table.row(f"merge argsort {dtype}", n, ours, is_argsorted(keys, positions), {})
+        ours = median_ms(lambda: kernels.argsort_by_comparison(keys, less="a < b", out=positions), 3)  # noqa: B023
+        good, name = is_argsorted(keys, positions), slug("merge-argsort", dtype)
+        yield table.row(name, f"merge argsort {dtype}", n, ours, good, {})
 
 
 def wide_rows(table: Table, _: int) -> Iterator[Row]:
@@ -76,7 +66,8 @@ def wide_rows(table: Table, _: int) -> Iterator[Row]:
         ours = median_ms(lambda: kernels.sort_wide(keys, out=out))  # noqa: B023
         theirs = median_ms(lambda: cp.sort(keys), 3)  # noqa: B023
         good = bool((out == cp.sort(keys)).all())
-        yield table.row(f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 4.0, 2 * keys.nbytes)
+        name = slug("complex128", what)
+        yield table.row(name, f"complex128, {what}", n, ours, good, {"cupy.sort": theirs}, 2 * keys.nbytes)
 
 
 def merge_rows(table: Table, n: int) -> Iterator[Row]:
@@ -95,7 +86,8 @@ def merge_rows(table: Table, n: int) -> Iterator[Row]:
             theirs = median_ms(lambda: sort_again(runs, parts), 3)  # noqa: B023
             traffic = 2 * (keys.nbytes + 4 * n * companions) * levels(count, 1)
             what = f"merge {count} runs {dtype}" + ", a companion" * companions
-            yield table.row(what, n, ours, good, {"sort again": theirs}, traffic=traffic)
+            name = slug("merge", dtype, count, *["companion"] * companions)
+            yield table.row(name, what, n, ours, good, {"sort again": theirs}, traffic)
 
 
 def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
@@ -108,4 +100,4 @@ def sort_again(runs: list[Any], companions: list[list[Any]]) -> Any:
 SECTIONS = {"sort": sort_rows, "wide": wide_rows, "merge": merge_rows}
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.comparison", __doc__, "gpu_comparison", SECTIONS)
+    run_table("gpu.comparison", __doc__, "gpu_comparison", SECTIONS)

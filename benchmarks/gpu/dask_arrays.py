@@ -9,10 +9,10 @@ warm-ups. The chunks are in device memory, each an allocation of its own unless 
 same clock, in the same run:
 
     CuPy      CuPy's function of the keys in one array, such as `cupy.sort`, the median of 3 runs after one warm-up
-    kernel    our kernel on the keys in one array; not of `lexsort`, whose keys are packed first
+    kernel    our kernel on the keys in one array, where one takes what the public function takes
     no-op     Dask on the same chunks, with tasks that return their chunk
 
-Each result equals that of the kernel bit for bit (of `lexsort` that of CuPy), which is verified. Rows of "memory" are
+Each result equals that of CuPy bit for bit, which is verified. Rows of "memory" are
 no times, but the growth of CuPy's default memory pool in one call, in sizes of the input: its total bytes after the
 call minus those before, when its free blocks were released. The result is a part of that, the input is not.
 
@@ -21,24 +21,250 @@ call minus those before, when its free blocks were released. The result is a par
 
 from __future__ import annotations
 
-from ..harness.command import parse, parser_of, run_sections
-from ..harness.machine import RESULTS, describe_machine
-from ..harness.records import Record
-from .dask_functions import order_rows, statistic_rows
-from .dask_sorts import (
-    chunk_rows,
-    host_rows,
-    large_rows,
-    lexsort_rows,
-    memory_rows,
-    pair_rows,
-    row_rows,
-    size_rows,
-    small_rows,
-)
-from .library import REPEATS, library_of
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
-FILE = "gpu_dask_arrays.json"
+import dask.array as da
+import numpy as np
+
+import dask_gpusort
+
+from ..harness.command import arguments, measure
+from ..harness.records import Row, slug
+from .library import REPEATS, SLOW_REPEATS, Library, held, in_chunks, library_of, resident, several
+
+CHUNKS, FEW = 16, 10_000
+#: Numbers of chunks of the keys of each dtype.
+COUNTS = {"uint32": (1, 4, 16, 64, 256), "int64": (1, 4, 16, 64, 256), "float64": (1, 4, 16, 64)}
+QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
+ROWS = 64
+
+
+def plural(chunks: int) -> str:
+    return f"{chunks} chunk{'s' * (chunks > 1)}"
+
+
+class Compared:
+    """A public function beside CuPy's and our kernel, which take whole arrays: their times, for several rows.
+
+    Results have the bits of CuPy's, or of a reference on the host.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        section: str,
+        arrays: tuple[Any, ...],
+        ours: Callable[..., Any],
+        cupy: Callable[..., Any],
+        kernel: Callable[..., Any] | None = None,
+        reference: Callable[..., Any] | None = None,
+    ) -> None:
+        self.library, self.section, self.arrays, self.ours = library, section, arrays, ours
+        self.wanted = several((reference or cupy)(*arrays))
+        self.baselines = {"CuPy": library.seconds(partial(cupy, *arrays), SLOW_REPEATS, 1)}
+        if kernel is not None:
+            self.baselines["kernel"] = library.seconds(partial(kernel, *arrays))
+
+    def row(
+        self, name: str, work: str, chunks: tuple[da.Array, ...] | int = CHUNKS, figure: str = "", x: int = 0
+    ) -> Row:
+        """A row for the arrays in chunks, or in a number of them; it may be a point of a figure."""
+        chunks = in_chunks(chunks, *self.arrays) if isinstance(chunks, int) else chunks
+        ours = partial(self.ours, *chunks)
+        row = self.library.row(self.section, name, work, ours, chunks, self.baselines, self.wanted)
+        row.details = {"figure": figure, "x": x} if figure else {}
+        return row
+
+
+def sorts(library: Library, section: str, *keys: Any) -> Compared:
+    return Compared(library, section, keys, dask_gpusort.sort, library.module.sort, library.kernels.sort_keys)
+
+
+def along(library: Library, section: str, axis: int, keys: Any) -> Compared:
+    """Sorts along an axis. For another axis than the last one our kernel for rows sorts a transposed copy."""
+    module = library.module
+
+    def kernel(keys: Any) -> Any:
+        turned = module.ascontiguousarray(module.moveaxis(keys, axis, -1))
+        found = library.kernels.sort_rows(turned.reshape(-1, turned.shape[-1])).reshape(turned.shape)
+        return module.ascontiguousarray(module.moveaxis(found, -1, axis))
+
+    ours, theirs = (partial(one.sort, axis=axis) for one in (dask_gpusort, module))
+    return Compared(library, section, (keys,), ours, theirs, kernel)
+
+
+def chunk_rows(library: Library, n: int) -> Iterator[Row]:
+    for dtype, counts in COUNTS.items():
+        keys = library.keys(dtype, n)
+        row = sorts(library, "chunks", keys).row
+        for count in counts:
+            name, work = slug("sort", dtype, count), f"sort {dtype}, {plural(count)}"
+            yield row(name, work, count, f"chunks {dtype}", count)
+        if dtype == "uint32":
+            chunks = in_chunks(CHUNKS, keys, slices=True)
+            work = f"sort {dtype}, {CHUNKS} chunks that are slices of one array"
+            yield row(slug("sort", dtype, CHUNKS, "slices"), work, chunks)
+
+
+def size_rows(library: Library, n: int) -> Iterator[Row]:
+    for dtype in ("uint32", "int64"):
+        for size in (FEW, *(1 << log for log in range(16, n.bit_length(), 2))):
+            row = sorts(library, "sizes", library.keys(dtype, size)).row
+            yield row(slug("size", dtype, size), f"sort {dtype}, {CHUNKS} chunks", figure=f"sizes {dtype}", x=size)
+
+
+def pair_rows(library: Library, n: int) -> Iterator[Row]:
+    """Sorts with positions or companions and by comparison, and a merge."""
+    module, kernels = library.module, library.kernels
+    compared = partial(Compared, library, "pairs")
+
+    def by_key(keys: Any, values: Any) -> Any:
+        order = module.argsort(keys)
+        return keys[order], values[order]
+
+    for dtype in ("uint32", "int64"):
+        keys = (library.keys(dtype, n),)
+        one = compared(keys, dask_gpusort.argsort, module.argsort, kernels.argsort)
+        yield one.row(slug("argsort", dtype), f"argsort {dtype}")
+    for dtype in ("uint32", "int64"):
+        arrays = library.keys(dtype, n), module.arange(n)
+        one = compared(arrays, dask_gpusort.sort_by_key, by_key, kernels.sort_pairs)
+        yield one.row(slug("sort_by_key", dtype), f"sort_by_key {dtype}, int64")
+    keys = (library.keys("complex128", max(1, n >> 4)),)
+    yield compared(keys, dask_gpusort.sort, module.sort, kernels.sort_wide).row("complex128", "sort complex128")
+    keys = (library.keys("uint32", n),)
+    ours, kernel = (partial(f, less=library.less) for f in (dask_gpusort.sort, kernels.sort_by_comparison))
+    yield compared(keys, ours, module.sort, kernel).row("less", "sort uint32, less='a < b'")
+    runs = (module.sort(keys[0].reshape(CHUNKS, -1)).ravel(),)
+    one = compared(
+        runs, dask_gpusort.merge_sorted, module.sort, lambda a: kernels.merge_runs(module.split(a, CHUNKS))[0]
+    )
+    yield one.row("merge_sorted", "merge_sorted uint32")
+
+
+def lexsort_rows(library: Library, n: int) -> Iterator[Row]:
+    """Sorts by several keys, of which the last one decides first: of as many keys as elsewhere, and of a sixteenth."""
+    module, few = library.module, max(1, n >> 4)
+    floor = module.floor
+
+    def row(what: str, *keys: Any) -> Row:
+        theirs = lambda *keys: module.lexsort(module.stack(keys))  # noqa: E731
+        one = Compared(library, "lexsort", keys, lambda *keys: dask_gpusort.lexsort(keys), theirs)
+        return one.row(slug("lexsort", what), f"lexsort {what}")
+
+    yield row("two uint32", *(library.keys("uint32", n, seed=seed) for seed in (1, 2)))
+    words = [library.keys("uint32", few, seed=seed) for seed in (1, 2)]
+    yield row("fewer, two uint32", *words)
+    yield row("fewer, two uint32 of 16 distinct", *(word % 16 for word in words))
+    numbers = [library.keys("float64", few, seed=seed) for seed in (1, 2, 3)]
+    yield row("fewer, three float64", *numbers)
+    yield row("fewer, three float64, the last of 100 distinct", *numbers[:2], floor(numbers[2] * 10))
+    yield row("fewer, three float64 of 100 distinct", *(floor(number * 10) for number in numbers))
+
+
+def large_rows(library: Library, n: int) -> Iterator[Row]:
+    yield sorts(library, "large", library.keys("int64", n * 10**9 >> 28)).row("large", "sort int64, 15 chunks", 15)
+
+
+def memory_rows(library: Library, n: int) -> Iterator[Row]:
+    for call, dtype in (("sort", "uint32"), ("sort", "int64"), ("argsort", "uint32"), ("argsort", "int64")):
+        keys, ours, theirs = library.keys(dtype, n), getattr(dask_gpusort, call), getattr(library.module, call)
+        kernel = library.kernels.sort_keys if call == "sort" else library.kernels.argsort
+        chunks = in_chunks(CHUNKS, keys)
+        (found,), grown = library.growth(lambda: held(ours(*chunks)))  # noqa: B023 - called at once
+        verified = library.is_wanted(found, (theirs(keys),))
+        del found
+        sizes = {name: library.growth(partial(run, keys))[1] for name, run in (("CuPy", theirs), ("kernel", kernel))}
+        sizes = {name: size / keys.nbytes for name, size in sizes.items()}
+        work = f"pool's growth in sizes of the input, {call} {dtype}, {CHUNKS} chunks"
+        yield Row(slug("memory", call, dtype), work, grown / keys.nbytes, "x", sizes, "memory", n, verified)
+
+
+def row_rows(library: Library, n: int) -> Iterator[Row]:
+    log = n.bit_length() - 1
+    shape = (1 << log // 2, 1 << log - log // 2)
+    keys, quarter = library.keys("float32", *shape), tuple(size // 4 for size in shape)
+    for name, axis, chunks in (
+        ("rows/last/parts", -1, quarter),
+        ("rows/last/whole", -1, shape),
+        ("rows/0", 0, (quarter[0], shape[1])),
+    ):
+        what = "last axis" if axis else "axis 0"
+        work = f"sort float32 {shape[0]} x {shape[1]}, {what}, chunks {chunks[0]} x {chunks[1]}"
+        yield along(library, "rows", axis, keys).row(name, work, (resident(keys, chunks),))
+
+
+def small_rows(library: Library, _: int) -> Iterator[Row]:
+    yield sorts(library, "small", library.keys("uint32", FEW)).row("small/uint32", "sort uint32, 8 chunks", 8)
+    keys = library.keys("float32", 40, 13, 11)
+    for name, axis, chunks in (("small/0", 0, (20, 13, 11)), ("small/last", -1, (10, 5, 4))):
+        work = f"sort float32 40 x 13 x 11, {'last axis' if axis else 'axis 0'}, chunks {' x '.join(map(str, chunks))}"
+        yield along(library, "small", axis, keys).row(name, work, (resident(keys, chunks),))
+
+
+def host_rows(library: Library, n: int) -> Iterator[Row]:
+    """NumPy chunks sorted on the GPU, against our sort and NumPy's on the host."""
+    keys = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, n // 2)
+    (x,) = in_chunks(CHUNKS, keys)
+    slow = {"our sort on the CPU": lambda: held(dask_gpusort.sort(x)), "NumPy": lambda: np.sort(keys)}
+    baselines = {name: library.seconds(run, 1, 0) for name, run in slow.items()}
+    ours = partial(dask_gpusort.sort, x, **library.on_device)
+    yield library.row("host", "host", f"sort int64, {CHUNKS} NumPy chunks", ours, (x,), baselines, (np.sort(keys),))
+
+
+def statistic_rows(library: Library, n: int) -> Iterator[Row]:
+    """Quantiles of all keys, and medians along an axis; the results are compared with NumPy's."""
+    module = library.module
+    compared = partial(Compared, library, "statistics")
+
+    def quantiles(x: Any) -> Any:
+        return dask_gpusort.quantile(x, QUANTILES)
+
+    percents = 100 * module.asarray(QUANTILES)
+    theirs, wanted = (lambda keys: module.percentile(keys, percents)), library.on_host(np.quantile, q=QUANTILES)
+    one = compared((library.keys("float64", n // 2),), quantiles, theirs, reference=wanted)
+    for count in (1, 16):
+        yield one.row(slug("quantiles", count), f"five quantiles of float64, {plural(count)}", count)
+    log = n.bit_length() - 1
+    for axis, shape in ((1, (1 << max(log - 16, 1), 1 << min(16, log))), (0, (365, 1 << max(log - 9, 1)))):
+        ours, theirs = (partial(module.median, axis=axis) for module in (dask_gpusort, library.module))
+        work = f"median of float32 {shape[0]} x {shape[1]} along axis {axis}, 1 chunk"
+        rows = library.keys("float32", *shape)
+        one = compared((rows,), ours, theirs, reference=library.on_host(np.median, axis=axis))
+        yield one.row(slug("median", axis), work, (resident(rows, -1),))
+
+
+def order_rows(library: Library, n: int) -> Iterator[Row]:
+    """What a sorted order gives."""
+    module, n = library.module, n // 2
+    keys, needles = library.keys("int64", n), library.keys("int64", n, seed=3)
+    both = {"return_inverse": True, "return_counts": True}
+
+    def argsort_twice(a: Any) -> Any:
+        return module.argsort(module.argsort(a)) + 1.0
+
+    calls: dict[str, tuple[tuple[Any, ...], Callable[..., Any], Callable[..., Any]]] = {
+        "unique": ((keys,), dask_gpusort.unique, module.unique),
+        "unique, counts, inverse": ((keys,), partial(dask_gpusort.unique, **both), partial(module.unique, **both)),
+        "rank": ((keys,), dask_gpusort.rank, argsort_twice),
+        "take": ((keys, module.argsort(needles)), dask_gpusort.take, module.take),
+        "searchsorted": ((module.sort(keys), needles), dask_gpusort.searchsorted, module.searchsorted),
+    }
+    for name, (arrays, ours, theirs) in calls.items():
+        flat = partial(lambda theirs, *arrays: tuple(a.ravel() for a in several(theirs(*arrays))), theirs)
+        one = Compared(library, "order", arrays, ours, theirs, reference=flat)
+        for count in (1, 4):
+            yield one.row(slug(name, count), f"{name} of int64, {plural(count)}", count)
+    # Keys of a row differ, as ranks by two calls of `argsort` know no ties.
+    rows = module.argsort(library.keys("float32", ROWS, n // (2 * ROWS))).astype(np.float32)
+    one = Compared(library, "order", (rows,), partial(dask_gpusort.rank, axis=-1), argsort_twice)
+    for count in (1, 4):
+        work = f"rank of {ROWS} rows of {rows.shape[1]} float32, {plural(count)} along them"
+        yield one.row(slug("rank-rows", count), work, (resident(rows, (ROWS, rows.shape[1] // count)),))
+
+
 SECTIONS = {
     "chunks": chunk_rows,
     "sizes": size_rows,
@@ -54,17 +280,11 @@ SECTIONS = {
 }
 
 
-def main() -> None:
-    parser = parser_of("benchmarks.gpu.dask_arrays", __doc__, list(SECTIONS), quick=False)
-    parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
-    parser.add_argument("--library", choices=("cupy", "numpy"), default="cupy")
-    options = parse(parser, list(SECTIONS))
-    if options.library == "numpy" and options.output == RESULTS:
-        parser.error("times of NumPy say nothing of a GPU: store them elsewhere with --output")
-    settings = {"repeats": REPEATS, "library": options.library, "sections": options.sections}
-    record = Record(describe_machine(commit=options.commit), settings)
-    run_sections(options, record, FILE, SECTIONS, library_of(options.library), 1 << options.keys_log2)
-
-
 if __name__ == "__main__":
-    main()
+    more = {
+        "--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"},
+        "--library": {"choices": ("cupy", "numpy"), "default": "cupy"},
+    }
+    options = arguments("gpu.dask_arrays", __doc__, list(SECTIONS), more, quick=False)
+    args = library_of(options.library), 1 << options.keys_log2
+    measure(options, "gpu_dask_arrays", SECTIONS, *args, repeats=REPEATS, library=options.library)

@@ -16,6 +16,8 @@ import numpy as np
 from dask.array.core import normalize_chunks, slices_from_chunks
 from tlz import identity
 
+from ..harness.records import Row, timed_row
+
 REPEATS, WARM_UPS, SLOW_REPEATS = 7, 2, 3
 _NAMES = (f"resident-{number}" for number in itertools.count())
 
@@ -40,13 +42,18 @@ class Library:
             return rng.standard_normal(n, dtype=kind).reshape(shape)
         return rng.integers(0, 1 << 32, n * kind.itemsize // 4, dtype=np.uint32).view(kind).reshape(shape)
 
-    def milliseconds(self, run: Callable[[], Any], repeats: int = REPEATS, warm_ups: int = WARM_UPS) -> list[float]:
+    def on_host(self, function: Callable[..., Any], **options: Any) -> Callable[[Any], Any]:
+        """NumPy's function of an array on the device; its result is there again."""
+        host = self.module.asnumpy if hasattr(self.module, "asnumpy") else np.asarray
+        return lambda array: self.module.asarray(function(host(array), **options))
+
+    def seconds(self, run: Callable[[], Any], repeats: int = REPEATS, warm_ups: int = WARM_UPS) -> list[float]:
         samples = []
         for _ in range(warm_ups + repeats):
             start = time.perf_counter()
             found = run()
             self.synchronize()
-            samples.append(1e3 * (time.perf_counter() - start))
+            samples.append(time.perf_counter() - start)
             del found
         return samples[warm_ups:]
 
@@ -57,6 +64,28 @@ class Library:
         found = run()
         self.synchronize()
         return found, self.pool.total_bytes() - before
+
+    def is_wanted(self, found: Any, wanted: tuple[Any, ...]) -> bool:
+        """Whether Dask arrays have the bits of arrays."""
+        results = dask.compute(*several(found), scheduler="threads")
+        return all(bits_equal(one, array) for one, array in zip(results, wanted, strict=True))
+
+    def row(
+        self,
+        section: str,
+        name: str,
+        work: str,
+        ours: Callable[[], Any],
+        chunks: tuple[da.Array, ...],
+        baselines: dict[str, list[float]],
+        wanted: tuple[Any, ...],
+    ) -> Row:
+        """A row for what is made of chunks: its result has the bits of the wanted arrays. Dask's no-op comes last."""
+        right = self.is_wanted(ours(), wanted)
+        samples = {"ours": self.seconds(lambda: held(ours())), **baselines}
+        samples["no-op"] = self.seconds(lambda: no_op(chunks))
+        self.pool.free_all_blocks()
+        return timed_row(name, work, samples, section=section, keys=chunks[0].size, verified=right)
 
 
 def library_of(name: str) -> Library:
@@ -101,8 +130,3 @@ def bits_equal(found: Any, wanted: Any) -> bool:
     """Whether two arrays have the same bits."""
     word, same_form = f"u{min(8, wanted.itemsize)}", (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     return same_form and bool((found.view(word) == wanted.view(word)).all())
-
-
-def on_host(array: Any) -> np.ndarray:
-    """The array as a NumPy array."""
-    return array.get() if hasattr(array, "get") else array  # type: ignore[no-any-return]

@@ -19,58 +19,50 @@ import numpy as np
 from dask_gpusort import kernels
 
 from ..harness.device import Table, is_argsorted, is_sorted_form, make_keys, median_ms, random_keys, run_table
-from ..harness.records import Row
+from ..harness.records import Row, slug
 
 LOW_ENTROPY_TERMS = (2, 4)  # random keys and-ed together
 
 
-def sort_row(table: Table, work: str, keys: Any, wanted: float, against: str = "CUB", with_cupy: bool = True) -> Row:
+def sort_row(table: Table, dtype: str, what: str, keys: Any, with_cupy: bool = True) -> Row:
     out = cp.empty_like(keys)
     out.view(np.uint8).fill(0x5A)
     ours = median_ms(lambda: kernels.sort_keys(keys, out=out))
     verified = is_sorted_form(keys, out)
-    cub = table.cub.keys(keys) if keys.dtype.name not in ("float16", "complex64", "bool") else None
+    cub = table.cub.keys(keys) if dtype not in ("float16", "complex64") else None
     cupy = median_ms(lambda: cp.sort(keys), 3) if with_cupy else None
-    baselines = {"CUB": cub, "CuPy": cupy} if against == "CUB" else {"CuPy": cupy, "CUB": cub}
     # Number of times each key is read or written: count and fill, or count, two levels of partition and block sort.
-    crossings = 2 if keys.itemsize <= 2 else 7
-    return table.row(work, keys.size, ours, verified, baselines, wanted, crossings * keys.nbytes)
+    traffic = (2 if keys.itemsize <= 2 else 7) * keys.nbytes
+    name, work = slug(dtype, what), f"{dtype} keys, {what}"
+    return table.row(name, work, keys.size, ours, verified, {"CUB": cub, "CuPy": cupy}, traffic)
 
 
 def main_rows(table: Table, n: int) -> Iterator[Row]:
-    for dtype, wanted in (("uint32", 1.6), ("float32", 1.6), ("uint64", 2.8), ("float64", 2.8), ("int64", 2.8)):
-        yield sort_row(table, f"{dtype} keys, random bits", random_keys(dtype, n), wanted)
-    for dtype, wanted in (("float32", 1.6), ("float64", 2.8)):
-        for name in ("uniform [0, 1)", "normal"):
-            yield sort_row(table, f"{dtype} keys, {name}", make_keys(name, dtype, n), wanted)
-    yield sort_row(table, "int64 keys below 2^24", make_keys("below 2^24", "int64", n), 3.0)
-    yield sort_row(table, "uint8 keys", random_keys("uint8", n), 2.0)
-    yield sort_row(table, "uint16 keys", random_keys("uint16", n), 2.0)
-    yield sort_row(table, "float16 keys", random_keys("float16", n), 8.0, "CuPy")
-    yield sort_row(table, "complex64 keys", random_keys("complex64", n), 4.0, "CuPy")
+    names = {dtype: ["random"] for dtype in ("uint32", "float32", "uint64", "float64", "int64")}
+    names["float32"] = names["float64"] = ["random", "uniform", "normal"]
+    names["int64"] = ["random", "below 2^24"]
+    names |= {dtype: ["random"] for dtype in ("uint8", "uint16", "float16", "complex64")}
+    for dtype, name in ((dtype, name) for dtype, several in names.items() for name in several):
+        yield sort_row(table, dtype, name, make_keys(name, dtype, n))
 
 
 def index_rows(table: Table, n: int) -> Iterator[Row]:
-    for dtype, wanted in (("uint32", 1.5), ("uint64", 2.0)):
+    for dtype in ("uint32", "uint64"):
         keys, values = random_keys(dtype, n), cp.arange(n, dtype=np.uint64)
         out = cp.empty(n, np.int64)
         size = keys.itemsize
         ours = median_ms(lambda: kernels.argsort(keys, out=out))  # noqa: B023 - called at once
-        cub = {v: table.cub.pairs(keys, values.astype(v)) for v in ("uint32", "uint64")}
-        good = is_argsorted(keys, out)
-        cupy = median_ms(lambda: cp.argsort(keys), 3)  # noqa: B023
+        cub, wide = (table.cub.pairs(keys, values.astype(v)) for v in ("uint32", "uint64"))
+        baselines = {"CUB": cub, "CUB, values of 64 bits": wide, "CuPy": median_ms(lambda: cp.argsort(keys), 3)}  # noqa: B023
         traffic = n * (2 * size + 5 * (8 if size == 4 else 12) + 8)
-        for value, both in cub.items():
-            work = f"argsort {dtype}, CUB {dtype}/{value} pairs"
-            yield table.row(work, n, ours, good, {"CUB": both, "CuPy": cupy}, wanted, traffic)
-        yield table.row(f"argsort {dtype}, cupy.argsort", n, ours, good, {"CuPy": cupy}, 2.0, traffic)
+        good = is_argsorted(keys, out)
+        yield table.row(slug("argsort", dtype), f"argsort {dtype}", n, ours, good, baselines, traffic)
         keys_out, values_out = cp.empty_like(keys), cp.empty_like(values)
         ours = median_ms(lambda: kernels.sort_pairs(keys, values, keys_out=keys_out, values_out=values_out))  # noqa: B023
         good = is_argsorted(keys, values_out.view(np.int64)) and bool((keys_out == keys[values_out]).all())
         # Count; first level (keys, values); second level (keys, then keys and positions); block sort; gather.
         traffic = n * (size + 2 * (size + 8) + size + 2 * (8 if size == 4 else 12) + size + 4 + 4 + 8 + 8)
-        least = 1.8 if size == 8 else 1.0
-        yield table.row(f"pairs {dtype}/uint64", n, ours, good, {"CUB": cub["uint64"]}, least, traffic)
+        yield table.row(slug("pairs", dtype), f"pairs {dtype}/uint64", n, ours, good, {"CUB": wide}, traffic)
 
 
 def matrix_rows(table: Table, n: int) -> Iterator[Row]:
@@ -81,27 +73,26 @@ def matrix_rows(table: Table, n: int) -> Iterator[Row]:
         out = cp.empty_like(keys)
         ours = median_ms(lambda: kernels.sort_rows(keys, out=out))  # noqa: B023
         good = bool((out[:, 1:] >= out[:, :-1]).all()) and bool(cp.allclose(keys.sum(1), out.sum(1), rtol=1e-3))
-        cupy = median_ms(lambda: cp.sort(keys, axis=-1), 1)  # noqa: B023
-        work = f"rows {shape[0]} x {shape[1]} float32"
-        yield table.row(work, n, ours, good, {"CuPy": cupy}, 30.0, 2 * keys.nbytes)
+        cupy, work = median_ms(lambda: cp.sort(keys, axis=-1), 1), f"rows {shape[0]} x {shape[1]} float32"  # noqa: B023
+        yield table.row(slug("rows", shape[0]), work, n, ours, good, {"CuPy": cupy}, 2 * keys.nbytes)
 
 
 def robust_rows(table: Table, n: int) -> Iterator[Row]:
     names = ["sorted", "reversed", "all equal", "16 distinct", "Zipf", *(f"and of {k}" for k in LOW_ENTROPY_TERMS)]
     for dtype in ("uint32", "uint64"):
         for name in names:
-            yield sort_row(table, f"{dtype} keys, {name}", make_keys(name, dtype, n), 0.9, with_cupy=False)
+            yield sort_row(table, dtype, name, make_keys(name, dtype, n), with_cupy=False)
     for dtype in ("float32", "float64"):
-        yield sort_row(table, f"{dtype} keys, nearly equal", make_keys("nearly equal", dtype, n), 0.9, with_cupy=False)
+        yield sort_row(table, dtype, "nearly equal", make_keys("nearly equal", dtype, n), with_cupy=False)
 
 
 def size_rows(table: Table, n: int) -> Iterator[Row]:
     for dtype in ("uint32", "uint64"):
         for log in range(14, n.bit_length() + 2, 2):
-            yield sort_row(table, f"{dtype} keys, 2^{log}", random_keys(dtype, 1 << log), 0.9, with_cupy=False)
+            yield sort_row(table, dtype, f"2^{log}", random_keys(dtype, 1 << log), with_cupy=False)
 
 
 SECTIONS = {"main": main_rows, "index": index_rows, "matrix": matrix_rows, "robust": robust_rows, "sizes": size_rows}
 
 if __name__ == "__main__":
-    run_table("benchmarks.gpu.table", __doc__, "gpu_table", SECTIONS)
+    run_table("gpu.table", __doc__, "gpu_table", SECTIONS)

@@ -1,22 +1,30 @@
-"""The command line that the benchmarks share."""
+"""The command line that the benchmarks share, and the run that stores what they measure."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .jobs import Effort
 from .machine import RESULTS, ROOT, commit_of, describe_machine
-from .records import Record, Row
+from .records import Record
 
 
-def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *, quick: bool = True) -> Any:
-    """A parser with the options that all benchmarks share. Without a choice of sections, all of them run."""
+def arguments(
+    name: str,
+    document: str | None,
+    sections: Sequence[str] = (),
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+    quick: bool = True,
+) -> Any:
+    """The options of a command: those that all benchmarks share, and more of its own.
+
+    Without a choice of sections, all of them run. `output` is None for a quick run without ``--output``.
+    """
     parser = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m benchmarks.{name}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if sections:
         parser.add_argument("sections", nargs="*", metavar="section", help=f"of {', '.join(sections)} (default: all)")
@@ -25,52 +33,40 @@ def parser_of(module: str, document: str | None, sections: Sequence[str] = (), *
         parser.add_argument("--quick", action="store_true", help="small sizes, once: only to see that everything works")
     parser.add_argument("--output", type=Path, help="directory of the results (default: benchmarks/results)")
     parser.add_argument("--commit", default=commit_of(ROOT), help="the commit measured, where there is no git")
-    return parser
-
-
-def parse(parser: Any, sections: Sequence[str] = ()) -> Any:
-    """Parse the command line and add `effort`. `output` is None for a quick run without ``--output``."""
+    for option, kind in (more or {}).items():
+        parser.add_argument(option, **kind)
     options = parser.parse_args()
-    if sections:
-        unknown = set(options.sections) - set(sections)
-        if unknown:
-            parser.error(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(sections)}")
-        options.sections = [name for name in sections if name in (options.sections or sections)]
-    quick = getattr(options, "quick", False)
-    if not quick:
+    if unknown := set(getattr(options, "sections", ())) - set(sections):
+        parser.error(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(sections)}")
+    options.sections = [one for one in sections if one in (options.sections or sections)]
+    options.effort = Effort(quick and options.quick, 1 if quick and options.quick else getattr(options, "repeat", 1))
+    if not options.effort.quick:
         options.output = options.output or RESULTS
-    options.effort = Effort(quick, 1 if quick else getattr(options, "repeat", 1))
+    if getattr(options, "library", "cupy") == "numpy" and options.output == RESULTS:
+        parser.error("times of NumPy say nothing of a GPU: store them elsewhere with --output")
     return options
 
 
-def run_sections(
-    options: Any, record: Record, file: str, sections: Mapping[str, Callable[..., Iterable[Any]]], *args: Any
+def measure(
+    options: Any,
+    file: str,
+    sections: Mapping[str, Callable[..., Iterable[Any]]],
+    *args: Any,
+    packages: Sequence[str] = (),
+    **settings: Any,
 ) -> None:
-    """Store and print the rows or points of the chosen sections. A wrong row raises; earlier measurements are kept."""
+    """Store and print the rows or points of the chosen sections. A wrong row raises; earlier measurements are kept.
+
+    A stored file of the project is replaced only if all sections run.
+    """
+    chosen, effort = options.sections or list(sections), options.effort
+    machine = describe_machine(*packages, commit=options.commit) | settings.pop("machine", {})
+    record = Record(machine, {"quick": effort.quick, "repeat": effort.repeat, "sections": chosen, **settings})
     try:
-        for section in options.sections:
+        for section in chosen:
             record.add(sections[section](*args))
     finally:
-        record.write(options.output / file)
-    wrong = [row.work for row in record.rows if not row.verified]
-    if wrong:
+        if options.output and (len(chosen) == len(sections) or options.output != RESULTS):
+            record.write(options.output / f"{file}.json")
+    if wrong := [row.work for row in record.rows if not row.verified]:
         raise SystemExit(f"wrong results: {wrong}")
-
-
-def run_rows(
-    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Effort], Iterator[Row]]]
-) -> None:
-    """Run the command that measures a table on a CPU. A wrong result raises.
-
-    The stored file `name` is replaced only if all sections run.
-    """
-    options = parse(parser_of(module, document, list(sections)), list(sections))
-    effort = options.effort
-    settings = {"quick": effort.quick, "repeat": effort.repeat, "sections": options.sections}
-    record = Record(describe_machine(commit=options.commit), settings)
-    for section in options.sections:
-        # The goals do not hold for small sizes.
-        record.add(replace(row, reached=None) if effort.quick else row for row in sections[section](effort))
-    if options.output and (len(options.sections) == len(sections) or options.output != RESULTS):
-        record.write(options.output / f"{name}.json")
-        print(f"written to {options.output}; `python -m benchmarks.documents` updates the documents", flush=True)

@@ -13,9 +13,8 @@ import numpy as np
 from dask_gpusort import kernels
 
 from ..baselines.cub import LIBRARY, Cub
-from .command import parse, parser_of, run_sections
-from .machine import describe_machine
-from .records import Record, Row
+from .command import arguments, measure
+from .records import Row
 from .verify import is_sorted_permutation, is_stable_order
 
 #: Number of runs; a table shows their median.
@@ -93,7 +92,7 @@ def make_keys(name: str, dtype: Any, n: int) -> Any:
         "16 distinct": lambda: random_keys(dtype, 16)[rng.integers(0, 16, n)],
         # P(k >= x) ~ x^-0.2
         "Zipf": lambda: cp.minimum(cp.exp(rng.exponential(5.0, n)), 2.0**30).astype(dtype),
-        "uniform [0, 1)": lambda: rng.random(n, dtype=dtype),
+        "uniform": lambda: rng.random(n, dtype=dtype),
         "normal": lambda: rng.standard_normal(n, dtype=dtype),
         "nearly equal": lambda: 1 + dtype.type(1e-9 if dtype.itemsize == 8 else 1e-3) * rng.random(n, dtype=dtype),
         "below 2^24": lambda: rng.integers(0, 1 << 24, n, dtype=cp.uint32).astype(dtype),
@@ -119,31 +118,30 @@ class Table:
 
     def row(
         self,
+        name: str,
         work: str,
         keys: int,
         ours: float,
         verified: bool,
         baselines: Mapping[str, float | None],
-        wanted: float | None = None,
         traffic: int = 0,
     ) -> Row:
-        """A row: milliseconds, the least ratio to the first baseline, and the least bytes that must move."""
+        """A row of milliseconds. `traffic` is the least bytes that must move, for their rate beside that of a copy."""
         cp.get_default_memory_pool().free_all_blocks()
         measured = {name: value for name, value in baselines.items() if value is not None}
-        row = Row(work, ours, "ms", "", keys, measured, traffic_bytes=traffic, verified=verified)
-        row.copy_share = traffic / (ours * 1e-3) / self.copy
-        return row.aiming(wanted)
+        details = {"copy_share": traffic / (ours * 1e-3) / self.copy} if traffic else {}
+        return Row(name, work, ours, "ms", measured, keys=keys, verified=verified, details=details)
 
 
 def run_table(
-    module: str, document: str | None, name: str, sections: Mapping[str, Callable[[Table, int], Iterator[Any]]]
+    name: str, document: str | None, file: str, sections: Mapping[str, Callable[[Table, int], Iterator[Any]]]
 ) -> None:
     """Run a command that measures one GPU. Each section yields rows or points for a number of keys."""
-    parser = parser_of(module, document, list(sections), quick=False)
-    parser.add_argument("--keys-log2", type=int, default=28, help="keys of the main rows, as a power of two")
-    parser.add_argument("--cub", type=Path, default=LIBRARY, help="library of CUB's sorts, built if it does not exist")
-    options = parse(parser, list(sections))
+    more = {
+        "--keys-log2": {"type": int, "default": 28, "help": "keys of the main rows, as a power of two"},
+        "--cub": {"type": Path, "default": LIBRARY, "help": "library of CUB's sorts, built if it does not exist"},
+    }
+    options = arguments(name, document, list(sections), more, quick=False)
     table = Table(Cub(options.cub))
-    machine = describe_machine(commit=options.commit) | {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
-    record = Record(machine, {"repeats": REPEATS, "turns": TURNS, "sections": options.sections})
-    run_sections(options, record, f"{name}.json", sections, table, 1 << options.keys_log2)
+    machine = {"copy bandwidth": f"{table.copy / 1e12:.2f} TB/s"}
+    measure(options, file, sections, table, 1 << options.keys_log2, machine=machine, repeats=REPEATS, turns=TURNS)

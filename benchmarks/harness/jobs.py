@@ -1,53 +1,33 @@
-"""Runs jobs in separate processes, in turns, and measures time and peak memory.
+"""Runs cases in separate processes, in turns, and measures time and the growth of memory.
 
-A job is a context manager: it sets up, yields the work to time and a check of its result, and tears down::
+A case is a function that makes its input and returns the functions to time, by name, and the check of a result::
 
-    @contextmanager
-    def job(n):
-        x = make(n)                              not timed
-        yield lambda: sort(x), check_sorted      timed; checked afterwards
-        close()                                  not timed
+    def case(n):
+        x = make(n)                                                   not timed
+        return {"ours": lambda: ours(x), "NumPy": lambda: np.f(x)}, lambda found, name: check(found)
+
+A job is a context manager of one of these functions and its check.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-from unittest.mock import patch
+from typing import Any
 
-from .machine import Watch
-from .records import Point, Row
+from .records import Row, timed_row
 
-T = TypeVar("T")
+Case = Callable[..., tuple[Mapping[str, Callable[[], Any]], Callable[[Any, str], Any]]]
 Job = Callable[..., AbstractContextManager[tuple[Callable[[], Any], Callable[[Any], Any]]]]
 
-#: A round is quiet if other processes take at most this share of the processor time.
-QUIET = 0.1
-#: Most rounds measured to find quiet ones, as a multiple of `repeat`.
-MOST_TIMES = 2
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One measurement: seconds, peak memory of the process in bytes, and the result of the check."""
-
-    seconds: float
-    peak: int
-    found: Any
-
-    @property
-    def own_seconds(self) -> float:
-        """Seconds that the job measured itself, if its check returned them."""
-        return self.found if isinstance(self.found, float) else self.seconds
+#: Whether workers are processes. Tests use threads, which start faster.
+PROCESSES = True
 
 
 @dataclass(frozen=True)
@@ -59,6 +39,10 @@ class Effort:
 
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full
+
+    @property
+    def once(self) -> Effort:
+        return Effort(self.quick, 1)
 
 
 def peak_memory() -> int:
@@ -72,13 +56,75 @@ def peak_memory() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def forget_peak() -> int:
+    """Let the peak of this process's memory begin anew; its memory now, in bytes."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+    return peak_memory()
+
+
+@contextmanager
+def on_threads(case: Case, name: str, *args: Any, threads: int = 2) -> Iterator[Any]:
+    """A job of a case on the threads of this process, after a warm-up; its check gives the growth of memory in MiB."""
+    import dask
+
+    with dask.config.set(scheduler="threads" if threads > 1 else "synchronous", num_workers=threads):
+        works, check = case(*args)
+        before = forget_peak()
+        works[name]()
+
+        def checked(found: Any) -> float:
+            grown = (peak_memory() - before) / 2**20
+            check(found, name)
+            return grown
+
+        yield works[name], checked
+
+
+@contextmanager
+def two_workers(processes: bool = True, memory: str | int = "auto") -> Iterator[Any]:
+    """A cluster of two workers with one thread each, of processes with a limit of their memory."""
+    from distributed import Client, LocalCluster
+
+    options: dict[str, Any] = {"processes": processes and PROCESSES, "dashboard_address": ":0"}
+    # Workers in this process would count the memory of all of it.
+    options["memory_limit"] = memory if options["processes"] else 0
+    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@contextmanager
+def on_workers(case: Case, name: str, *args: Any, memory: str = "auto", warm: bool = True) -> Iterator[Any]:
+    """A job of a case on two workers, given the client; its check gives the peak of a worker in MiB."""
+    with two_workers(memory=memory) as client:
+        works, check = case(client, *args)
+        if warm:
+            works[name]()
+
+        def checked(found: Any) -> float:
+            peak = max(client.run(peak_memory).values()) / 2**20
+            check(found, name)
+            return peak
+
+        yield works[name], checked
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement: seconds, and what the check found."""
+
+    seconds: float
+    found: Any
+
+
 def run_here(job: Job, *args: Any) -> Sample:
     with job(*args) as (work, check):
         start = time.perf_counter()
         result = work()
         seconds = time.perf_counter() - start
-        peak = peak_memory()
-        return Sample(seconds, peak, check(result))
+        return Sample(seconds, check(result))
 
 
 def run_apart(job: Job, *args: Any) -> Sample:
@@ -88,68 +134,27 @@ def run_apart(job: Job, *args: Any) -> Sample:
         return pool.submit(run_here, job, *args).result()
 
 
-def in_turns(
-    effort: Effort, jobs: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str] | None = None
-) -> dict[str, list[Sample]]:
+def in_turns(effort: Effort, jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Sample]]:
     """Run each job with its arguments once in every round, so that a slow machine slows all of them."""
     run = run_here if effort.quick else run_apart
     samples: dict[str, list[Sample]] = {name: [] for name in jobs}
-    with patch.dict(os.environ, environment or {}):
-        for _ in range(effort.repeat):
-            for name, (job, *args) in jobs.items():
-                samples[name].append(run(job, *args))
+    for _ in range(effort.repeat):
+        for name, (job, *args) in jobs.items():
+            samples[name].append(run(job, *args))
     return samples
 
 
-def seconds_of(samples: list[Sample]) -> float:
-    return statistics.median(sample.seconds for sample in samples)
-
-
-def compare(
-    ours: list[Sample], theirs: list[Sample], baseline: str, least: float | None = None, unit: str = "ms", **row: Any
+def compared(
+    effort: Effort, name: str, work: str, jobs: Mapping[str, tuple[Any, ...]], unit: str = "ms", section: str = ""
 ) -> Row:
-    """A row for two jobs that take turns. The goal is reached if the ratio is at least `least`."""
-    scale = {"s": 1, "ms": 1000}[unit]
-    return Row(
-        ours=scale * seconds_of(ours),
-        unit=unit,
-        baselines={baseline: scale * seconds_of(theirs)},
-        reached=None if least is None else seconds_of(theirs) / seconds_of(ours) >= least,
-        samples={"ours": [scale * s.seconds for s in ours], baseline: [scale * s.seconds for s in theirs]},
-        **row,
-    )
+    """A row for jobs in turns: ours, first, and the baselines; with the growths of memory that they found."""
+    found = in_turns(effort, jobs)
+    row = timed_row(name, work, {who: [one.seconds for one in samples] for who, samples in found.items()}, unit)
+    row.section = section
+    row.details = {"memory": {who: statistics.median(one.found for one in samples) for who, samples in found.items()}}
+    return row
 
 
-@contextmanager
-def warmed(job: Job, *args: Any) -> Iterator[Any]:
-    """A job after a warm-up run that imports modules, starts threads and allocates memory."""
-    with job(*args) as (work, check):
-        work()
-        yield work, check
-
-
-def seconds_here(job: Job, *args: Any) -> float:
-    return run_here(warmed, job, *args).own_seconds
-
-
-def quiet_rounds(effort: Effort, measure: Callable[[], T], most_times: int = MOST_TIMES) -> tuple[list[T], float]:
-    """The quietest `repeat` rounds, and the greatest share of processor time of other processes in any of them.
-
-    Rounds are chosen by the load of other programs, not by their results. At most `most_times` as many are measured.
-    """
-    rounds: list[tuple[float, T]] = []
-    while sum(others <= QUIET for others, _ in rounds) < effort.repeat:
-        if len(rounds) == effort.repeat * (1 if effort.quick else most_times):
-            break
-        watch = Watch()
-        found = measure()
-        rounds.append((watch.others(), found))
-    kept = sorted(rounds, key=lambda one: one[0])[: effort.repeat]
-    return [found for _, found in kept], max(others for others, _ in kept)
-
-
-def measured_points(effort: Effort, figure: str, x: float, jobs: Mapping[str, tuple[Any, ...]]) -> list[Point]:
-    """Measure warmed jobs in turns, in quiet rounds. Return a point for each series of a figure."""
-    measure = partial(in_turns, Effort(effort.quick, 1), {name: (warmed, *job) for name, job in jobs.items()})
-    rounds, others = quiet_rounds(effort, measure)
-    return [Point(figure, name, x, [found[name][0].own_seconds for found in rounds], "s", others) for name in jobs]
+def jobs_of(case: Case, names: Sequence[str], *args: Any, on: Job = on_threads) -> dict[str, tuple[Any, ...]]:
+    """The jobs of some functions of a case."""
+    return {name: (on, case, name, *args) for name in names}

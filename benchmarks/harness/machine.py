@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,6 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "zarr")
-#: Fields that distinguish machines in stored results.
-IDENTITY = ("cpu", "cores", "memory_bytes", "device", "GPUs")
-
-
-class DifferentMachinesError(ValueError):
-    """Measurements come from different machines, so their ratio has no meaning."""
-
-
-def check_one_machine(*machines: Mapping[str, Any]) -> None:
-    """Raise `DifferentMachinesError`, which names the differences, unless all measurements come from one machine."""
-    first, *rest = machines
-    if not any(map(first.get, IDENTITY)):
-        raise DifferentMachinesError("no ratio: the stored measurement does not name its machine")
-    for other in rest:
-        differ = [name for name in IDENTITY if first.get(name) != other.get(name)]
-        if differ:
-            names = "; ".join(f"{name}: {first.get(name)} and {other.get(name)}" for name in differ)
-            raise DifferentMachinesError(f"no ratio of two machines ({names}): measure both on one, in one run")
 
 
 def commit_of(directory: Path) -> str:
@@ -95,29 +76,3 @@ def describe_machine(*packages: str, commit: str | None = None) -> dict[str, Any
         found |= {"device": ", ".join(devices()), "CuPy": cupy.__version__}
         found["CUDA driver / runtime"] = f"{runtime.driverGetVersion()} / {runtime.runtimeGetVersion()}"
     return found
-
-
-class Watch:
-    """Measures the load of other programs since its creation."""
-
-    def __init__(self) -> None:
-        self._before = _busy_seconds(), _own_seconds()
-
-    def others(self) -> float:
-        """Share of the processor time since the creation that other processes took."""
-        busy, own = _busy_seconds() - self._before[0], _own_seconds() - self._before[1]
-        return max(0.0, 1 - own / busy) if busy > 0 else 0.0
-
-
-def _busy_seconds() -> float:
-    """Processor time of all processes on this machine, in seconds."""
-    import psutil
-
-    times = psutil.cpu_times()
-    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
-
-
-def _own_seconds() -> float:
-    """Processor time of this process and of its finished children, in seconds."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

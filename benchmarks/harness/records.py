@@ -4,7 +4,7 @@
 
     {"machine": {"cpu": ..., "versions": ..., "commit": ...},
      "settings": {...},
-     "rows": [{"work": ..., "ours": ..., "baselines": {...}, ...}],                    or
+     "rows": [{"name": ..., "work": ..., "ours": ..., "baselines": {...}, ...}],       or
      "points": [{"figure": ..., "series": ..., "x": ..., "samples": [...], ...}]}
 """
 
@@ -17,24 +17,23 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+#: Units of times, in seconds.
+SECONDS = {"s": 1.0, "ms": 1e-3}
+
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a series in a figure. `others`: share of the processor time that other processes took."""
+    """One point of a series in a figure."""
 
     figure: str
     series: str
     x: float
     samples: list[float]
     unit: str = "s"
-    others: float | None = None
 
     @property
     def median(self) -> float:
         return statistics.median(self.samples)
-
-    def as_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
 
     def __str__(self) -> str:
         return f"{self.figure:18} {self.series:36} {self.x:14,.5g} {self.median:12.5g} {self.unit}"
@@ -42,51 +41,45 @@ class Point:
 
 @dataclass
 class Row:
-    """One row of a table. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
+    """One row of a table, which documents find by its name.
 
-    `wanted` is the goal in words. `traffic_bytes` is the least that the algorithm must move, and `copy_share` is its
-    rate as a share of the copy bandwidth of the device. `details` holds fields of a single benchmark.
+    `work` says what was done. `ours`, `baselines` and `samples` are in `unit`; `ours` is None if the run failed.
+    `details` holds what a single benchmark adds; with a "figure" and an "x" the row is a point of each series too.
     """
 
+    name: str
     work: str
     ours: float | None
     unit: str = "ms"
+    baselines: dict[str, float] = field(default_factory=dict)
     section: str = ""
     keys: int = 0
-    baselines: dict[str, float] = field(default_factory=dict)
-    wanted: str = ""
-    reached: bool | None = None
-    traffic_bytes: int = 0
-    copy_share: float | None = None
     verified: bool = True
     samples: dict[str, list[float]] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def ratio(self) -> float | None:
-        """The first baseline over ours, of the figures that tables show; above 1, ours is better."""
-        return next(iter(self.baselines.values())) / self.ours if self.baselines and self.ours else None
+    def ratios(self) -> dict[str, float]:
+        """Each baseline over ours, of the figures that tables show; above 1, ours is better."""
+        return {name: value / self.ours for name, value in self.baselines.items()} if self.ours else {}
 
-    def aiming(self, least: float | None = None, most: float | None = None) -> Row:
-        """Set the goal, the least ratio to the first baseline or the most that `ours` may be; return the row."""
-        if least is not None and self.ratio is not None:
-            self.wanted, self.reached = f"{least} x {next(iter(self.baselines))}", self.ratio >= least
-        elif most is not None and self.ours is not None:
-            self.wanted, self.reached = f"at most {most} {self.unit}", self.ours <= most
-        return self
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields that are not empty."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in found.items() if name == "ours" or value not in (None, "", {}, [])}
+    def points(self) -> Iterable[Point]:
+        """The points of a figure: ours and each baseline; times in seconds."""
+        if "figure" in self.details and self.ours:
+            for series, value in {"ours": self.ours, **self.baselines}.items():
+                yield Point(self.details["figure"], series, self.details["x"], [value * SECONDS.get(self.unit, 1)])
 
     def __str__(self) -> str:
         ours = "failed" if self.ours is None else f"{self.ours:,.4g} {self.unit}"
-        baselines = "".join(f", {name} {value:,.4g}" for name, value in self.baselines.items())
-        ratio = f", ratio {self.ratio:.2f}" if self.ratio else ""
-        wanted = f" (wanted: {self.wanted})" if self.wanted else ""
-        copy = f", {100 * self.copy_share:.0f} % of copy" if self.copy_share else ""
-        return f"{self.work}: {ours}{baselines}{ratio}{wanted}{copy}{'' if self.verified else ' WRONG'}"
+        theirs = "".join(f", {name} {self.baselines[name]:,.4g} ({each:.2f} x)" for name, each in self.ratios.items())
+        return f"{self.work}: {ours}{theirs}{'' if self.verified else ' WRONG'}"
+
+
+def timed_row(name: str, work: str, samples: dict[str, list[float]], unit: str = "ms", **more: Any) -> Row:
+    """Make a row of medians; of the samples, which are seconds, those of "ours" come first."""
+    scaled = {who: [one / SECONDS[unit] for one in taken] for who, taken in samples.items()}
+    medians = {who: statistics.median(taken) for who, taken in scaled.items()}
+    return Row(name, work, medians.pop("ours"), unit, medians, samples=scaled, **more)
 
 
 @dataclass
@@ -98,7 +91,7 @@ class Record:
     points: list[Point] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
-    def add(self, found: Iterable[Point] | Iterable[Row]) -> None:
+    def add(self, found: Iterable[Point | Row]) -> None:
         """Store and print points or rows."""
         for one in found:
             self.points.append(one) if isinstance(one, Point) else self.rows.append(one)
@@ -107,30 +100,39 @@ class Record:
     def lines(self, figure: str) -> dict[str, list[Point]]:
         """Points of a figure by series, sorted by x."""
         found: dict[str, list[Point]] = {}
-        for point in self.points:
+        for point in (*self.points, *(point for row in self.rows for point in row.points())):
             if point.figure == figure:
                 found.setdefault(point.series, []).append(point)
         return {name: sorted(points, key=lambda point: point.x) for name, points in found.items()}
 
-    def row(self, start: str, baseline: str = "") -> Row:
-        """The first row whose work starts with `start`; with `baseline`, the first one that is compared with it."""
-        for row in self.rows:
-            if row.work.startswith(start) and (not baseline or any(baseline in name for name in row.baselines)):
-                return row
-        raise KeyError(f"no row {start!r}")
+    def __getitem__(self, name: str) -> Row:
+        """The row of a name."""
+        (found,) = (row for row in self.rows if row.name == name)
+        return found
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         content: dict[str, Any] = {"machine": self.machine, "settings": self.settings}
-        for name in ("points", "rows"):
-            if getattr(self, name):
-                content[name] = [one.as_dict() for one in getattr(self, name)]
+        content |= {"points": list(map(vars, self.points))} if self.points else {}
+        content |= {"rows": [_full(row) for row in self.rows]} if self.rows else {}
         path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _full(row: Row) -> dict[str, Any]:
+    """Leave out the fields of a row that say nothing."""
+    given = {one.name: getattr(row, one.name) for one in fields(row)}
+    kept = {name: value for name, value in given.items() if name in ("ours", "unit") or (value and value is not True)}
+    return kept | ({} if row.verified else {"verified": False})
 
 
 def read(path: Path) -> Record:
     content = json.loads(path.read_text())
-    points = [Point(**point) for point in content.get("points", [])]
-    # Files of earlier commits have a ratio too, the median of the rounds' ratios.
-    rows = [Row(**{name: value for name, value in row.items() if name != "ratio"}) for row in content.get("rows", [])]
-    return Record(content["machine"], content.get("settings", {}), points, rows)
+    points, rows = content.get("points", ()), content.get("rows", ())
+    return Record(
+        content["machine"], content["settings"], [Point(**one) for one in points], [Row(**one) for one in rows]
+    )
+
+
+def slug(*parts: object) -> str:
+    """The name of a row: parts without spaces, joined by slashes."""
+    return "/".join(str(part).replace(", ", "-").replace(" ", "-") for part in parts)

@@ -12,35 +12,16 @@
 ==================  ==================================================
 """
 
-from .order_statistics import (
-    explain_quantile,
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
-)
-from .partitions import argpartition, partition
-from .positions import explain_take, explain_take_along_axis, put_along_axis, take, take_along_axis
-from .ranks import explain_rank, rank
-from .search import explain_isin, explain_searchsorted, isin, searchsorted
-from .sets import (
-    explain_unique,
-    intersect1d,
-    nunique,
-    setdiff1d,
-    setxor1d,
-    union1d,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from .sorts import argsort, explain, is_sorted, lexsort, merge_sorted, sort, sort_by_key
-from .top_k import argtopk, topk
+from .order_statistics import *
+from .partitions import *
+from .positions import *
+from .ranks import *
+from .search import *
+from .sets import *
+from .sorts import *
+from .top_k import *
 
+#: The public functions of arrays; each name stands here alone.
 __all__ = [
     "argpartition",
     "argsort",

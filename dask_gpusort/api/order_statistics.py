@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import (
-    check_weighted_method,
-    checked_axes,
-    checked_strategy,
-    checked_weights,
-    refuse_in_place,
-)
+from ..arguments import check_weighted_method, checked_axes, checked_strategy, checked_weights, refuse_in_place
 from ..array_arguments import checked_array
-from ..graph.select.build import build_statistic, explain_statistic
+from ..graph.explain import explained
+from ..graph.select.statistics import build_statistic
 from ..graph.select.weighted import build_weighted
 from ..table.quantiles import Statistic
 
@@ -330,9 +325,7 @@ def explain_quantile(a: Any, q: Any = 0.5, axis: Axes = None, *, strategy: str =
     passes    1 over 334.17 MiB
     peak      ...iB
     """
-    array = checked_array(a)
-    statistic = Statistic.quantiles(q)
-    return explain_statistic(array, statistic, checked_axes(axis, array.ndim), checked_strategy(strategy))
+    return explained(quantile, checked_array(a), q, axis, strategy=strategy)
 
 
 def _reduce(a: Any, statistic: Statistic, axis: Axes, keepdims: bool, strategy: str, weights: Any = None) -> Any:

@@ -6,14 +6,8 @@ from typing import Any
 
 from ..arguments import axis_or_none
 from ..array_arguments import check_known_axis, checked_array
-from ..graph.positions.build import (
-    build_put_along,
-    build_take,
-    build_take_along,
-    explain_take_along,
-)
-from ..graph.positions.build import explain_take as explain_take_lazy
-from ..graph.positions.known_indices import explain_take_known, take_known
+from ..graph.explain import explained
+from ..graph.positions.take_and_put import build_put_along, build_take, build_take_along, take_known
 from ..index_arguments import (
     along_axis,
     check_broadcast,
@@ -104,9 +98,7 @@ def explain_take(a: Any, indices: Any, axis: int | None = None, mode: str = "rai
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
-    array, positions, checked = _checked_take(a, indices, axis, mode)
-    explain = explain_take_known if indices_in_memory(indices) else explain_take_lazy
-    return explain(array, positions, checked, mode)
+    return explained(take, checked_array(a), indices, axis, mode)
 
 
 def _checked_take(a: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int | None]:
@@ -190,7 +182,7 @@ def explain_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> st
     indices   4,000
     strategy  blocks: lanes are whole in their chunks
     """
-    return explain_take_along(*_checked_take_along(arr, indices, axis))
+    return explained(build_take_along, *_checked_take_along(arr, indices, axis))
 
 
 def _checked_take_along(arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arguments import axis_or_none, checked_ranking
 from ..array_arguments import checked_array
-from ..graph.ranks import build_rank, explain_ranks
+from ..graph.explain import explained
+from ..graph.sets.ranks import build_rank
 
 
 def rank(
@@ -93,5 +94,4 @@ def explain_rank(
     lanes     1 of 1,000 keys, each in 1 chunk
     strategy  blocks: lanes are whole in their chunks, whose rows are ranked where they are
     """
-    array = checked_array(a)
-    return explain_ranks(array, checked_ranking(method, nan_policy, pct), axis_or_none(axis, array.ndim))
+    return explained(rank, checked_array(a), axis, method=method, nan_policy=nan_policy, pct=pct)

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from ..arguments import checked_by_values, checked_side, checked_sorter
 from ..array_arguments import checked_sides
-from ..graph.search.build import build_membership, build_search, explain_membership, explain_search
+from ..graph.explain import explained
+from ..graph.search.searches import build_membership, build_search
 
 #: Arguments of `isin`; either may be one element.
 _SIDES = ("element", "test_elements")
@@ -87,7 +88,7 @@ def explain_searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left"
     keys      31.25 kiB in 4 chunks
     needles   31.25 kiB in 4 chunks
     """
-    return explain_search(*_checked_search(a, v, side, sorter))
+    return explained(build_search, *_checked_search(a, v, side, sorter))
 
 
 def _checked_search(a: Any, v: Any, side: Any, sorter: Any) -> tuple[Any, Any, Literal["left", "right"], Any]:
@@ -185,5 +186,4 @@ def explain_isin(
     needles   31.25 kiB in 4 chunks
     strategy  join: all keys are one array, because they are few
     """
-    array, test = checked_sides(element, test_elements, _SIDES, _SIDES)
-    return explain_membership(array, test, bool(invert), checked_by_values(kind, array.dtype, test.dtype))
+    return explained(isin, *checked_sides(element, test_elements, _SIDES, _SIDES), invert=invert, kind=kind)

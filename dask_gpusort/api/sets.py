@@ -8,10 +8,10 @@ import numpy as np
 
 from ..arguments import axis_or_none
 from ..array_arguments import checked_array, checked_sides
-from ..graph.sets.build import Unique, build_nunique, build_unique
-from ..graph.sets.build import explain_unique as explain_unique_values
+from ..graph.explain import explained
+from ..graph.sets.distinct import Unique, build_nunique, build_unique
 from ..graph.sets.pairs import build_common, build_difference, build_set, build_union
-from ..graph.sets.subarrays import build_unique_subarrays, explain_unique_subarrays
+from ..graph.sets.subarrays import build_unique_subarrays
 
 _EMPTY = np.empty(0)
 #: NumPy's classes of results, which have no public names.
@@ -125,12 +125,8 @@ def explain_unique(
     keys      1,000 in 1 chunk
     strategy  blocks: all keys are in one chunk, whose distinct keys are the result
     """
-    array = checked_array(a)
-    wanted = Unique(bool(return_index), bool(return_inverse), bool(return_counts), bool(equal_nan))
-    checked = _axis_of_subarrays(array, axis)
-    if checked is None:
-        return explain_unique_values(array, wanted)
-    return explain_unique_subarrays(array, wanted, checked)
+    wanted = return_index, return_inverse, return_counts
+    return explained(unique, checked_array(a), *wanted, axis, equal_nan=equal_nan)
 
 
 def _axis_of_subarrays(array: Any, axis: int | None) -> int | None:

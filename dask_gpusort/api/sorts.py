@@ -16,7 +16,8 @@ from ..arguments import (
     resolved_chunks,
 )
 from ..array_arguments import checked_array, checked_lexsort_keys, checked_sort_keys, checked_sorted_arrays
-from ..graph.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys, explain_sort
+from ..graph.explain import explained
+from ..graph.sort.build import build_is_sorted, build_lexsort, build_merge, build_sort, build_sort_by_keys
 
 
 def sort(
@@ -286,11 +287,9 @@ def explain(
     peak      ... for each thread of a worker
     cost      ... read and written, 0 messages, ... counted
     """
-    options = on_device(checked_options(kind, order, stable, descending, key, less, method, exchange), device)
-    array = checked_array(a)
-    axis = axis_or_none(axis, array.ndim)
-    chunks = resolved_chunks(chunks, axis, array.ndim)
-    return explain_sort(options, array, axis, chunks)
+    compared = {"kind": kind, "order": order, "stable": stable, "descending": descending, "key": key, "less": less}
+    placed = {"chunks": chunks, "method": method, "exchange": exchange, "device": device}
+    return explained(sort, checked_array(a), axis, **compared, **placed)
 
 
 def lexsort(

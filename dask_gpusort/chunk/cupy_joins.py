@@ -33,7 +33,7 @@ def sort_chunks(chunks: Sequence[Any], order: Order) -> Any:
 
 
 def argsort_chunks(chunks: Sequence[Any], order: Order) -> Any:
-    """Stable permutation, int64, that sorts the user's keys of several chunks as one array."""
+    """Find the stable permutation, int64, that sorts the user's keys of several chunks as one array."""
     if not order.coded:
         return argsort_keys(concatenate_chunks(chunks)[0], order)
     # The keys are read before the positions take their place.
@@ -44,7 +44,7 @@ def argsort_chunks(chunks: Sequence[Any], order: Order) -> Any:
 def sort_chunks_by_key(
     chunks: Sequence[Any], values: Sequence[Sequence[Any]], order: Order, *, with_keys: bool
 ) -> tuple[Any, ...]:
-    """The user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
+    """Give the user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
     keys, *companions = (concatenate_chunks(column)[0] for column in (chunks, *values))
     if order.coded and len(companions) == 1:
         found: tuple[Any, ...] = kernels.sort_pairs(keys, companions[0], descending=order.descending)
@@ -89,5 +89,5 @@ def paste(block: Any, part: Any) -> None:
 
 
 def exclusive() -> contextlib.AbstractContextManager[Any]:
-    """The whole memory of the current device: sorts that take turns need the scratch memory of one."""
+    """Give the whole memory of the current device: sorts that take turns need the scratch memory of one."""
     return gate_of(cupy.cuda.runtime.getDevice()).reserved(1)

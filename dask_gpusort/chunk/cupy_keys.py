@@ -9,11 +9,8 @@ import cupy
 import numpy as np
 
 from .. import kernels
-from ..chunk import cupy_staging, numpy_words
 from ..order import Order
-
-#: Keys compared at a time in the search for the first descent: the masks of 2**24 keys take 16 MB of device memory.
-_SCANNED_KEYS = 1 << 24
+from . import cupy_staging, numpy_words
 
 
 def encode(block: Any, order: Order) -> Any:
@@ -47,7 +44,7 @@ def floor(array: Any, order: Order) -> Any:
 
 
 def before(first: Any, second: Any, order: Order) -> Any:
-    """Elementwise: whether keys in transit come before others; all are the least of their tie class."""
+    """Tell elementwise whether keys in transit come before others; all are the least of their tie class."""
     if order.coded:
         return first < second
     if order.less is not None:
@@ -55,16 +52,6 @@ def before(first: Any, second: Any, order: Order) -> Any:
             cupy.ascontiguousarray(first), cupy.ascontiguousarray(second), expression_of(order)
         )
     return numpy_words.less(words_of(first, order), words_of(second, order))
-
-
-def first_descent(array: Any, order: Order) -> int | None:
-    """Position of the first key in transit that is less than the key before it; None if the keys are sorted."""
-    for start in range(0, len(array) - 1, _SCANNED_KEYS):
-        part = floor(array[start : start + _SCANNED_KEYS + 1], order)
-        descents = before(part[1:], part[:-1], order)
-        if bool(descents.any()):
-            return start + 1 + int(descents.argmax())
-    return None
 
 
 def words_of(keys: Any, order: Order) -> Any:

@@ -22,7 +22,7 @@ _SELECTED_QUANTILES = 32
 
 
 def reduce_lanes(block: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
-    """The statistic of each lane of a chunk; see `numpy_lanes.reduce_lanes`."""
+    """Give the statistic of each lane of a chunk; see `numpy_lanes.reduce_lanes`."""
     lanes, kept, length = lanes_last(block, axes)
     few = math.prod(statistic.shape) <= _SELECTED_QUANTILES
     if block.size and few and code_dtype(block.dtype) is not None:

@@ -78,7 +78,7 @@ class NcclMaker:
 
 
 def make_maker() -> NcclMaker | None:
-    """The maker of this process; None without NCCL or without a GPU."""
+    """Give the maker of this process; None without NCCL or without a GPU."""
     return NcclMaker() if nccl is not None and nccl.available and cupy.is_available() else None
 
 
@@ -147,7 +147,7 @@ class NcclCommunicator:
 
     @contextmanager
     def _group(self) -> Iterator[Any]:
-        """The connected communicator, for a group of calls under which it is not freed."""
+        """Give the connected communicator, for a group of calls under which it is not freed."""
         with self._state:
             self._raise_if_aborted()
             connected, self._enqueuing = self._connected, True

@@ -15,74 +15,26 @@ import numpy as np
 
 from .. import kernels
 from .. import keys as key_codes
-from ..chunk import numpy_ops, summarize, word_layout
 from ..order import Order
 from ..table import Brackets, Digits, RankSummary, Side
-from .cupy_buffers import empty
+from . import numpy_ops, summarize, word_layout
 from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
-from .cupy_keys import before, decode, encode, encode_own, expression_of, first_descent, floor
+from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_lanes import reduce_lanes
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
-from .cupy_rows import argsort_rows, sort_rows, take_rows
+from .cupy_rows import argsort_rows, first_indices, sort_rows
 from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .cupy_sorts import argsort_keys, merge, sort_and_argsort, sort_keys, sort_pairs
 from .cupy_ties import tie_groups
-from .cupy_top import first_indices
 from .run import Run
+from .steps import add_starts, check_lengths, edges, first_descent, take_rows
+from .summarize import summarize_run
 
-__all__ = [
-    "CupyKeys",
-    "add_starts",
-    "argsort_chunks",
-    "argsort_rows",
-    "before",
-    "check_lengths",
-    "concatenate",
-    "concatenate_along",
-    "count_nans",
-    "decode",
-    "draw",
-    "edges",
-    "empty",
-    "encode",
-    "equal_before",
-    "exclusive",
-    "extract",
-    "extract_all",
-    "first_descent",
-    "first_indices",
-    "floor",
-    "from_host",
-    "histogram",
-    "key_order",
-    "keys_at",
-    "local_sort",
-    "merge",
-    "pack",
-    "paste",
-    "put",
-    "put_along",
-    "rank",
-    "rank_sorted",
-    "ranked_keys",
-    "reduce_lanes",
-    "sample",
-    "scatter",
-    "sort_and_argsort",
-    "sort_chunks",
-    "sort_chunks_by_key",
-    "sort_rows",
-    "sorted_keys",
-    "summarize_run",
-    "synchronize",
-    "take",
-    "take_along",
-    "take_rows",
-    "tie_groups",
-]
+key_order = numpy_ops.key_order
 
-check_lengths, key_order = numpy_ops.check_lengths, numpy_ops.key_order
+#: Keys scanned for descents at a time: the masks of 2**24 keys take 16 MB of device memory.
+SCANNED_KEYS = 1 << 24
 
 
 def local_sort(block: Any, values: Sequence[Any], order: Order, *, positions: bool) -> Run:
@@ -114,7 +66,7 @@ def pack(parts: Sequence[Any], directions: Sequence[bool]) -> Any:
 
 
 def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
-    """The columns of one key and their bits, as `numpy_columns` makes them."""
+    """Give the columns of one key and their bits, as `numpy_columns` makes them."""
     if key_codes.code_dtype(part.dtype) is not None:
         codes = kernels.floor_codes(kernels.encode(part, descending), part.dtype, descending)
         return [(codes, 1 if part.dtype.kind == "b" else 8 * part.dtype.itemsize)]
@@ -122,15 +74,8 @@ def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
     return [(rows[:, word], word_layout.WORD_BITS) for word in range(rows.shape[1])]
 
 
-class CupyKeys:
-    """Sorted keys in transit on the device, for `summarize`."""
-
-    def __init__(self, array: Any, order: Order):
-        self.array, self.order = array, order
-
-    @property
-    def size(self) -> int:
-        return len(self.array)
+class CupyKeys(summarize.SortedKeys):
+    """Sorted keys in transit on the device."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         return numpy_ops.floor(cupy.asnumpy(self.array[cupy.asarray(positions)]), self.order)
@@ -149,57 +94,27 @@ class CupyKeys:
             return kernels.search_words(self.array, needles, side)
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
-    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return numpy_ops.differ(first, second, self.order)
-
     def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
-            return summarize.summarize_samples(self, samples)
+            return super().ranked(samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
         ties_of = self.order.dtype if self.order.has_ties else None
         return kernels.rank_samples(self.array, positions, ties_of=ties_of, descending=self.order.descending)
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
-    """The keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize`."""
     return CupyKeys(run.keys, order)
-
-
-def summarize_run(
-    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
-) -> RankSummary:
-    """Summarize one chunk's keys inside some brackets; see `numpy_ops.summarize_run`."""
-    digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return summarize.summarize_keys(sorted_keys(run, order), brackets, samples, digits)
-
-
-def histogram(array: Any, order: Order, radix_bits: int) -> Digits:
-    """Count the leading digits of sorted codes."""
-    return summarize.count_digits(CupyKeys(array, order), radix_bits)
-
-
-def edges(block: Any, order: Order, axis: int) -> tuple[bool, Any, Any]:
-    """Whether the rows of a chunk are sorted, and the first and last key of each row; see `numpy_ops.edges`."""
-    keys = floor(encode(cupy.moveaxis(block, axis, 0), order), order)
-    shape = keys.shape[keys.ndim - bool(order.words) :]
-    rows = math.prod(keys.shape[1 : keys.ndim - bool(order.words)])
-    ordered = not bool(before(keys[1:].reshape(-1, *shape), keys[:-1].reshape(-1, *shape), order).any())
-    count = rows if len(keys) else 0
-    return ordered, keys[:1].reshape(count, *shape), keys[-1:].reshape(count, *shape)
-
-
-def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
-    """Positions in several chunks, end to end, as int64 positions in the whole array."""
-    found = cupy.concatenate(positions, dtype=cupy.int64)
-    ends = accumulate(map(len, positions), initial=0)
-    for (first, last), start in zip(pairwise(ends), starts, strict=True):
-        found[first:last] += start
-    return found
 
 
 def concatenate(arrays: Sequence[Any]) -> Any:
     """Join arrays along their first dimension; neighbours in memory are not copied."""
     return concatenate_chunks(arrays)[0]
+
+
+def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """Allocate an array on the device."""
+    return cupy.empty(shape, dtype)
 
 
 def synchronize() -> None:

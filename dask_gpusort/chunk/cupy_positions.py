@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import kernels
 from .cupy_joins import concatenate_chunks
-from .index_range import positions_of
+from .numpy_positions import positions_of
 
 
 def take(block: Any, indices: Any, axis: int, mode: str = "raise") -> Any:
@@ -70,5 +70,5 @@ def concatenate_along(blocks: Sequence[Any], axis: int) -> Any:
 
 
 def _pairs(block: Any, positions: Any) -> enumerate[tuple[int, int]]:
-    """The sizes of a chunk and of positions in each dimension."""
+    """Give the sizes of a chunk and of positions in each dimension."""
     return enumerate(zip(block.shape, positions.shape, strict=True))

@@ -17,7 +17,7 @@ from .cupy_sorts import argsort_keys
 def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -> Any:
     """Sort a chunk along an axis of one chunk; `overwrite` allows the result in the chunk's memory."""
     if not order.coded:
-        return take_rows(block, argsort_rows(block, order, axis), axis)
+        return cupy.take_along_axis(block, argsort_rows(block, order, axis), axis)
     rows, shape = _rows(block, axis)
     out = rows if overwrite or rows.data.ptr != block.data.ptr else None
     ordered = kernels.sort_rows(rows, descending=order.descending, stable=order.stable, out=out)
@@ -25,7 +25,7 @@ def sort_rows(block: Any, order: Order, axis: int, *, overwrite: bool = False) -
 
 
 def argsort_rows(block: Any, order: Order, axis: int) -> Any:
-    """Stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
+    """Find the stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
     if order.coded:
         rows, shape = _rows(block, axis)
         found = kernels.argsort_rows(rows, descending=order.descending)
@@ -37,13 +37,8 @@ def argsort_rows(block: Any, order: Order, axis: int) -> Any:
     return cupy.moveaxis(found.reshape(shape), -1, axis)
 
 
-def take_rows(block: Any, indices: Any, axis: int) -> Any:
-    """A chunk's elements in the order of indices along an axis."""
-    return cupy.take_along_axis(block, indices, axis)
-
-
 def _argsort_batch(keys: Any, count: int, length: int, order: Order) -> Any:
-    """Indices that sort `count` contiguous rows of uncoded keys."""
+    """Find the indices that sort `count` contiguous rows of uncoded keys."""
     if order.less is not None:
         rows = [argsort_keys(keys[row * length : (row + 1) * length], order) for row in range(count)]
         return cupy.concatenate(rows) if rows else cupy.empty(0, np.int64)
@@ -60,3 +55,10 @@ def _rows(block: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
     moved = cupy.moveaxis(block, axis, -1)
     rows = cupy.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
     return rows, moved.shape
+
+
+def first_indices(block: Any, order: Order, count: int, axis: int) -> Any:
+    """Find the first keys of each row in the order of a stable sort, as `numpy_top.first_indices`."""
+    # The rows are sorted whole. The copy frees the memory of the other indices.
+    indices = argsort_rows(block, order, axis)
+    return indices[(slice(None),) * axis + (slice(count),)].copy()

@@ -21,12 +21,12 @@ LEAST_KEYS, LEAST_NEEDLES = 1 << 22, 1 << 18
 
 
 def ranked_keys(array: Any, order: Order) -> Any:
-    """The user's keys or needles, as `rank` takes them: the kernels compare codes of coded keys themselves."""
+    """Give the user's keys or needles, as `rank` takes them: the kernels compare codes of coded keys themselves."""
     return cupy.ascontiguousarray(array) if order.coded else floor(encode(array, order), order)
 
 
 def rank(keys: Any, needles: Any, order: Order, side: Side) -> Any:
-    """Number of sorted keys less than ("left"), or up to ("right"), each needle; see `numpy_search.rank`."""
+    """Count the sorted keys less than ("left"), or up to ("right"), each needle; see `numpy_search.rank`."""
     if len(keys) < LEAST_KEYS or len(needles) < LEAST_NEEDLES or not order.coded:
         return rank_sorted(keys, needles, order, side)
     ordered, positions = kernels.sort_with_positions(cupy.ascontiguousarray(needles))
@@ -48,7 +48,7 @@ def scatter(values: Any, positions: Any) -> Any:
 
 
 def equal_before(keys: Any, needles: Any, ranks: Any, order: Order) -> Any:
-    """Whether the key before each rank is equal to the needle."""
+    """Tell whether the key before each rank is equal to the needle."""
     if not len(keys):
         return cupy.zeros(len(needles), bool)
     return (keys[cupy.maximum(ranks - 1, 0)] == needles) & (ranks > 0)

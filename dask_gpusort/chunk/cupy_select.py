@@ -20,7 +20,7 @@ _FEWEST = 1 << 16
 
 
 def count_nans(keys: Any) -> int:
-    """Number of keys that are NaN or NaT."""
+    """Count the keys that are NaN or NaT."""
     return _count_nans([keys])
 
 
@@ -32,12 +32,12 @@ def _count_nans(parts: Sequence[Any]) -> int:
 
 
 def _rows(parts: Sequence[Any]) -> list[Any]:
-    """The parts as matrices of one row."""
+    """Give the parts as matrices of one row."""
     return [cupy.ascontiguousarray(part).reshape(1, -1) for part in parts]
 
 
 def sample(keys: Any, positions: npt.NDArray[np.int64]) -> Any:
-    """The keys at some positions."""
+    """Give the keys at some positions."""
     return keys[cupy.asarray(positions)]
 
 
@@ -67,7 +67,7 @@ def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[n
 def extract_all(
     parts: Sequence[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], Any, int]:
-    """The same for all keys of some parts, and the number of NaN and NaT."""
+    """Extract from several arrays, and count NaN and NaT."""
     read = [
         _extract(parts, low[first : first + kernels.MOST_BRACKETS], high[first : first + kernels.MOST_BRACKETS])
         for first in range(0, max(len(low), 1), kernels.MOST_BRACKETS)

@@ -19,10 +19,11 @@ import cupy
 import numpy as np
 
 from .. import kernels
-from ..chunk import numpy_less
 from ..order import Order
-from .cupy_keys import comparison_on_host, decode, encode_own, expression_of, first_descent
+from . import numpy_less
+from .cupy_keys import comparison_on_host, decode, encode_own, expression_of
 from .run import Run
+from .steps import first_descent
 
 
 def sort_keys(keys: Any, order: Order) -> Any:
@@ -38,7 +39,7 @@ def sort_keys(keys: Any, order: Order) -> Any:
 
 
 def argsort_keys(keys: Any, order: Order) -> Any:
-    """Stable permutation, int64, that sorts the user's keys."""
+    """Find the stable permutation, int64, that sorts the user's keys."""
     if order.coded:
         return kernels.argsort(keys, descending=order.descending)
     if order.less is not None:
@@ -52,7 +53,7 @@ def argsort_keys(keys: Any, order: Order) -> Any:
 
 
 def sort_and_argsort(keys: Any, order: Order) -> tuple[Any, Any]:
-    """The user's keys of one chunk, sorted, and the positions that sort them; see `numpy_ops.sort_and_argsort`."""
+    """Give the user's keys of one chunk, sorted, and the positions that sort them; see `numpy_ops.sort_and_argsort`."""
     keys = cupy.ascontiguousarray(keys)
     if order.coded:
         found: tuple[Any, Any] = kernels.sort_with_positions(keys, descending=order.descending)

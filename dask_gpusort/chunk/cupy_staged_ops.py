@@ -24,22 +24,12 @@ from typing import Any, TypeVar
 import cupy
 import numpy as np
 
-from ..chunk import cupy_ops, cupy_staging
 from ..order import POSITION_BYTES, Order
+from . import cupy_ops, cupy_staging
 from .device_memory import USABLE_FRACTION, gate_of, step_bytes
-from .numpy_ops import check_lengths, encode, first_descent
+from .numpy_keys import encode
 from .run import Run
-
-__all__ = [
-    "argsort_rows",
-    "check_lengths",
-    "encode",
-    "first_descent",
-    "local_sort",
-    "run_on_device",
-    "sort_rows",
-    "take_rows",
-]
+from .steps import check_lengths, first_descent
 
 T = TypeVar("T")
 
@@ -82,7 +72,7 @@ def _shift(order: Order) -> int:
 
 
 def _on_device(order: Order) -> Order:
-    """The order of the same keys on the device."""
+    """Give the order of the same keys on the device."""
     return order if order.words else replace(order, dtype=cupy_staging.device_dtype(order.dtype))
 
 
@@ -145,7 +135,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
+    """Find the stable indices, int64, that sort a chunk along an axis of one chunk; see `numpy_ops.argsort_rows`."""
 
     def step() -> np.ndarray:
         keys = cupy_staging.to_device(block, _shift(order))

@@ -70,7 +70,7 @@ def _buffers(dtype: np.dtype[Any], count: int) -> Iterator[list[_Buffer]]:
 
 
 def _copy_stream() -> Any:
-    """The stream for copies of this thread and device, after the work so far of the current stream."""
+    """Give the stream for copies of this thread and device, after the work so far of the current stream."""
     device = cupy.cuda.runtime.getDevice()
     stream = _streams.by_device.get(device)
     if stream is None:
@@ -88,18 +88,18 @@ def _pieces(array: Any) -> list[slice]:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    """The elements in C order, dates as integers: a view if the array is contiguous."""
+    """Give the elements in C order, dates as integers: a view if the array is contiguous."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.dtype.str[0] + "i8") if flat.dtype.kind in "mM" else flat
 
 
 def device_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that elements have on the device."""
+    """Give the dtype that elements have on the device."""
     return np.dtype(np.int64) if dtype.kind in "mM" else dtype.newbyteorder("=")
 
 
 def native(array: np.ndarray) -> np.ndarray:
-    """The elements as the device holds them, on the host."""
+    """Give the elements as the device holds them, on the host."""
     found: np.ndarray = _flat(array).astype(device_dtype(array.dtype), copy=False).reshape(array.shape)
     return found
 
@@ -214,3 +214,29 @@ def metadata_without_device() -> Iterator[None]:
 
     with cupy.cuda.using_allocator(allocate_or_nothing):
         yield
+
+
+def as_buffer(array: Any) -> Any:
+    """View the bytes of an array on the device, shape (nbytes,); one that is not contiguous is copied first."""
+    whole = cupy.ascontiguousarray(array)
+    if whole is not array:
+        cupy.cuda.get_current_stream().synchronize()
+    return cupy.ndarray((whole.nbytes,), np.uint8, memptr=whole.data)
+
+
+def as_host_buffer(array: Any) -> memoryview:
+    """Copy the bytes of an array to the host."""
+    return memoryview(cupy.asnumpy(as_buffer(array)))
+
+
+def from_buffer(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """Make an array from the bytes of a buffer."""
+    # A device buffer (anything with the CUDA array interface) is not copied; the array keeps it alive. A host buffer is
+    # copied to the device.
+    if hasattr(buffer, "__cuda_array_interface__"):
+        return cupy.ndarray(shape, dtype, memptr=cupy.asarray(buffer).data)
+    host = np.frombuffer(buffer, np.uint8)
+    array = cupy.empty(shape, dtype)
+    array.reshape(-1).view(np.uint8).set(host)
+    cupy.cuda.get_current_stream().synchronize()
+    return array

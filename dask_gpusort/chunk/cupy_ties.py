@@ -61,7 +61,7 @@ class CupyTieGroups(TieGroups):
 
 
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
-    """The tie groups of sorted keys."""
+    """Give the tie groups of sorted keys."""
     return CupyTieGroups(keys, equal_nan, length)
 
 

@@ -68,5 +68,5 @@ _gates: dict[int, Gate] = {}
 
 
 def gate_of(device: int) -> Gate:
-    """The gate of a device, the same one for all threads."""
+    """Give the gate of a device, the same one for all threads."""
     return _gates.setdefault(device, Gate())

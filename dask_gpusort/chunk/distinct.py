@@ -55,7 +55,7 @@ def find_distinct(block: Any, order: Order, columns: Columns, equal_nan: bool) -
 
 
 def _is_exact(dtype: np.dtype[Any], equal_nan: bool) -> bool:
-    """Whether keys of a dtype are equal if, and only if, their codes are."""
+    """Tell whether keys of a dtype are equal if, and only if, their codes are."""
     return dtype.kind in "biu" or (dtype.kind in "mM" and equal_nan)
 
 
@@ -65,7 +65,7 @@ def _is_narrow(codes: np.ndarray) -> bool:
 
 
 def _find_by_counting(codes: np.ndarray, order: Order, columns: Columns) -> Distinct:
-    """The distinct keys of a chunk, from a table of how often each code occurs; nothing is sorted."""
+    """Give the distinct keys of a chunk, from a table of how often each code occurs; nothing is sorted."""
     least = codes.min()
     offsets = (codes.reshape(-1) - least).astype(np.intp)
     table = np.bincount(offsets)

@@ -25,7 +25,7 @@ def result_shape(statistic: Statistic, shape: Sequence[int], axes: Sequence[int]
 
 
 def has_nan(dtype: np.dtype[Any]) -> bool:
-    """Whether keys can be NaN or NaT, which are sorted last."""
+    """Tell whether keys can be NaN or NaT, which are sorted last."""
     return dtype.kind in "fcmM"
 
 

@@ -43,7 +43,7 @@ def prefers_merge(dtype: np.dtype[Any], runs: int, fresh: Sort = np.ndarray.sort
 
 @functools.cache
 def most_merged_runs(dtype: np.dtype[Any], fresh: Sort = np.ndarray.sort) -> float:
-    """Number of sorted runs up to which a merge is faster, measured."""
+    """Measure up to how many sorted runs a merge is faster."""
     keys = _random_keys(dtype)
     few_runs, many_runs = (np.sort(keys.reshape(runs, -1), axis=-1).ravel() for runs in (_FEW, _MANY))
     # A sort without vectors takes half as long for runs as for random keys.

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import keys
-from ..chunk import numpy_radix, numpy_words
 from ..order import Order
 from ..table import IntArray, Side
-from .binary_search import lower_bound
+from . import numpy_radix, numpy_words
+from .numpy_less import lower_bound
 from .word_layout import code_of
 
 WORD_BYTES = 8
@@ -42,7 +42,7 @@ class Column:
         return Column(self.values[index], self.descending, self.bits)
 
     def argsort(self) -> np.ndarray:
-        """Stable permutation that sorts the column."""
+        """Find the stable permutation that sorts the column."""
         if self.bits:
             return numpy_radix.argsort(np.ascontiguousarray(self.values, self.values.dtype.newbyteorder("=")))
         if not self.descending:
@@ -51,7 +51,7 @@ class Column:
         return len(self.values) - 1 - _argsort_compared(self.values[::-1])[::-1]
 
     def less(self, other: Column) -> np.ndarray:
-        """Elementwise: whether a key comes before another in this column."""
+        """Tell elementwise whether a key comes before another in this column."""
         first, second = (other, self) if self.descending else (self, other)
         try:
             return np.less(first.values, second.values).astype(bool)
@@ -132,7 +132,7 @@ def _raw_bytes(field: np.ndarray) -> np.ndarray:
 
 
 def _complex_columns(array: np.ndarray, order: Order) -> list[Column]:
-    """The two parts, in NumPy's order of NaN in either of them.
+    """Give the two parts, in NumPy's order of NaN in either of them.
 
     The codes of numbers are below that of NaN, so the classes of NaN follow::
 
@@ -253,7 +253,7 @@ def _word_columns(words: np.ndarray, bits: int, order: Order) -> list[Column]:
 
 
 def codes_of(found: Sequence[Column]) -> list[np.ndarray] | None:
-    """The columns as unsigned arrays; None if NumPy must compare one of them."""
+    """Give the columns as unsigned arrays; None if NumPy must compare one of them."""
     return [column.values for column in found] if all(column.bits for column in found) else None
 
 
@@ -301,13 +301,13 @@ def alike(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
-    """Elementwise: whether keys differ."""
+    """Tell elementwise whether keys differ."""
     pairs = zip(*(columns_of(keys, order) for keys in alike(first, second)), strict=True)
     return np.logical_or.reduce([one.differs(other) for one, other in pairs])
 
 
 def less(first: Sequence[Column], second: Sequence[Column]) -> np.ndarray:
-    """Elementwise: whether keys come before others."""
+    """Tell elementwise whether keys come before others."""
     result = np.zeros(len(first[0].values), bool)
     open_ = np.ones(len(result), bool)
     for one, other in zip(first, second, strict=True):

@@ -9,37 +9,37 @@ from typing import Any
 import numpy as np
 
 from .. import keys as key_codes
-from ..chunk import numpy_columns, numpy_less, numpy_words
 from ..order import Order
 from ..table import Side
+from . import numpy_columns, numpy_less, numpy_words
 
 
 def encode(block: np.ndarray, order: Order) -> np.ndarray:
-    """The user's keys to a new array of keys in transit."""
+    """Encode the user's keys into a new array of keys in transit."""
     if order.coded:
         return key_codes.encode(block, descending=order.descending)
     return np.array(block, order="C", copy=True)
 
 
 def decode(array: np.ndarray, order: Order) -> np.ndarray:
-    """Keys in transit back to the user's; may reuse their memory."""
+    """Decode keys in transit to the user's; may reuse their memory."""
     if order.coded:
         return key_codes.decode(array, order.dtype, descending=order.descending)
     return array
 
 
 def floor(array: np.ndarray, order: Order) -> np.ndarray:
-    """Keys in transit to the least of their tie classes: equal keys become identical."""
+    """Replace keys in transit by the least of their tie classes: equal keys become identical."""
     return key_codes.tie_floor(array, order.dtype, descending=order.descending) if order.has_ties else array
 
 
 def ceiling(array: np.ndarray, order: Order) -> np.ndarray:
-    """Keys in transit to the greatest of their tie classes."""
+    """Replace keys in transit by the greatest of their tie classes."""
     return key_codes.tie_ceiling(array, order.dtype, descending=order.descending) if order.has_ties else array
 
 
 def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
-    """Elementwise: whether keys in transit, least of their tie class, differ."""
+    """Tell elementwise whether keys in transit, least of their tie class, differ."""
     if order.coded:
         return np.not_equal(first, second)
     if order.less is not None:
@@ -48,7 +48,7 @@ def differ(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
 
 
 def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
-    """Elementwise: whether keys in transit, least of their tie class, come before others."""
+    """Tell elementwise whether keys in transit, least of their tie class, come before others."""
     if order.coded:
         return np.less(first, second)
     if order.less is not None:
@@ -60,7 +60,7 @@ def before(first: np.ndarray, second: np.ndarray, order: Order) -> np.ndarray:
 
 
 def search(array: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """Number of sorted keys in transit less than ("left"), or up to ("right"), each needle."""
+    """Count the sorted keys in transit less than ("left"), or up to ("right"), each needle."""
     if order.coded:
         # Keys of one tie class are in any order, so a search from the right must pass all of them.
         ends = ceiling(needles, order) if side == "right" else needles

@@ -43,7 +43,7 @@ def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], k
 
 
 def _reduce_rows(rows: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """The statistic of each row, shape (quantiles, rows); the rows are overwritten."""
+    """Give the statistic of each row, shape (quantiles, rows); the rows are overwritten."""
     length = rows.shape[1]
     if length == 0:
         rows = np.zeros((len(rows), 1), rows.dtype)
@@ -67,7 +67,7 @@ def _reduce_rows(rows: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def _count_nans(rows: np.ndarray, *, exact: bool) -> np.ndarray:
-    """Number of NaN in each row, int64; unless `exact`, 1 stands for any number."""
+    """Count the NaN in each row, int64; unless `exact`, 1 stands for any number."""
     if not has_nan(rows.dtype):
         return np.zeros(len(rows), np.int64)
     # A maximum is NaN where a key is, and takes a third of the time of counting.
@@ -78,7 +78,7 @@ def _count_nans(rows: np.ndarray, *, exact: bool) -> np.ndarray:
 
 
 def _prefers_sort(wanted: int, length: int) -> bool:
-    """Whether a sort of the rows takes less time than the partitions for so many ranks."""
+    """Tell whether a sort of the rows takes less time than the partitions for so many ranks."""
     levels = ((wanted + 1) // 2).bit_length()
     return 4 * levels > length.bit_length()
 

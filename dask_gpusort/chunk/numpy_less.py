@@ -27,7 +27,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..table import IntArray, Side
-from .binary_search import lower_bound
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Less: TypeAlias = Callable[[Any, Any], Any]
@@ -120,7 +119,7 @@ class _Lanes:
 
 
 def _merge_round(keys: Array, bounds: IntArray, less: Less) -> IntArray:
-    """The source of each key after neighbouring runs are merged in pairs."""
+    """Give the source of each key after neighbouring runs are merged in pairs."""
     source = np.arange(len(keys), dtype=np.int64)
     lanes = _lanes(keys, bounds, less)
     a, b = lanes.a.copy(), lanes.b.copy()
@@ -155,7 +154,7 @@ def _lanes(keys: Array, bounds: IntArray, less: Less) -> _Lanes:
 
 
 def _merge_path(keys: Array, start: IntArray, middle: IntArray, end: IntArray, diagonal: IntArray, less: Less) -> Any:
-    """Number of the first run's keys among the first ``diagonal`` keys of each merged pair."""
+    """Count the first run's keys among the first ``diagonal`` keys of each merged pair."""
     least = np.maximum(diagonal - (end - middle), 0)
     most = np.minimum(diagonal, middle - start)
 
@@ -189,5 +188,21 @@ def search(array: Array, needles: Array, less: Less, side: Side) -> IntArray:
 
 
 def differ(first: Array, second: Array, less: Less) -> Array:
-    """Elementwise: whether one of two keys comes before the other."""
+    """Tell elementwise whether one of two keys comes before the other."""
     return compare(less, first, second) | compare(less, second, first)
+
+
+def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
+    """Count the sorted keys that each needle passes: the first position not passed, shape (count,).
+
+    `passes` tells whether each needle passes the key at its position, for positions of shape (count,).
+    """
+    # It ends after ``log2(size) + 1`` calls, whatever they return.
+    low = np.zeros(count, np.int64)
+    high = np.full(count, size, np.int64)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        passed = passes(np.minimum(middle, size - 1))
+        low = np.where(open_ & passed, middle + 1, low)
+        high = np.where(open_ & ~passed, middle, high)
+    return low

@@ -1,6 +1,7 @@
 """Every step of the sort on one NumPy chunk.
 
-`cupy_ops` has the same steps under the same names for CuPy chunks. In the order in which the graph runs them::
+`cupy_ops` has the same steps under the same names for CuPy chunks; both have those of `steps`. In the order in which
+the graph runs them::
 
     local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
     sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
@@ -22,80 +23,25 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import numpy_radix, summarize
-from ..order import Order
+from ..order import Order, of_words
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
-from .numpy_composite import pack, packed_order
+from . import numpy_columns, numpy_radix, summarize, word_layout
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_lanes import reduce_lanes
 from .numpy_positions import concatenate_along, put, put_along, take, take_along
-from .numpy_rows import argsort_rows, sort_rows, take_rows
+from .numpy_rows import argsort_rows, sort_rows
 from .numpy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .numpy_select import buckets, count_nans, draw, extract, extract_all, from_host, keys_at, sample
 from .numpy_sorts import argsort_keys, merge, sort_keys, sort_with_positions, sorted_by_numpy
 from .numpy_top import first_indices
 from .run import Run
 from .run import concatenate as concatenate_arrays
+from .steps import add_starts, check_lengths, edges, first_descent, take_rows
+from .summarize import summarize_run
 from .tie_groups import tie_groups
 
-__all__ = [
-    "NumpyKeys",
-    "add_starts",
-    "argsort_chunks",
-    "argsort_rows",
-    "before",
-    "buckets",
-    "ceiling",
-    "check_lengths",
-    "concatenate",
-    "concatenate_along",
-    "count_nans",
-    "decode",
-    "differ",
-    "draw",
-    "edges",
-    "empty",
-    "encode",
-    "equal_before",
-    "exclusive",
-    "extract",
-    "extract_all",
-    "first_descent",
-    "first_indices",
-    "floor",
-    "from_host",
-    "histogram",
-    "key_order",
-    "keys_at",
-    "local_sort",
-    "merge",
-    "needles",
-    "pack",
-    "packed_order",
-    "paste",
-    "put",
-    "put_along",
-    "rank",
-    "rank_sorted",
-    "ranked_keys",
-    "reduce_lanes",
-    "sample",
-    "scatter",
-    "search",
-    "sort_and_argsort",
-    "sort_chunks",
-    "sort_chunks_by_key",
-    "sort_rows",
-    "sorted_keys",
-    "summarize_run",
-    "take",
-    "take_along",
-    "take_rows",
-    "tie_groups",
-]
-
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
-_SCANNED_KEYS = 1 << 16
+SCANNED_KEYS = 1 << 16
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
@@ -124,14 +70,14 @@ def sort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
 
 
 def argsort_chunks(chunks: Sequence[np.ndarray], order: Order) -> np.ndarray:
-    """Stable permutation, int64, that sorts the user's keys of several chunks as one array."""
+    """Find the stable permutation, int64, that sorts the user's keys of several chunks as one array."""
     run = local_sort(concatenate(chunks), (), order, positions=True)
     found: np.ndarray = run.values[-1].astype(np.int64, copy=False)
     return found
 
 
 def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.ndarray]:
-    """The user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
+    """Give the user's keys of one chunk, sorted, and the positions that sort them, stable: uint32 where they fit."""
     run = local_sort(keys, (), order, positions=True)
     return decode(run.keys, order), run.values[-1]
 
@@ -139,13 +85,13 @@ def sort_and_argsort(keys: np.ndarray, order: Order) -> tuple[np.ndarray, np.nda
 def sort_chunks_by_key(
     chunks: Sequence[np.ndarray], values: Sequence[Sequence[np.ndarray]], order: Order, *, with_keys: bool
 ) -> tuple[np.ndarray, ...]:
-    """The user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
+    """Give the user's keys, if wanted, and each companion, sorted; each is given in several chunks."""
     run = local_sort(concatenate(chunks), list(map(concatenate, values)), order, positions=False)
     return ((decode(run.keys, order),) if with_keys else ()) + run.values
 
 
 def empty(dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """An uninitialized array."""
+    """Allocate an array."""
     return np.empty(shape, dtype)
 
 
@@ -160,18 +106,6 @@ def exclusive() -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
-def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
-    """Refuse companions that differ from the keys in the size of one of the first dimensions."""
-    for value in values:
-        if value.shape[:dims] != block.shape[:dims]:
-            keys, others = (" x ".join(map(str, array.shape[:dims])) for array in (block, value))
-            raise ValueError(
-                f"a chunk of {keys} keys has {others} values: "
-                "keys and values must have the same chunks, so call compute_chunk_sizes() and rechunk, "
-                "or if they are not the same each time they are computed, persist them"
-            )
-
-
 def key_order(order: Order) -> KeyOrder:
     """Comparisons of summaries' keys, which are all the least of their tie class."""
     if order.coded:
@@ -183,15 +117,8 @@ def key_order(order: Order) -> KeyOrder:
     )
 
 
-class NumpyKeys:
-    """Sorted keys in transit, as `summarize.SortedKeys`."""
-
-    def __init__(self, array: np.ndarray, order: Order):
-        self.array, self.order = array, order
-
-    @property
-    def size(self) -> int:
-        return len(self.array)
+class NumpyKeys(summarize.SortedKeys):
+    """Sorted keys in transit on the host."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         return floor(self.array[positions], self.order)
@@ -199,63 +126,53 @@ class NumpyKeys:
     def search(self, needles: np.ndarray, side: Side) -> np.ndarray:
         return search(self.array, needles, self.order, side)
 
-    def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return differ(first, second, self.order)
-
-    def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return summarize.summarize_samples(self, samples)
-
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """The keys of a run, as `summarize.SortedKeys`."""
+    """Give the keys of a run, for `summarize`."""
     return NumpyKeys(run.keys, order)
-
-
-def summarize_run(
-    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
-) -> RankSummary:
-    """Summarize a run's keys inside some brackets (see `summarize.summarize_keys`), and count leading digits."""
-    # Digits are counted if `radix_bits` is not 0.
-    keys = sorted_keys(run, order)
-    digits = histogram(run.keys, order, radix_bits) if radix_bits and len(run) else None
-    return summarize.summarize_keys(keys, brackets, samples, digits)
-
-
-def histogram(array: np.ndarray, order: Order, radix_bits: int) -> Digits:
-    """Count the leading digits of sorted codes."""
-    return summarize.count_digits(NumpyKeys(array, order), radix_bits)
-
-
-def first_descent(array: np.ndarray, order: Order) -> int | None:
-    """Position of the first key in transit that comes before its predecessor; None if the keys are sorted."""
-    for start in range(0, len(array) - 1, _SCANNED_KEYS):
-        part = floor(array[start : start + _SCANNED_KEYS + 1], order)
-        descents = np.flatnonzero(before(part[1:], part[:-1], order))
-        if len(descents):
-            return start + 1 + int(descents[0])
-    return None
-
-
-def edges(block: np.ndarray, order: Order, axis: int) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether the rows of a chunk are sorted, and the first and the last key of each row, least of their tie class.
-
-    The keys have shape (rows,), or (rows, words); (0,) if rows are empty.
-    """
-    keys = floor(encode(np.moveaxis(block, axis, 0), order), order)
-    row = (-1, *keys.shape[keys.ndim - bool(order.words) :])
-    # Keys of one position in all rows are contiguous, so that neighbours within rows are two slices.
-    ordered = not before(keys[1:].reshape(row), keys[:-1].reshape(row), order).any()
-    return ordered, keys[:1].reshape(row), keys[-1:].reshape(row)
-
-
-def add_starts(positions: Sequence[np.ndarray], starts: Sequence[int]) -> np.ndarray:
-    """Positions in several chunks, end to end, as int64 positions in the whole array."""
-    found = np.concatenate(positions, dtype=np.int64)
-    found += np.repeat(np.array(starts, np.int64), list(map(len, positions)))
-    return found
 
 
 def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Join arrays along their first dimension."""
     joined: np.ndarray = concatenate_arrays(arrays)
     return joined
+
+
+def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension.
+
+    They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    compare one of them. See `packed_order`.
+    """
+    columns = _columns([part.reshape(-1) for part in parts], directions)
+    if numpy_columns.codes_of(columns) is None:
+        packed = _record(columns)
+    else:
+        packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+    return packed.reshape(*parts[0].shape, *packed.shape[1:])
+
+
+def packed_order(dtypes: Sequence[np.dtype[Any]], directions: Sequence[bool]) -> Order:
+    """Give the order of the result of `pack` for keys of some dtypes."""
+    columns = _columns([np.empty(0, dtype) for dtype in dtypes], directions)
+    if numpy_columns.codes_of(columns) is None:
+        return Order(_record(columns).dtype, stable=True, directions=tuple(column.descending for column in columns))
+    packed = word_layout.pack([column.values for column in columns], [column.bits for column in columns])
+    return Order(packed.dtype, stable=True) if packed.ndim == 1 else of_words(packed.shape[1])
+
+
+def _columns(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> list[numpy_columns.Column]:
+    return [
+        column
+        for part, descending in zip(parts, directions, strict=True)
+        for column in numpy_columns.columns_of(part, Order(part.dtype, descending))
+    ]
+
+
+def _record(columns: Sequence[numpy_columns.Column]) -> np.ndarray:
+    # A record cannot hold variable-width strings, so it holds Python strings.
+    arrays = [column.values.astype(object) if column.values.dtype.kind == "T" else column.values for column in columns]
+    record = np.empty(len(arrays[0]), [(f"key{number}", array.dtype) for number, array in enumerate(arrays)])
+    for number, array in enumerate(arrays):
+        record[f"key{number}"] = array
+    return record

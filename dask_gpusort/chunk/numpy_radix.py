@@ -26,8 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from .merge_choice import prefers_merge
-from .numpy_packing import Array, as_rows, pack, take, unpack, unpack_positions
-from .numpy_presorted import known_positions
+from .numpy_packing import Array, as_rows, pack, take, tiles, unpack, unpack_positions
 
 # Keys in a block of the step that resolves ties. Each block
 # takes several NumPy calls, even where no keys tie, so many small blocks cost
@@ -38,6 +37,20 @@ _TIE_BLOCK = 1 << 18
 # int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
 # 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
 _COUNT_BLOCK = 1 << 18
+
+# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
+# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
+# keys 162 us, words 88 and 117 us.
+SMALL = 1 << 11
+
+# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
+# lock, which many threads wait for longer than for a longer test.
+_PROBED_KEYS = 400
+
+# Longest row for which NumPy's insertion sort wins. 2**20 keys in
+# rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
+# 3.8 (u4).
+_SHORT_ROW = 8
 
 
 def sort(codes: Array) -> None:
@@ -62,7 +75,7 @@ def argsort(codes: Array) -> Array:
     # look for ties. NumPy sorts 8- and 16-bit codes, because its stable argsort is a radix sort for them: words were
     # 0.4 to 1.3 times as fast up to 2**22 keys.
     rows = as_rows(codes)
-    ordered = known_positions(rows)
+    ordered = _known_positions(rows)
     if ordered is None:
         words, index_bits, *_ = sorted_words(rows)
         ordered = unpack_positions(words, index_bits)
@@ -73,12 +86,28 @@ def sort_with_positions(codes: Array) -> tuple[Array, Array]:
     """Sort C-contiguous codes along the last axis, stably, with their positions as `argsort` gives them."""
     # Codes whose range fits beside the position are unpacked from the sorted words; only wider ones are gathered.
     rows = as_rows(codes)
-    positions = known_positions(rows)
+    positions = _known_positions(rows)
     if positions is not None:
         sorted_codes = take(rows, positions)
     else:
         sorted_codes, positions = unpack(rows, *sorted_words(rows))
     return sorted_codes.reshape(codes.shape), positions.reshape(codes.shape)
+
+
+def _known_positions(rows: Array) -> Array | None:
+    """Find the positions without sorting words: of narrow codes, of few keys, and of rows in order; else None."""
+    if rows.dtype.itemsize <= 2 or rows.size <= SMALL or rows.shape[-1] <= _SHORT_ROW:
+        return np.argsort(rows, axis=-1, kind="stable").astype(np.int64, copy=False)
+    if not (_in_order(rows[:1, :_PROBED_KEYS]) and _in_order(rows)):
+        return None
+    positions = np.arange(rows.shape[-1], dtype=np.int64).reshape(1, -1)
+    return positions if len(rows) == 1 else np.repeat(positions, len(rows), axis=0)
+
+
+def _in_order(rows: Array) -> bool:
+    """Tell whether each row ascends; the test ends at the first block that does not."""
+    parts = (rows[across, along.start : along.stop + 1] for across, along in tiles(rows.shape))
+    return all((part[:, :-1] <= part[:, 1:]).all() for part in parts)
 
 
 def _counting_sort(row: Array) -> None:
@@ -133,7 +162,7 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
 
 
 def _tie_groups(pairs: Array, count: int) -> tuple[Array | slice, Array | None]:
-    """The tied keys of a block of `count` and their groups; all keys and None if there is one group.
+    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group.
 
     `pairs` are the positions of the keys that tie with the next one.
     """

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..chunk import numpy_columns, numpy_radix, numpy_words
 from ..order import Order
+from . import numpy_columns, numpy_radix, numpy_words
 from .numpy_keys import decode, encode, floor
 from .numpy_sorts import argsort_keys, sort_keys, sorted_by_numpy
 
@@ -28,7 +28,7 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Stable indices, int64, that sort a chunk along an axis that is in one chunk.
+    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk.
 
     Words are in an additional last dimension, which the indices do not have.
     """
@@ -45,13 +45,8 @@ def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
     return np.moveaxis(found.reshape(shape), -1, axis)
 
 
-def take_rows(block: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """A chunk's elements reordered by indices along an axis."""
-    return np.take_along_axis(block, indices, axis)
-
-
 def _argsort_batch(rows: np.ndarray, order: Order) -> np.ndarray:
-    """Indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
+    """Find the indices that sort rows, shape (rows, keys): in one sort if the keys are columns of codes."""
     count, length = rows.shape[:2]
     columns = _code_columns(rows.reshape(count * length, *rows.shape[2:]), order) if count > 1 else None
     if columns is None:

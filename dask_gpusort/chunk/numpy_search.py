@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..order import Order
 from ..table import Side
+from . import ops_for
 from .numpy_keys import differ, encode, floor, search
 from .numpy_sorts import sort_with_positions
 
@@ -18,12 +21,12 @@ BLOCK_NEEDLES = 1 << 10
 
 
 def ranked_keys(array: np.ndarray, order: Order) -> np.ndarray:
-    """The user's keys or needles, as `rank` takes them: in transit, the least of their tie class."""
+    """Give the user's keys or needles, as `rank` takes them: in transit, the least of their tie class."""
     return floor(encode(array, order), order)
 
 
 def rank(keys: np.ndarray, needles: np.ndarray, order: Order, side: Side) -> np.ndarray:
-    """Number of sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
+    """Count the sorted keys less than ("left"), or up to ("right"), each needle, int64; needles are in any order."""
     if len(keys) < LEAST_KEYS or len(needles) < BLOCK_NEEDLES:
         return search(keys, needles, order, side)
     ordered, positions = sort_with_positions(needles.copy(), order)
@@ -51,9 +54,39 @@ def scatter(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def equal_before(keys: np.ndarray, needles: np.ndarray, ranks: np.ndarray, order: Order) -> np.ndarray:
-    """Whether the key before each rank is equal to the needle."""
+    """Tell whether the key before each rank is equal to the needle."""
     if not len(keys):
         return np.zeros(len(needles), bool)
     equal: np.ndarray = ~differ(keys.take(np.maximum(ranks - 1, 0), axis=0), needles, order)
     equal &= ranks > 0
     return equal
+
+
+def make_value_set(codes: Any, most: float) -> tuple[Any, int] | None:
+    """Tell for each unsigned code from the least to the greatest whether it occurs, and give the least one.
+
+    None means that there is no code, or that the range is larger than `most`.
+    """
+    if not len(codes):
+        return None
+    least, greatest = int(codes.min()), int(codes.max())
+    if greatest - least >= most:
+        return None
+    occurs = ops_for(codes).empty(np.dtype(bool), (greatest - least + 1,))
+    occurs.fill(False)
+    occurs[_offsets(codes, least)] = True
+    return occurs, least
+
+
+def occur(codes: Any, occurs: Any, least: int) -> Any:
+    """Which codes are in a set."""
+    last, least_code = codes.dtype.type(len(occurs) - 1), codes.dtype.type(least)
+    inside = (codes >= least_code) & (codes - least_code <= last)
+    # Codes below the least one wrap around; what is read for them does not count.
+    found = occurs[_offsets((codes - least_code).clip(None, last), 0)]
+    found &= inside
+    return found
+
+
+def _offsets(codes: Any, least: int) -> Any:
+    return (codes - codes.dtype.type(least)).astype(np.int64)

@@ -18,7 +18,7 @@ _COMPARED_BRACKETS = 16
 
 
 def count_nans(keys: np.ndarray) -> int:
-    """Number of keys that are NaN or NaT."""
+    """Count the keys that are NaN or NaT."""
     if keys.dtype.kind not in "fcmM" or not keys.size:
         return 0
     # The least of some keys is NaN if any is: one read, and no array of bools.
@@ -29,7 +29,7 @@ def count_nans(keys: np.ndarray) -> int:
 
 
 def sample(keys: np.ndarray, positions: NDArray[np.int64]) -> np.ndarray:
-    """The keys at some positions."""
+    """Give the keys at some positions."""
     return keys.take(positions)
 
 
@@ -57,7 +57,7 @@ def extract(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArra
 def extract_all(
     parts: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> tuple[NDArray[np.int64], np.ndarray, int]:
-    """The same for all keys of some parts, and the number of NaN and NaT."""
+    """Extract from several arrays, and count NaN and NaT."""
     ends, inside = zip(*(extract(part, low, high) for part in parts), strict=True)
     return np.sum(ends, axis=0), np.concatenate(inside), sum(map(count_nans, parts))
 
@@ -75,7 +75,7 @@ def draw(parts: Sequence[np.ndarray], stratum: int) -> np.ndarray:
 
 
 def _near(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """Number of keys less than each low end, and the keys in the closed brackets, in the order of the input."""
+    """Count the keys less than each low end, and give the keys in the closed brackets, in the order of the input."""
     less, taken = np.empty(len(low), np.int64), np.zeros(len(keys), bool)
     for number in range(len(low)):
         below = keys < low[number]
@@ -86,7 +86,7 @@ def _near(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[
 
 
 def _near_by_search(keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[NDArray[np.int64], np.ndarray]:
-    """The same, for many brackets."""
+    """Count and take as `_near` does, by one search for all brackets."""
     # Brackets that begin up to each key; NaN are behind all of them.
     begun = np.searchsorted(low, keys, "right")
     less = np.cumsum(np.bincount(begun, minlength=len(low) + 1))[:-1]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..chunk import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from ..order import Order
+from . import numpy_columns, numpy_less, numpy_merge, numpy_radix, numpy_words
 from .merge_choice import prefers_merge
 from .numpy_keys import ceiling, floor, function_of
 from .run import Run
@@ -34,7 +34,7 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
 
 
 def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = None) -> np.ndarray:
-    """Stable permutation that sorts keys in transit, shape (n,).
+    """Find the stable permutation that sorts keys in transit, shape (n,).
 
     `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     """
@@ -79,14 +79,14 @@ def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Ru
 
 
 def sorted_by_numpy(order: Order) -> bool:
-    """Whether NumPy's sort of uncoded keys is used: if it is correct and faster than columns."""
+    """Tell whether NumPy's sort of uncoded keys is used: if it is correct and faster than columns."""
     if order.less is not None or order.descending:
         return False
     return order.dtype.kind == "T" or (order.dtype.kind == "U" and order.dtype.itemsize > _COLUMN_TEXT_BYTES)
 
 
 def _merged_by_numpy(order: Order, num_runs: int) -> bool:
-    """Whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys without values."""
+    """Tell whether NumPy's stable sort, which finds runs and merges them, is used for uncoded keys without values."""
     if order.less is not None or order.descending or not order.dtype.isnative:
         return False
     if sorted_by_numpy(order):

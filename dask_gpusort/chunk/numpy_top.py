@@ -64,7 +64,7 @@ def _first_of_long_row(row: np.ndarray, order: Order, count: int) -> np.ndarray:
 
 
 def _first_of_rows(rows: np.ndarray, order: Order, count: int) -> np.ndarray:
-    """Indices of the first keys along the last axis, of which there are at least `count`."""
+    """Find the indices of the first keys along the last axis, of which there are at least `count`."""
     if not order.coded:
         return argsort_rows(rows, order, -1)[..., :count]
     found = np.empty((*rows.shape[:-1], count), np.int64)

@@ -19,12 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..chunk import numpy_merge, numpy_radix
 from ..keys import BLOCK_KEYS
 from ..table import IntArray, Side
-from .binary_search import lower_bound
+from . import numpy_merge, numpy_radix
 from .dictionary import dictionary_encode
 from .merge_choice import prefers_merge
+from .numpy_less import lower_bound
 from .word_layout import WORD_BITS, code_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -115,7 +115,7 @@ class _Reader:
         self._least = self._remaining = 0
 
     def more(self) -> bool:
-        """Whether bits remain."""
+        """Tell whether bits remain."""
         while not self._remaining:
             self._column = next(self._columns, None)
             if self._column is None:
@@ -133,7 +133,7 @@ class _Reader:
         self._remaining = (int(self._column.max()) - self._least).bit_length()
 
     def digit(self, capacity: int) -> list[_Part]:
-        """The next bits, at most `capacity`."""
+        """Give the next bits, at most `capacity`."""
         found = []
         while capacity and self.more():
             assert self._column is not None
@@ -146,7 +146,7 @@ class _Reader:
 
 
 def _build(digit: Sequence[_Part], which: Any, count: int) -> Array:
-    """The code of one digit for some keys, a block at a time."""
+    """Give the code of one digit for some keys, a block at a time."""
     if len(digit) == 1 and not digit[0].drop and digit[0].bits > _WHOLE_BITS:
         # A whole 64-bit column is a code already.
         return np.ascontiguousarray(digit[0].column[which], np.uint64)
@@ -178,12 +178,12 @@ def _cut(part: _Part, block: slice) -> Array:
 
 
 def columns_of(words: Array) -> list[Array]:
-    """The words of shape (n, words) as columns; views."""
+    """Give the words of shape (n, words) as columns; views."""
     return list(words.T)
 
 
 def less(first: Array, second: Array) -> Array:
-    """Whether keys come before others, row by row; both of shape (n, words)."""
+    """Tell whether keys come before others, row by row; both of shape (n, words)."""
     found: Array = first[:, -1] < second[:, -1]
     for one, other in zip(first.T[-2::-1], second.T[-2::-1], strict=True):
         found &= one == other
@@ -192,7 +192,7 @@ def less(first: Array, second: Array) -> Array:
 
 
 def differ(first: Array, second: Array) -> Array:
-    """Whether keys differ, row by row."""
+    """Tell whether keys differ, row by row."""
     found: Array = (first != second).any(axis=1)
     return found
 

@@ -32,7 +32,7 @@ SAMPLED_ELEMENTS = 32
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:
-    """Whether an array's buffer holds all of its data.
+    """Tell whether an array's buffer holds all of its data.
 
     It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
     """
@@ -174,7 +174,7 @@ def _address(array: Array) -> int:
 
 
 def _packed(array: Array, protocol: int) -> tuple[Any, ...]:
-    """The pickled form of one array: its bytes, out of band if the protocol allows, or the array itself."""
+    """Give the pickled form of one array: its bytes, out of band if the protocol allows, or the array itself."""
     if not isinstance(array, np.ndarray) or not is_fixed_width(array.dtype):
         return (array,)
     data: Any = byte_view(array)

@@ -1,18 +1,21 @@
 """Rank summaries of a sorted chunk, on the host or on a device.
 
-`SortedKeys` is the interface to the chunk's keys; `numpy_ops` and `cupy_ops` implement it. All results are small and on
+`SortedKeys` is the interface to the chunk's keys; `numpy_ops` and `cupy_ops` complete it. All results are small and on
 the host.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
+from ..order import Order
 from ..table import Brackets, Counts, Digits, IntArray, RankSummary, Side
-from .run import concatenate
+from . import ops_for
+from .numpy_keys import differ
+from .run import Run, concatenate
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
@@ -29,7 +32,7 @@ class Samples:
     distance: int
 
     def are_of_all(self, size: int) -> bool:
-        """Whether there is one range, of all `size` keys."""
+        """Tell whether there is one range, of all `size` keys."""
         return len(self.start) == 1 and self.start[0] == 0 and self.stop[0] == size
 
     @property
@@ -50,24 +53,47 @@ class Samples:
         return np.where(count > 0, count + 1, 0)
 
 
-class SortedKeys(Protocol):
-    """The sorted keys of one chunk. Keys returned or passed in are the least of their tie class."""
+class SortedKeys:
+    """The sorted keys in transit of one chunk. Keys returned or passed in are the least of their tie class."""
+
+    def __init__(self, array: Any, order: Order):
+        self.array, self.order = array, order
 
     @property
     def size(self) -> int:
         """Number of keys."""
+        return len(self.array)
 
     def at(self, positions: IntArray) -> np.ndarray:
-        """Keys at some positions."""
+        """Keys at some positions, on the host."""
+        raise NotImplementedError
 
     def search(self, needles: np.ndarray, side: Side) -> IntArray:
-        """Number of keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
+        """Count the keys less than ("left"), or up to ("right"), each needle; from the right any code may be one."""
+        raise NotImplementedError
 
     def differ(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Elementwise: whether two returned keys differ."""
+        """Tell elementwise whether two returned keys differ."""
+        return differ(first, second, self.order)
 
     def ranked(self, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
-        """Keys at regular positions, and the numbers of keys less than and up to each (see `summarize_samples`)."""
+        """Keys at regular positions, and the numbers of keys less than and up to each."""
+        position = samples.positions
+        found = self.at(position)
+        new = np.ones(len(found), bool)
+        new[1:] = self.differ(found[1:], found[:-1])
+        left, right = _own_counts(self, found[new], position[new])
+        distinct = np.cumsum(new) - 1
+        return found, left[distinct], right[distinct]
+
+
+def summarize_run(
+    run: Run, brackets: Brackets | None, order: Order, *, samples: int | None, radix_bits: int = 0
+) -> RankSummary:
+    """Summarize a run's keys inside some brackets, and count leading digits if `radix_bits` is not 0."""
+    keys = ops_for(run.keys).sorted_keys(run, order)
+    digits = count_digits(keys, radix_bits) if radix_bits and len(run) else None
+    return summarize_keys(keys, brackets, samples, digits)
 
 
 def summarize_keys(
@@ -90,17 +116,6 @@ def summarize_keys(
     new[1:] = left[1:] != left[:-1]
     sizes = np.array([keys.size])
     return RankSummary(sizes, found[new], chosen.range_of[new], left[new], right[new], start, stop, digits)
-
-
-def summarize_samples(keys: SortedKeys, samples: Samples) -> tuple[np.ndarray, IntArray, IntArray]:
-    """`SortedKeys.ranked` in terms of the other methods."""
-    position = samples.positions
-    found = keys.at(position)
-    new = np.ones(len(found), bool)
-    new[1:] = keys.differ(found[1:], found[:-1])
-    left, right = _own_counts(keys, found[new], position[new])
-    distinct = np.cumsum(new) - 1
-    return found, left[distinct], right[distinct]
 
 
 def count_ends(keys: SortedKeys, brackets: Brackets | None) -> Counts:

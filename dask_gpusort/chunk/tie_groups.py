@@ -27,7 +27,7 @@ NAN_KINDS = "fcmM"
 
 
 def are_nan(keys: Any) -> Any:
-    """Whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
+    """Tell whether each key is NaN or NaT; False for dtypes that `numpy.unique` does not search for them."""
     if keys.dtype.kind not in NAN_KINDS:
         return np.zeros_like(keys, dtype=bool)
     # NumPy warns of signalling NaN.
@@ -36,7 +36,7 @@ def are_nan(keys: Any) -> Any:
 
 
 def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
-    """Elementwise: whether keys are not equal to others."""
+    """Tell elementwise whether keys are not equal to others."""
     with np.errstate(invalid="ignore"):
         found = keys != others
     if equal_nan and keys.dtype.kind in NAN_KINDS:
@@ -45,7 +45,7 @@ def changes(keys: Any, others: Any, equal_nan: bool) -> Any:
 
 
 def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -> Any:
-    """The rank of tie groups, from their numbers, the keys before them and their keys; not for "ordinal"."""
+    """Give the rank of tie groups, from their numbers, the keys before them and their keys; not for "ordinal"."""
     if method == "average":
         return before + (counts + 1) / 2
     return {"min": before, "max": before + counts - 1, "dense": number}[method] + 1
@@ -66,7 +66,7 @@ class TieGroups:
         self._firsts = self._find_firsts(equal_nan)
 
     def _find_firsts(self, equal_nan: bool) -> Any:
-        """Whether each key is the first of its group."""
+        """Tell whether each key is the first of its group."""
         firsts = np.ones_like(self.keys, dtype=bool)
         firsts[1:] = changes(self.keys[1:], self.keys[:-1], equal_nan)
         firsts[:: self.length] = True
@@ -88,14 +88,14 @@ class TieGroups:
         return self._up_to(self.count + 1) if self.all_differ else self._list_bounds()
 
     def _up_to(self, end: int) -> Any:
-        """The integers from 0 to ``end - 1``, int64."""
+        """Give the integers from 0 to ``end - 1``, int64."""
         return np.arange(end, dtype=np.int64)
 
     def _list_bounds(self) -> Any:
         return np.append(np.flatnonzero(self._firsts), len(self.keys))
 
     def of_firsts(self, amounts: Any) -> Any:
-        """The amounts of the first key of each group."""
+        """Give the amounts of the first key of each group."""
         return amounts if self.all_differ else self._take_firsts(amounts)
 
     def _take_firsts(self, amounts: Any) -> Any:
@@ -122,13 +122,13 @@ class TieGroups:
         return np.cumsum(self._firsts, dtype=np.int64) - 1
 
     def sums(self, amounts: Any) -> Any:
-        """The sum of some amounts of each group's keys, int64."""
+        """Give the sum of some amounts of each group's keys, int64."""
         sums = np.zeros_like(amounts, shape=(len(amounts) + 1,), dtype=np.int64)
         np.cumsum(amounts, dtype=np.int64, out=sums[1:])
         return sums[self.bounds[1:]] - sums[self.bounds[:-1]]
 
     def first_where(self, mask: Any, amounts: Any) -> Any:
-        """The amount of each group's first key inside a mask, -1 where there is none."""
+        """Give the amount of each group's first key inside a mask, -1 where there is none."""
         numbers, kept = self.numbers[mask], amounts[mask]
         found = np.full_like(self.bounds, -1)[:-1]
         leading = np.ones_like(numbers, dtype=bool)
@@ -137,7 +137,7 @@ class TieGroups:
         return found
 
     def scatter_numbers(self, positions: Any, dtype: Any) -> Any:
-        """The number of the group of each sorted key, at the key's position among the unsorted ones."""
+        """Give the number of the group of each sorted key, at the key's position among the unsorted ones."""
         return ops_for(self.keys).scatter(self.numbers.astype(dtype, copy=False), positions)
 
     def scatter_repeats(self, positions: Any, dtype: Any) -> Any:
@@ -147,7 +147,7 @@ class TieGroups:
         return ops_for(self.keys).scatter(preceding.astype(dtype), positions)
 
     def scatter_ranks(self, positions: Any, method: RankMethod, dtype: Any) -> Any:
-        """The rank of each sorted key in its row, at the key's position among the unsorted ones."""
+        """Give the rank of each sorted key in its row, at the key's position among the unsorted ones."""
         return ops_for(self.keys).scatter(self._rank_keys(method).astype(dtype, copy=False), positions)
 
     def _rank_keys(self, method: RankMethod) -> Any:
@@ -161,5 +161,5 @@ class TieGroups:
 
 
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
-    """The tie groups of sorted keys."""
+    """Give the tie groups of sorted keys."""
     return TieGroups(keys, equal_nan, length)

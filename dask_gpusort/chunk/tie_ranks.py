@@ -27,7 +27,7 @@ class Ranking:
     pct: bool  # whether ranks are divided by the number of keys that are not NaN
 
     def dtype_of(self, keys: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the ranks: integers unless some are fractions or may be NaN."""
+        """Give the dtype of the ranks: integers unless some are fractions or may be NaN."""
         may_be_nan = keys.kind in NAN_KINDS and self.nan_policy != "raise"
         return np.dtype(np.float64 if self.method == "average" or self.pct or may_be_nan else np.int64)
 
@@ -38,7 +38,7 @@ class Ranking:
 
 
 def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
-    """The ranks of a chunk's keys along an axis that is whole in the chunk."""
+    """Give the ranks of a chunk's keys along an axis that is whole in the chunk."""
     rows = np.moveaxis(block, axis, -1)
     dtype = ranking.dtype_of(block.dtype)
     found = _rank_rows(rows, ranking.method, dtype) if block.size else np.empty_like(rows, dtype=dtype)
@@ -57,7 +57,7 @@ def rank_rows(block: Any, ranking: Ranking, axis: int) -> Any:
 
 
 def _rank_rows(rows: Any, method: RankMethod, dtype: np.dtype[Any]) -> Any:
-    """The ranks of keys along the last axis. NaN are equal, and last."""
+    """Give the ranks of keys along the last axis. NaN are equal, and last."""
     length = rows.shape[-1]
     ordered, positions = _sorted_rows(rows.reshape(-1, length))
     groups = ops_for(rows).tie_groups(ordered, True, length)

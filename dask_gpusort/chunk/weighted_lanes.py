@@ -82,7 +82,7 @@ def _reduce_rows(rows: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def sum_weights(keys: Any, weights: Any, statistic: Statistic) -> Any:
-    """The weight of the part of each lane in the last axis that takes part, with that axis of size one."""
+    """Give the weight of the part of each lane in the last axis that takes part, with that axis of size one."""
     if keys.shape[-1] == 0:
         return np.zeros_like(weights, shape=(*keys.shape[:-1], 1), dtype=np.float64)
     return _cumulative(keys, weights, statistic)[..., -1:]
@@ -141,7 +141,7 @@ def _cumulative(keys: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def _count_nans(keys: Any) -> Any:
-    """Number of NaN along the last axis."""
+    """Count the NaN along the last axis."""
     if not has_nan(keys.dtype):
         return np.zeros_like(keys, shape=keys.shape[:-1], dtype=np.int64)
     return np.isnan(keys).sum(axis=-1, dtype=np.int64)

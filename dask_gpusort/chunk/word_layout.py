@@ -39,7 +39,7 @@ def lay_out(bits: Sequence[int]) -> list[list[int]]:
 
 
 def code_of(width: int) -> np.dtype[Any]:
-    """The narrowest unsigned dtype of at least `width` bits."""
+    """Give the narrowest unsigned dtype of at least `width` bits."""
     return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if 8 * size >= width))
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
-import numpy as np
 from dask.highlevelgraph import HighLevelGraph, Layer, MaterializedLayer
 from dask.typing import Key
 from tlz import merge
 
-from ..chunk import library_of
-from ._dask import Task, TaskRef, flatten, new_collection
+from ._dask import Task, TaskRef, new_collection
 from .copies import ClonedLayer
-from .recipe import ArrayRecipe, Chunks, output_name
+from .runtime import held_chunks
+from .tasks import ArrayRecipe, Chunks, output_name
 
 #: Most pairs of a first and a last task with which Dask orders a graph as it is: that takes about half a second.
 MOST_ORDERED = 1 << 20
+
+
+#: Makes the tasks of a layer.
+Build: TypeAlias = Callable[[], Mapping[Key, Task]]
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,12 @@ class Output:
 class StageLayer(ClonedLayer):
     """A layer that makes its tasks on first use."""
 
-    def __init__(self, build: Callable[[], dict[Key, Task]]):
+    def __init__(self, build: Build):
         super().__init__()
         self.build = build
 
     @cached_property
-    def _tasks(self) -> dict[Key, Task]:
+    def _tasks(self) -> Mapping[Key, Task]:
         return self.build()
 
     def is_materialized(self) -> bool:
@@ -73,10 +76,10 @@ class OutputLayer(StageLayer):
 
     def __init__(
         self,
-        build: Callable[[], dict[Key, Task]],
+        build: Build,
         name: str,
         first_tasks: int,
-        whole: Callable[[], dict[Key, Task]] | None = None,
+        whole: Build | None = None,
     ):
         super().__init__(build)
         self.name = name
@@ -98,45 +101,6 @@ class OutputLayer(StageLayer):
         return [key for key in keys if isinstance(key, tuple) and key[0] == self.name]
 
 
-def chunk_library(array: Any) -> str:
-    """Find the library of an array's chunks: its meta's, or that of its nearest inputs held or of known sizes."""
-    # Indexing by a boolean mask gives an array with NumPy's meta, whatever its chunks are (Dask's
-    # `slice_with_bool_dask_array` passes no meta), and so do operations on it, `persist` and `compute_chunk_sizes`.
-    graph = getattr(array, "dask", None)
-    found = library_of(array._meta)
-    if found != "numpy" or not isinstance(graph, HighLevelGraph):
-        return found
-    seen, waiting = {array.name}, [array.name]
-    while waiting:
-        layer = graph.layers[name := waiting.pop()]
-        about = layer.collection_annotations or {}
-        if _held_library(layer) == "cupy" or about.get("chunk_type", "").startswith("cupy."):
-            return "cupy"
-        if np.isnan(about.get("shape", ())).any():
-            waiting += graph.dependencies[name] - seen
-            seen |= graph.dependencies[name]
-    return found
-
-
-def _held_library(layer: Layer) -> str | None:
-    """Library of a chunk that a layer holds, as after `persist`: here, or on a worker once the client knows of it."""
-    chunk = next(iter(layer.mapping.values()), None) if isinstance(layer, MaterializedLayer) else None
-    held = getattr(chunk, "type", None)  # of a Future
-    return held.__module__.partition(".")[0] if isinstance(held, type) else library_of(chunk)
-
-
-def held_chunks(array: Any) -> dict[Key, Any]:
-    """Chunks that an array's graph contains, by key, as after `persist` on threads; empty if tasks make them.
-
-    Empty under query planning too, where an array has no graph before it is optimized.
-    """
-    layer = None if da.array_expr_enabled() else array.dask.layers.get(array.name)
-    if not isinstance(layer, MaterializedLayer):
-        return {}
-    chunks = {key: layer.mapping.get(key) for key in flatten(array.__dask_keys__())}
-    return chunks if all(library_of(chunk) in ("numpy", "cupy") for chunk in chunks.values()) else {}
-
-
 def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     """Make the output arrays of one recipe; `outputs` are in the order of the finished groups' arrays."""
     if not da.array_expr_enabled():
@@ -146,9 +110,10 @@ def new_arrays(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Out
 
 def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Output], prefix: str) -> tuple[Any, ...]:
     names = [output_name(prefix, recipe.token, which, output.chunks) for which, output in enumerate(outputs)]
-    cuts = [partial(recipe.output, names[which], which, output.chunks) for which, output in enumerate(outputs)]
-    wholes = [partial(cut, all_wanted=True) if recipe.is_gang else None for cut in cuts]
-    build: Callable[[], dict[Key, Task]] = recipe.stages
+    placed = [(name, which, output.chunks) for which, (name, output) in enumerate(zip(names, outputs, strict=True))]
+    cuts = [partial(recipe.output, *one) for one in placed]
+    wholes = [recipe.whole_output and partial(recipe.whole_output, *one) for one in placed]
+    build: Build = recipe.stages
     first_tasks = recipe.first_tasks
     if recipe.takes_held_chunks:
         held = {array.name: held_chunks(array) for array in inputs}
@@ -173,7 +138,7 @@ def _new_graphs(recipe: ArrayRecipe, inputs: Sequence[Any], outputs: Sequence[Ou
     return tuple(da.Array(graph, name, output.chunks, meta=output.meta) for graph, name, output in found)
 
 
-def _both(stages: Callable[[], dict[Key, Task]], output: Callable[[], dict[Key, Task]]) -> dict[Key, Any]:
+def _both(stages: Build, output: Build) -> Mapping[Key, Any]:
     """All tasks of one array; where each stage is one output chunk's, both are one task.
 
     Dask would fuse them to a task of another name, and an alias, which a scheduler takes one more step for.
@@ -193,9 +158,3 @@ def _new_expression(recipe: ArrayRecipe, inputs: Sequence[Any], output: Output, 
     from .expression import SortedExpr
 
     return new_collection(SortedExpr(recipe, output, which, prefix, *(array.expr for array in inputs)))
-
-
-def count_tasks(found: Sequence[Any], inputs: Sequence[Any]) -> int:
-    """Tasks of some arrays without those of their inputs, before Dask optimizes the graph."""
-    made, given = (merge(dict(array.__dask_graph__()) for array in arrays) for arrays in (found, inputs))
-    return len(made.keys() - given.keys())

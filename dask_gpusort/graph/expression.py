@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ._dask import ArrayExpr
-from .recipe import ArrayRecipe, output_name
+from .tasks import ArrayRecipe, output_name
 
 
 class SortedExpr(ArrayExpr):

@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from ..chunk import library_of
-from ..plan.lines import format_chunks, format_size
+from ..plan.text import format_chunks, format_size
 from ._dask import normalize_chunks
 from .rechunk import chunk_limit, largest_chunk, rechunk
 
@@ -76,7 +76,7 @@ def _chunks_in_c_order(array: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     return (*((1,) * size for size in array.shape[:divided]), tuple(np.diff(ends).tolist()), *behind), divided
 
 
-def describe_flat(array: Any, axis: int | None) -> str:
+def describe_flat(array: Any, axis: int | None, _: Any = None) -> str:
     """How an array of several dimensions is flattened, as a line of text; empty if it is not."""
     if axis is not None or array.ndim < 2 or array.size == 0:
         return ""

@@ -107,7 +107,7 @@ class _Loader:
 
 def _buffers() -> Any:
     # Imported here, because it imports CuPy.
-    return import_module("dask_gpusort.chunk.cupy_buffers")
+    return import_module("dask_gpusort.chunk.cupy_staging")
 
 
 add_class(Run, lambda run: (None, run.arrays), lambda kept, arrays: Run(arrays[0], tuple(arrays[1:])))

@@ -26,11 +26,10 @@ from dask.utils import format_bytes
 
 from ..kernels import KernelsUnavailable
 from ..kernels.launch.loader import require_cupy
-from .collection import chunk_library
-from .composite_keys import Keys
-from .global_sort import Shortage
 from .input_checks import checked_chunk
-from .scheduler import scheduler_in_use
+from .runtime import Runtime, chunk_library
+from .sort.global_sort import Shortage
+from .sort.request import Keys
 
 REMEDY = "leave out device= and the setting gpusort.device"
 
@@ -68,6 +67,7 @@ def _is_staged(array: Any) -> bool:
 class Staging:
     """Say where the chunks of one sort are."""
 
+    runtime: Runtime  # that has the chunks before they are moved
     device: str | None = None  # None leaves all chunks where they are
     nat_last: bool = False  # whether dates are shifted on the device, so that NaT is the greatest
     #: The memory that the device lacks for all chunks together, which then stay on the host.
@@ -103,7 +103,7 @@ class Staging:
         meta = np.empty((0,) * array.ndim, dtype)
         return array.map_blocks(copy_to_host, dtype, self._shift(dtype), dtype=dtype, meta=meta)
 
-    def describe(self, array: Any) -> str:
+    def describe(self, array: Any, _: Any = None) -> str:
         """The staging of an input, as a line of text; empty if it is not staged."""
         if self.device is None or not _is_staged(array):
             return ""
@@ -118,20 +118,20 @@ class Staging:
 
 @contextmanager
 def staging(device: str | None, array: Any, *, nat_last: bool) -> Iterator[Staging]:
-    """Stage one sort, whose graph is built in this context; an input selects the scheduler."""
+    """Stage one sort of an array, whose graph is built in this context."""
     # Without CuPy, or a GPU of the process that will sort, it raises `KernelsUnavailable`.
+    runtime = Runtime.of(array)
     if device is None:
-        yield Staging()
+        yield Staging(runtime)
         return
-    _require_device(array)
+    _require_device(runtime)
     with _copies().metadata_without_device():
-        yield Staging(device, nat_last)
+        yield Staging(runtime, device, nat_last)
 
 
-def _require_device(array: Any) -> None:
+def _require_device(runtime: Runtime) -> None:
     """Raise if CuPy is absent, or the GPU; with a distributed client, the workers have the GPUs."""
-    kind, _ = scheduler_in_use(array)
-    if kind == "distributed" and find_spec("cupy") is not None:
+    if runtime.kind == "distributed" and find_spec("cupy") is not None:
         return
     try:
         require_cupy()

@@ -6,8 +6,7 @@ folders, from the outside inwards, are:
 - ``wide``: keys of several words
 - ``select``: keys at wanted ranks, and keys between bounds
 - ``msd``, ``block_sort``, ``lsd``, ``buckets``: radix sorts
-- ``ties``: tie groups of sorted keys
-- ``permute``: writes to the positions of a permutation
+- ``ties``: tie groups of sorted keys, and writes to the positions of a permutation
 - ``merge``: merge sort, by any comparison
 - ``papers``: the sorts of the papers, to read and to compare with
 - ``policy``: sizes of blocks and tiles, and limits of the device
@@ -20,6 +19,7 @@ from .keys.ranks import rank_samples
 from .keys.transform import (
     decode,
     encode,
+    floor_codes,
     gather,
     gather_in_range,
     moves_rows,
@@ -30,54 +30,10 @@ from .keys.transform import (
 from .launch.loader import KernelsUnavailable
 from .merging import merge_runs, prefers_merging
 from .pairs import argsort, sort_pairs, sort_with_positions
-from .permute.scatter import scatter_numbers
 from .rows import argsort_rows, sort_rows
 from .select.extract import MOST_BRACKETS
 from .selecting import draw_samples, extract, select_rows
-from .sorting import sort_keys, sorted_codes, top_histogram
+from .sorting import sort_keys, sorted_codes
+from .ties.scatter import scatter_numbers
 from .ties.tie_bits import MOST_RANKED, TieBits, mark_ties, pack_ties
-from .wide.word_sort import argsort_words, floor_codes, lexsort, search_words
-
-__all__ = [
-    "MOST_BRACKETS",
-    "MOST_RANKED",
-    "KernelsUnavailable",
-    "TieBits",
-    "argsort",
-    "argsort_by_comparison",
-    "argsort_rows",
-    "argsort_wide",
-    "argsort_words",
-    "compare_elements",
-    "decode",
-    "draw_samples",
-    "encode",
-    "encode_words",
-    "extract",
-    "floor_codes",
-    "gather",
-    "gather_in_range",
-    "lexsort",
-    "mark_ties",
-    "merge_runs",
-    "moves_rows",
-    "pack_ties",
-    "prefers_merging",
-    "rank_samples",
-    "rank_sorted_needles",
-    "scatter",
-    "scatter_numbers",
-    "search_by_comparison",
-    "search_sorted",
-    "search_wide",
-    "search_words",
-    "select_rows",
-    "sort_by_comparison",
-    "sort_keys",
-    "sort_pairs",
-    "sort_rows",
-    "sort_wide",
-    "sort_with_positions",
-    "sorted_codes",
-    "top_histogram",
-]
+from .wide.word_sort import argsort_words, search_words

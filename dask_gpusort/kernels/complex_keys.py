@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .keys.dtypes import DeviceKey, device_key
+from .keys.transform import search_ranks
 from .launch.array_checks import check_array, check_indexable, prepare_out
-from .launch.grid import blocks_for, instance
-from .launch.launch import Launch
+from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .pairs import sort_pairs
-from .primitives.rank_search import search_ranks
 from .wide.columns import (
     ALL_KEYS,
     COLUMN_THREADS,
@@ -47,7 +45,7 @@ class ComplexColumns:
         return int(self.keys.size)
 
     def measure(self) -> list[Width]:
-        """The bits that vary. The same reading of the keys makes the high words, usually the first to sort by."""
+        """Give the bits that vary. The same reading of the keys makes the high words, usually the first to sort by."""
         cupy = require_cupy()
         ranges, self._high = cupy.zeros(COMPLEX_WORDS * RANGE_WORDS, np.uint64), cupy.empty(self.n, np.uint64)
         arguments = (self.keys, np.uint64(self.n), self._high, ranges)
@@ -55,13 +53,13 @@ class ComplexColumns:
         Launch(SOURCE, name, measure_blocks(self.n), COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
-    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
-        """The high words themselves, if the word consists of them alone."""
+    def first_word(self, fields: Sequence[BitField]) -> Any:
+        """Give the high words themselves, if the word consists of them alone."""
         word, self._high = self._high, None
         if len(fields) > 1 or fields[0].column != 0:
             del word  # its memory is the next word's
             word = self.make_word(fields)
-        return word, device_key(word.dtype)
+        return word
 
     def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
         """Words of some keys, in one launch."""
@@ -128,7 +126,7 @@ def sort_wide(keys: Any, *, descending: bool = False, out: Any = None) -> Any:
     if not words:
         out[...] = keys
         return out
-    ordered, _ = sort_pairs(columns.first_word(words[0])[0], keys, values_out=out)
+    ordered, _ = sort_pairs(columns.first_word(words[0]), keys, values_out=out)
     if len(words) > 1:
         # The later words are made from the keys in their new order.
         reordered = ComplexColumns(out, descending)

@@ -1,4 +1,4 @@
-"""Merging of sorted runs into one, in rounds of pairs (``merge_runs.cu``, ``merge_parts.cu``).
+"""Merging of sorted runs into one, in rounds of pairs (``merge_parts.cu``).
 
 ::
 
@@ -19,19 +19,17 @@ from typing import Any
 import numpy as np
 
 from .keys.dtypes import device_key
-from .keys.less import by_expression
+from .keys.less import USER_LESS, by_expression
 from .keys.transform import gather
 from .launch.array_checks import INDEX_LIMIT, prepare_out
 from .launch.cxx_types import bytes_of_type, type_of_bytes
-from .launch.grid import blocks_for, instance
-from .launch.launch import Launch
+from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .merge.merge_sort import PART_BYTES, PARTS_SOURCE, PLAN_THREADS, merge_instance, plan_blocks
 from .policy import merge_tuning
-from .policy.merge_tuning import MergeTile
+from .policy.merge_tuning import MergeShape
 from .wide import word_sort
 
-SOURCE = "merge/merge_runs.cu"
 WORD_BYTES = 8
 MOST_WORDS = 4  # wider keys are sorted again: few fit a block, and comparing them costs more than moving positions
 TRAVELLING_BYTES = (4, 8)  # of companions that travel with the keys
@@ -53,7 +51,7 @@ class MergeTypes:
         return bytes_of_type(self.value)
 
     @property
-    def shape(self) -> MergeTile:
+    def shape(self) -> MergeShape:
         """The block that merges a part."""
         return merge_tuning.merge_shape(self.code_bytes, self.value_bytes)
 
@@ -137,12 +135,12 @@ def check_runs(runs: Sequence[Any], companions: Sequence[Sequence[Any]], coded: 
 
 
 def is_too_wide(run: Any) -> bool:
-    """Whether keys are rows of more words than the kernels merge, or of none."""
+    """Tell whether keys are rows of more words than the kernels merge, or of none."""
     return run.ndim == 2 and not 1 <= run.shape[1] <= MOST_WORDS
 
 
 def can_travel(companion: Sequence[Any]) -> bool:
-    """Whether the kernels can move a companion's rows with the keys."""
+    """Tell whether the kernels can move a companion's rows with the keys."""
     first = companion[0]
     return all(
         part.ndim == 1 and part.itemsize in TRAVELLING_BYTES and part.dtype == first.dtype and part.flags.c_contiguous
@@ -154,8 +152,8 @@ def choose_types(run: Any, value_bytes: int, ties_of: Any, descending: bool, les
     """Choose the C++ types for merging runs like `run`; parameters as `merge_runs`."""
     value = type_of_bytes(value_bytes)
     if less is not None:
-        by_less = by_expression(run.dtype, less, False)
-        return MergeTypes(by_less.code, by_less.code_bytes, value, by_less.less, less)
+        by_less = by_expression(run.dtype, less)
+        return MergeTypes(by_less.code, by_less.code_bytes, value, USER_LESS, less)
     if run.ndim == 2:
         return MergeTypes(f"Words<{run.shape[1]}>", WORD_BYTES * run.shape[1], value, "NaturalLess")
     compare = "NaturalLess"
@@ -231,7 +229,7 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: 
     parts = require_cupy().empty(count * PART_BYTES, np.uint8)
     split = instance("split_listed_runs", types.code, types.value, types.less, shape.keys)
     arguments = (pairs, np.uint64(len(pairs)), parts, np.uint64(count))
-    Launch(SOURCE, split, plan_blocks(count), PLAN_THREADS, arguments, expression=types.expression).run()
+    Launch(PARTS_SOURCE, split, plan_blocks(count), PLAN_THREADS, arguments, expression=types.expression).run()
     sink = instance("Plain", types.code, types.value if types.value_bytes else "u32")
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)

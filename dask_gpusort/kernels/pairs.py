@@ -15,7 +15,7 @@ from .launch.loader import require_cupy
 from .lsd import lsd
 from .merging import merge_runs
 from .msd import early_values
-from .msd.indexed import sort_indexed, sort_indexed_passes
+from .msd.msd import sort_indexed, sort_indexed_passes
 from .policy import tuning
 
 NARROW_BYTES = 4
@@ -135,7 +135,7 @@ def sort_with_positions(keys: Any, *, descending: bool = False) -> tuple[Any, An
 
 
 def takes_values(key: DeviceKey, n: int, type_name: str, skewed: bool) -> bool:
-    """Whether stable passes that move the values take less time than gathering them by position."""
+    """Tell whether stable passes that move the values take less time than gathering them by position."""
     if key.has_ties or (key.itemsize, bytes_of_type(type_name)) not in tuning.LSD:
         return False
     return skewed or (key.itemsize <= NARROW_BYTES and n >= tuning.LSD_PAIRS)

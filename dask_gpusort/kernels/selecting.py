@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from .keys.dtypes import device_key
 from .launch.array_checks import check_array
+from .launch.cxx_types import type_of_bytes
+from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
-from .select.draw import draw
-from .select.extract import MOST_BRACKETS, Extracted, extract_rows
+from .select.extract import MOST_BRACKETS, SOURCE, Extracted, extract_rows
 from .select.row_select import LENGTH_LIMIT, select_lanes
+
+DRAW_THREADS = 256
 
 
 def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
@@ -27,7 +31,14 @@ def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
     count = sum(map(len, parts)) // stratum
     if count >= LENGTH_LIMIT:
         raise ValueError(f"{count} strata are too many; give strata of more than {stratum} keys.")
-    return draw(parts, stratum, count)
+    sample = require_cupy().empty(count, parts[0].dtype)
+    kernel = instance("draw_keys", type_of_bytes(sample.itemsize))
+    for part, first in zip(parts, accumulate(map(len, parts), initial=0), strict=False):
+        begin, end = first // stratum, min(-(-(first + len(part)) // stratum), count)
+        numbers = np.uint64(first), np.uint64(len(part)), np.uint64(stratum), np.uint32(begin), np.uint32(end)
+        blocks = blocks_for(max(end - begin, 0), DRAW_THREADS)
+        Launch(SOURCE, kernel, blocks, DRAW_THREADS, (part, *numbers, sample)).run()
+    return sample
 
 
 def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:

@@ -12,34 +12,26 @@ from typing import Any
 import numpy as np
 
 from .buckets.counting_sort import COUNTED_BYTES, count_sort, is_countable
-from .buckets.histogram import count_fine, top_buckets
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
-from .keys.transform import decode, encode, gather, tie_ranges
-from .launch.array_checks import ALGORITHMS, check_algorithm, check_array, prepare_out
+from .keys.transform import gather, tie_ranges
+from .launch.array_checks import check_algorithm, check_array, prepare_out
 from .launch.cxx_types import type_of_bytes
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .msd import msd
 from .pairs import argsort
-from .papers import count_scan_reorder, four_step, split
-from .papers.passes import KeyValueArrays
-from .policy.limits import most_fine, needs_spare
-
-PAPER_SORTS = {"four_step": four_step.sort, "count_scan_reorder": count_scan_reorder.sort, "split": split.sort}
+from .policy.limits import needs_spare
 
 
 def sort_codes(keys: Any, key: DeviceKey, out: Any, algorithm: str, as_codes: bool = False) -> None:
     """Sort keys by their one-to-one codes; keys of one or two bytes by LSD passes only (`algorithm` is "lsd")."""
     n, elements, free = keys.size, plain_elements(key, as_codes), algorithm == "auto"
-    small = free and lsd.prefers_cooperative(key, n)
-    in_block = not small and algorithm != "lsd" and not needs_spare(elements, n)
+    in_block = algorithm != "lsd" and not needs_spare(elements, n)
     spare = require_cupy().empty(0 if in_block else n, key.code_dtype)
     arrays = Arrays([spare, out], [None, None], out, None)
     passes = algorithm == "lsd" or (free and not in_block and lsd.prefers_lsd(key, n))
-    if small:
-        lsd.sort_cooperative(elements, keys, n, arrays)
-    elif passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
+    if passes or not msd.sort(elements, keys, n, arrays, may_decline=free):
         lsd.sort(elements, keys, n, arrays)
 
 
@@ -60,10 +52,9 @@ def sort_keys(
 
     NaN and NaT stay last; with `stable`, zeros of both signs, and NaNs, keep their input order.
     """
-    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits. "four_step",
-    # "count_scan_reorder" and "split" are the sorts of the papers, for reading and comparing.
+    # "auto" counts 8- and 16-bit keys and partitions others by their most significant digits.
     check_array(keys, "keys")
-    check_algorithm(algorithm, (*ALGORITHMS, *PAPER_SORTS))
+    check_algorithm(algorithm)
     key = device_key(keys.dtype, descending)
     out = prepare_out(out, keys.shape, keys.dtype)
     if keys.size == 0:
@@ -73,12 +64,7 @@ def sort_keys(
         sort_keys(source, descending=descending, out=out, algorithm=algorithm)
         restore_ties(source, key, out, descending)
         return out
-    if algorithm in PAPER_SORTS:
-        codes = KeyValueArrays(encode(keys, descending))
-        PAPER_SORTS[algorithm](codes, codes)
-        out[...] = decode(codes.keys, keys.dtype, descending)
-    else:
-        sort_plain(keys, key, out, algorithm)
+    sort_plain(keys, key, out, algorithm)
     return out
 
 
@@ -111,20 +97,3 @@ def restore_ties(keys: Any, key: DeviceKey, out: Any, descending: bool) -> None:
     for first, last in tie_ranges(out, descending):
         is_nan = int(out[first : first + 1].view(key.code_dtype)[0]) & int(magnitude) > int(infinity)
         out[first:last] = keys[(bits & magnitude) > infinity] if is_nan else keys[(bits & magnitude) == 0]
-
-
-def top_histogram(keys: Any, bits: int, *, descending: bool = False) -> Any:
-    """Count the keys of each value of their code's most significant bits, at most 16 or what shared memory allows.
-
-    This is step 2 of section 4 of Satish, Harris, Garland, IPDPS 2009, with the whole chunk as one tile.
-    """
-    check_array(keys, "keys")
-    key = device_key(keys.dtype, descending)
-    most = min(most_fine(map_words=1).bit_length() - 1, 8 * key.itemsize)
-    if not 1 <= bits <= most:
-        raise ValueError(f"`bits` is {bits}; codes of {keys.dtype} are counted by 1 to {most} bits on this GPU.")
-    if keys.size == 0:
-        return require_cupy().zeros(1 << bits, np.int64)
-    counts = count_fine(f"Keys<{key.order}>", keys, keys.size, top_buckets(8 * key.itemsize, bits))
-    table = counts.table
-    return table.view(np.int64) if counts.is_wide else table.view(np.uint32)[: 1 << bits].astype(np.int64)

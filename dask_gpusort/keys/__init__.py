@@ -28,5 +28,3 @@ order of equal keys sorts by the floor.
 """
 
 from .codes import BLOCK_KEYS, code_dtype, decode, encode, has_ties, tie_ceiling, tie_floor
-
-__all__ = ["BLOCK_KEYS", "code_dtype", "decode", "encode", "has_ties", "tie_ceiling", "tie_floor"]

@@ -16,8 +16,7 @@
 `distinct`   distinct keys
 `search`     searches among sorted keys
 `positions`  reads and writes at positions
-`text`       the plan of a sort as text
-`lines`      how plans are written as text
+`text`       plans as text
 ===========  =========================================================
 """
 
@@ -29,22 +28,3 @@ from .plan import Plan
 from .staging import divide_chunks
 from .terms import BY_BUNDLES, BY_TASKS, Exchange, InputChunks, Runs, Size, Workers
 from .text import describe
-
-__all__ = [
-    "BY_BUNDLES",
-    "BY_TASKS",
-    "Exchange",
-    "InputChunks",
-    "Plan",
-    "Runs",
-    "Size",
-    "Workers",
-    "choose_path",
-    "describe",
-    "divide_chunks",
-    "fits_gang",
-    "fits_join",
-    "is_small",
-    "joined_bytes",
-    "make_plan",
-]

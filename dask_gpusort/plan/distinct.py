@@ -21,9 +21,9 @@ import numpy as np
 from ..chunk.distinct import Columns
 from ..order import Order
 from .join import join_bytes
-from .lines import format_chunks, format_lines, format_number, format_size, format_tasks
 from .plan import Plan
 from .terms import InputChunks, Size
+from .text import format_chunks, format_lines, format_number, format_size, format_tasks
 
 DistinctStrategy = Literal["blocks", "join", "sort"]
 

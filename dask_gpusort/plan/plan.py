@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..chunk.device_memory import step_bytes
 from ..order import Order
-from ..plan import counting
+from . import counting
 from .gang import member_chunks
 from .terms import BY_TASKS, ONE_ROUND, Exchange, Path, Runs, Size
 from .turns import FETCHED_GROUPS, Turns
@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def turn_size(self) -> int:
-        """Groups of a turn: one for each GPU, if their shards wait for an earlier turn to be finished; else all."""
+        """Groups that are finished at once: one for each GPU if memory is short, else all."""
         several = self.cut_first and self.turns is not None and self.turns.devices > 1
         return self.turns.devices if several and self.turns is not None else len(self.groups)
 

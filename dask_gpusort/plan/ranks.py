@@ -19,10 +19,10 @@ from typing import Literal
 from ..order import Order
 from .distinct import DistinctPlan, describe_moves, describe_peak, describe_sort
 from .join import join_bytes
-from .lines import format_chunks, format_lines, format_number, format_size, format_tasks
 from .plan import Plan
 from .select import LANES_BYTES, Lanes
 from .terms import InputChunks
+from .text import format_chunks, format_lines, format_number, format_size, format_tasks
 
 RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..order import Order
 from .join import is_small
-from .lines import format_chunks, format_lines, format_size, format_tasks
 from .runs import RUNS_PER_THREAD, THREADS_RUN_BYTES, chunk_ranges
 from .terms import InputChunks, Runs, Size, Workers
+from .text import format_chunks, format_lines, format_size, format_tasks
 
 #: Share of the memory up to which the sorted keys are one array, which every task reads.
 JOINED_SHARE = 1 / 4

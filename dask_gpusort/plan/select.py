@@ -20,8 +20,8 @@ from typing import Literal
 
 from ..table.selection import best_samples, inside_share
 from .join import SMALL_BYTES
-from .lines import format_chunks, format_lines, format_number, format_size
 from .terms import Workers
+from .text import format_chunks, format_lines, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
 Partition = Literal["blocks", "rechunk", "samples", "sort"]

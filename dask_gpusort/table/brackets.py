@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .key_order import KeyOrder
-from .rank_summary import RankSummary, add_summaries, restrict, thin
-from .scan import IntArray
+from .digits import IntArray
+from .rank_summary import KeyOrder, RankSummary, add_summaries, restrict, thin
 
 #: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
 NARROWED_ENTRIES = 1 << 16
@@ -43,7 +42,7 @@ class Brackets:
 
 
 def open_brackets(size: int, ranks: IntArray) -> tuple[IntArray, IntArray]:
-    """The boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys.
+    """Give the boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys.
 
     Rank 0 and the number of keys need no search; their bracket is -1.
     """
@@ -66,7 +65,7 @@ def disjoint(size: int, ranks: IntArray, low: np.ndarray, high: np.ndarray, orde
 
 
 def _dense_ranks(keys: np.ndarray, order: KeyOrder) -> IntArray:
-    """Number of distinct lesser keys, for each key."""
+    """Count the distinct lesser keys, for each key."""
     permutation = order.argsort(keys)
     ranks = np.empty(len(keys), np.int64)
     ranks[permutation] = np.concatenate([[0], np.cumsum(order.changes(keys[permutation]))])
@@ -89,7 +88,7 @@ def narrow(
 def restrict_all(
     summaries: Sequence[RankSummary], before: Brackets | None, after: Brackets, order: KeyOrder
 ) -> list[RankSummary]:
-    """The entries of all summaries inside narrower brackets."""
+    """Give the entries of all summaries inside narrower brackets."""
     searched, opening = np.unique(after.bracket, return_index=True)
     opening = opening[searched >= 0]
     wider = np.zeros(len(opening), np.int64) if before is None else before.bracket[opening]
@@ -119,7 +118,7 @@ def _narrow_once(
 def _cells_around(
     whole: RankSummary, ranks: IntArray, bracket: IntArray, numbers: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """The last entry before, and the first after, the key at each rank; -1 where there is none in the bracket."""
+    """Give the last entry before, and the first after, the key at each rank; -1 where there is none in the bracket."""
     low, high = np.full(len(ranks), -1), np.full(len(ranks), -1)
     searched = np.flatnonzero(bracket >= 0)
     for number in numbers:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .brackets import Brackets
-from .scan import IntArray, exclusive_scan, share_out
+from .digits import IntArray, exclusive_scan, share_out
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Boundaries:
         return int(self.last[group + 1] - self.first[group])
 
     def kept(self, group: int) -> slice:
-        """The range that a group keeps of its received keys after sorting."""
+        """Give the range that a group keeps of its received keys after sorting."""
         start = int(self.ranks[group] - self.first[group])
         return slice(start, start + int(self.ranks[group + 1] - self.ranks[group]))
 

@@ -11,8 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .scan import IntArray, scan_table
+IntArray = NDArray[np.int64]
+
+
+def exclusive_scan(counts: IntArray) -> IntArray:
+    """Sums of all earlier entries, with the total appended: shape (n,) to (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def scan_table(counts: IntArray) -> IntArray:
+    """Exclusive-scan a digit table, shape (radix, num_chunks), into the global rank at which each run begins.
+
+    C order here is the papers' column-major order of (chunk, digit): Satish, Harris, Garland, IPDPS 2009, section 4;
+    Harada and Howes, equation 1.
+    """
+    return exclusive_scan(counts.ravel())[:-1].reshape(counts.shape)
+
+
+def share_out(wanted: IntArray, available: IntArray) -> IntArray:
+    """Distribute a number of equal keys between parts, first parts first.
+
+    `wanted` has shape (boundaries,), `available` and the result (parts, boundaries); parts are chunks, or nodes of
+    their tree.
+    """
+    return np.clip(wanted - (np.cumsum(available, axis=0) - available), 0, available)
 
 
 @dataclass(frozen=True)
@@ -48,7 +72,7 @@ def digit_table(digits: Sequence[Digits | None], radix_bits: int) -> tuple[int, 
 
 
 def sum_digits(digits: Sequence[Digits | None], radix_bits: int) -> Digits | None:
-    """The sum of histograms on the common grid, None if there is none."""
+    """Give the sum of histograms on the common grid, None if there is none."""
     if all(histogram is None for histogram in digits):
         return None
     shift, first, counts = digit_table(digits, radix_bits)
@@ -74,6 +98,6 @@ def digit_cuts(digits: Sequence[Digits | None], ranks: IntArray, radix_bits: int
 
 
 def _rows_of_ranks(counts: IntArray, ranks: IntArray) -> IntArray:
-    """The digit in which each rank falls."""
+    """Give the digit in which each rank falls."""
     # Of several equal starts, only the last digit is not empty.
     return np.searchsorted(scan_table(counts)[:, 0], ranks, side="right") - 1

@@ -95,7 +95,7 @@ class Statistic:
 
     @classmethod
     def median(cls, *, skip_nan: bool = False) -> Statistic:
-        """The mean of the two middle keys, or the middle one."""
+        """Give the mean of the two middle keys, or the middle one."""
         return cls("median", None, "", skip_nan)
 
     @property
@@ -156,7 +156,7 @@ class Statistic:
             raise TypeError(self._refusal(keys.dtype)) from error
 
     def _refusal(self, dtype: np.dtype[Any]) -> str:
-        """The message for keys on which the statistic's arithmetic is not defined."""
+        """Give the message for keys on which the statistic's arithmetic is not defined."""
         if self.q is None:
             method = "" if dtype.kind == "M" else ', method="lower"'
             return f"a median is a mean of keys, and keys of {dtype} have none: use quantile(a, 0.5{method})"
@@ -212,7 +212,7 @@ class Statistic:
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
 
     def _combine(self, previous: Array, following: Array, counts: Array) -> Array:
-        """The statistics of lanes that are not empty."""
+        """Give the statistics of lanes that are not empty."""
         if self.q is None:
             return _middle(previous, following, counts % 2 == 1)
         if self.picks:
@@ -248,7 +248,7 @@ class Statistic:
         return previous, following, fraction.astype(index.dtype)
 
     def _virtual_index(self, counts: Array) -> Array:
-        """The index of each quantile among the sorted keys of a lane: integers if the method picks one."""
+        """Give the index of each quantile among the sorted keys of a lane: integers if the method picks one."""
         assert self.q is not None
         q = np.asarray(self.q, like=counts).reshape(-1, *(1,) * counts.ndim)
         counts = np.maximum(counts, 1)
@@ -297,7 +297,7 @@ class Ranks:
         return (len(self.wanted),)
 
     def dtype_of(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the results for keys of a dtype: their own."""
+        """Give the dtype of the results for keys of a dtype: their own."""
         return dtype
 
     def ranks(self, counts: Array) -> Array:
@@ -306,7 +306,7 @@ class Ranks:
         return np.minimum(wanted, np.maximum(counts - 1, 0))
 
     def result(self, keys: Array, counts: Array, nans: Array) -> Array:
-        """The keys at the wanted ranks, shape (ranks, *lanes), from those at `ranks`."""
+        """Give the keys at the wanted ranks, shape (ranks, *lanes), from those at `ranks`."""
         (keys,) = keys
         wanted = np.reshape(np.array(self.wanted, np.int64), (-1, *(1,) * counts.ndim))
         if (wanted < counts).all():
@@ -315,7 +315,7 @@ class Ranks:
 
 
 def _middle(previous: Array, following: Array, odd: Array) -> Array:
-    """The mean of the two middle keys, or of one key where their number is odd, as `numpy.mean` computes it."""
+    """Give the mean of the two middle keys, or of one key where their number is odd, as `numpy.mean` computes it."""
     dtype = previous.dtype
     summed = {"b": np.dtype(np.float64), "i": np.dtype(np.float64), "u": np.dtype(np.float64)}.get(dtype.kind, dtype)
     if dtype == np.float16:

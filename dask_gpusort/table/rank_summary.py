@@ -19,14 +19,24 @@ Munro, Paterson, Selection and sorting with limited storage, 1980 (trees of samp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from .digits import Digits, sum_digits
-from .key_order import KeyOrder
-from .scan import IntArray, exclusive_scan
+from .digits import Digits, IntArray, exclusive_scan, sum_digits
+
+Side = Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """Hold the comparisons of keys that the table needs."""
+
+    argsort: Callable[[np.ndarray], np.ndarray]  # the permutation that sorts keys
+    changes: Callable[[np.ndarray], np.ndarray]  # where neighbours of sorted keys differ, shape (n - 1,)
+    search: Callable[[np.ndarray, np.ndarray, Side], np.ndarray]  # sorted keys, needles, side: as `numpy.searchsorted`
 
 
 @dataclass(frozen=True)

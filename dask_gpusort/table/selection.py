@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .scan import IntArray, exclusive_scan
+from .digits import IntArray, exclusive_scan
 
 #: Probability that one of the brackets of a selection misses its rank. Then, as for a source that changed, an error is
 #: raised. A hash collision of Dask's keys would give a wrong result in place of an error.
@@ -60,12 +60,12 @@ class Search:
 
 
 def strata(size: int, keys_per_stratum: float) -> int:
-    """Number of strata of a chunk; the last one may end behind the chunk."""
+    """Count the strata of a chunk; the last one may end behind the chunk."""
     return math.ceil(size / keys_per_stratum)
 
 
 def best_samples(size: float, brackets: int, misses: float = MISSES) -> float:
-    """Number of samples that makes the keys inside brackets about as many as the samples."""
+    """Count the samples that makes the keys inside brackets about as many as the samples."""
     error = _relative_error(brackets, misses)
     return float(min(max((brackets * error * size) ** (2 / 3), _LEAST_SAMPLES * brackets), size))
 
@@ -113,13 +113,13 @@ def sampled_ranks(search: Search, count: int, keys_per_stratum: float, misses: f
 
 
 def enclose(search: Search, low: np.ndarray, high: np.ndarray) -> Search:
-    """The search with brackets, from the ends for each rank that is still searched, both ascending."""
+    """Give the search with brackets, from the ends for each rank that is still searched, both ascending."""
     bracket, low, high = _disjoint(low, high)
     return replace(search, bracket=bracket, low=low, high=high)
 
 
 def least_and_most(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The first and the last key that a dtype can have, without NaN and NaT."""
+    """Give the first and the last key that a dtype can have, without NaN and NaT."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return limits.min, limits.max
@@ -139,7 +139,7 @@ def _error_of_ranks(count: int, keys_per_stratum: float, brackets: int, misses: 
 
 
 def _relative_error(brackets: int, misses: float) -> float:
-    """The error of an estimated rank, as a share of the keys, times the root of the number of samples."""
+    """Give the error of an estimated rank, as a share of the keys, times the root of the number of samples."""
     return math.sqrt(math.log(4 * max(brackets, 1) / misses) / 2)
 
 
@@ -174,7 +174,7 @@ def resolve(search: Search, ends: NDArray[np.int64]) -> Search:
 
 
 def finish(search: Search, keys: np.ndarray) -> np.ndarray:
-    """The keys at all wanted ranks, from the keys at the open ranks of the multiset that is left."""
+    """Give the keys at all wanted ranks, from the keys at the open ranks of the multiset that is left."""
     found = search.found.copy()
     found[search.unknown] = keys
     return found

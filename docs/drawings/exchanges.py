@@ -87,7 +87,7 @@ STAGES = (
 @drawing(34)
 def times_of_runs(c: Canvas) -> None:
     """The stages of two measured sorts against time."""
-    sorts = [row for row in json.loads(MEASURED.read_text())["rows"] if row["work"].startswith("sort int64")]
+    sorts = [row for row in json.loads(MEASURED.read_text())["rows"] if row["name"].split("/")[0] == "sort-int64"]
     scale = 44 / max(row["ours"] for row in sorts)
     for number, row in enumerate((sorts[0], sorts[-1])):
         y = 1.6 + 17 * number

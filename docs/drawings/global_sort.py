@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dask_gpusort.table.scan import scan_table, share_out
+from dask_gpusort.table.digits import scan_table, share_out
 
 from .canvas import ACCENT, GREY, GROUPS, PALE, SKY, WHITE, Canvas, drawing
 

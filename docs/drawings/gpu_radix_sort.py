@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dask_gpusort.table.scan import scan_table
+from dask_gpusort.table.digits import scan_table
 
 from .canvas import ACCENT, GREEN, GREY, GROUPS, ORANGE, PALE, SKY, SMALL, WHITE, Canvas, drawing
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support import oracle
 
-from dask_gpusort.graph.scheduler import scheduler_in_use
+from dask_gpusort.graph.runtime import scheduler_in_use
 
 xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")

@@ -15,7 +15,7 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
-from dask_gpusort.graph.composite_keys import pack_keys
+from dask_gpusort.graph.sort.request import pack_keys
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])

@@ -25,7 +25,7 @@ def check(x, array, axis, method, nan_policy, pct):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("method", METHODS)
 def test_lanes_that_no_chunk_holds(method, axis, monkeypatch):
-    monkeypatch.setattr("dask_gpusort.graph.select.build.chunk_limit", lambda array: 0)
+    monkeypatch.setattr("dask_gpusort.graph.select.statistics.chunk_limit", lambda array: 0)
     array = np.random.default_rng(0).integers(0, 9, (12, 10)).astype("f4")
     array[3, 4] = np.nan
     x = da.from_array(array, chunks=(5, 4))

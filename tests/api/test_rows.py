@@ -15,10 +15,10 @@ from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
-from dask_gpusort.graph.composite_keys import Keys, pack_keys
-from dask_gpusort.graph.global_sort import Request
 from dask_gpusort.graph.rechunk import chunk_limit
-from dask_gpusort.graph.rows import _whole_rows, row_strategy
+from dask_gpusort.graph.runtime import Runtime
+from dask_gpusort.graph.sort.request import Keys, Request, pack_keys
+from dask_gpusort.graph.sort.rows import _whole_rows, row_strategy
 from dask_gpusort.order import Order
 
 
@@ -27,7 +27,7 @@ def keys_of(darr):
 
 
 def strategy_of(keys, axis, exchange="auto"):
-    return row_strategy(Request(keys.order, "keys", "auto", exchange), keys, (), axis)
+    return row_strategy(Request(keys.order, "keys", "auto", Runtime.of(keys.array), exchange), keys, (), axis)
 
 
 @pytest.mark.parametrize(

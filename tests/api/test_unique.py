@@ -16,7 +16,7 @@ from support.sorting import check_sizes
 
 import dask_gpusort
 from dask_gpusort.chunk import distinct
-from dask_gpusort.graph.sets.build import sorted_distinct
+from dask_gpusort.graph.sets.distinct import sorted_distinct, stable_keys
 
 
 def compute(found):
@@ -97,7 +97,8 @@ def test_sizes_are_unknown_until_they_are_computed():
 def test_nothing_but_distinct_keys_moves():
     """The exchange receives as many keys as the chunks have distinct ones."""
     x = da.from_array(np.arange(1000) % 3, chunks=100)
-    values = sorted_distinct(x, distinct.Columns(), True).columns["values"]
+    request, _ = stable_keys(x)
+    values = sorted_distinct(request, x, distinct.Columns(), True).columns["values"]
     assert values.compute().tolist() == [0] * 10 + [1] * 10 + [2] * 10
 
 

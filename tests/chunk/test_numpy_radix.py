@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from support.codes import BLOCK_KEYS, WIDTHS, code_arrays, shapes_of_input
 
-from dask_gpusort.chunk import numpy_presorted, numpy_radix
+from dask_gpusort.chunk import numpy_radix
 from dask_gpusort.chunk.numpy_radix import argsort, sort, sort_with_positions
 
 
@@ -36,8 +36,8 @@ def check(codes):
 def test_sorts_agree_with_numpy(codes):
     check(codes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_presorted, "SMALL", 0)  # disables the path for few keys
-        patch.setattr(numpy_presorted, "_SHORT_ROW", 0)
+        patch.setattr(numpy_radix, "SMALL", 0)  # disables the path for few keys
+        patch.setattr(numpy_radix, "_SHORT_ROW", 0)
         check(codes)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_gpusort.chunk import numpy_search
-from dask_gpusort.chunk.value_set import make_value_set, occur
+from dask_gpusort.chunk.numpy_search import make_value_set, occur
 from dask_gpusort.order import Order
 
 

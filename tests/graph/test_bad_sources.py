@@ -113,7 +113,7 @@ CASES = [case for case in product(SECONDS, ("auto", "tasks"), (*FAULTS, "shorter
 @pytest.mark.parametrize(("name", "exchange", "fault"), CASES)
 def test_an_error_names_the_chunk_of_another_array(name, exchange, fault, monkeypatch):
     if exchange == "tasks":
-        monkeypatch.setattr("dask_gpusort.graph.search.build.host_memory", lambda: 1000)  # keys are not joined
+        monkeypatch.setattr("dask_gpusort.graph.runtime.host_memory", lambda: 1000)  # keys are not joined
     (array, function), (change, error, message) = SECONDS[name], {**FAULTS, "shorter": SHORTER}[fault]
     with groups(4), dask.config.set({"gpusort.exchange": exchange}), pytest.raises(error, match=message) as raised:
         computed(function(source(change)))

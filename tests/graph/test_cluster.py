@@ -14,7 +14,7 @@ import pytest
 
 import dask_gpusort
 from dask_gpusort import gpu_cluster as clusters
-from dask_gpusort.graph.scheduler import scheduler_in_use
+from dask_gpusort.graph.runtime import scheduler_in_use
 from dask_gpusort.kernels.launch import loader
 
 distributed = pytest.importorskip("distributed")

@@ -20,7 +20,7 @@ from support.sorting import groups
 
 import dask_gpusort
 from dask_gpusort.chunk import summarize
-from dask_gpusort.graph import scheduler
+from dask_gpusort.graph import exchanges
 from dask_gpusort.table import digits
 
 distributed = pytest.importorskip("distributed")
@@ -95,7 +95,7 @@ def test_message_without_a_client():
 
 def test_without_plugins_the_exchange_by_tasks_is_used(client):
     x = da.from_array(ours.make("i8", 200), chunks=20)
-    scheduler._warn_once.cache_clear()
+    exchanges._warn_once.cache_clear()
     with mock.patch.object(_distributed, "mismatch", return_value="another version"):
         with pytest.warns(RuntimeWarning, match=r"distributed .*another version.*install") as warned:
             rows = [dask_gpusort.explain(x).split("exchange")[1].splitlines()[0] for _ in range(2)]

@@ -11,12 +11,7 @@ pytest.importorskip("distributed")
 
 from support.gang_events import finish, member, ops, start_all
 
-from dask_gpusort.graph.gang.coordinator import (
-    CLOSE,
-    MOST_COMMUNICATORS,
-    SORTS_WITHOUT,
-    Gangs,
-)
+from dask_gpusort.graph.gang.coordinator import CLOSE, MOST_COMMUNICATORS, SORTS_WITHOUT, Gangs
 
 
 @pytest.fixture

@@ -13,15 +13,7 @@ pytest.importorskip("distributed")
 
 from support.gang_events import finish, member, ops, start_all
 
-from dask_gpusort.graph.gang.coordinator import (
-    ABORT,
-    CANCEL,
-    CLOSE,
-    ERROR,
-    MOST_FAILURES,
-    START,
-    Gangs,
-)
+from dask_gpusort.graph.gang.coordinator import ABORT, CANCEL, CLOSE, ERROR, MOST_FAILURES, START, Gangs
 
 
 @pytest.fixture

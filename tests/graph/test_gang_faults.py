@@ -44,7 +44,7 @@ from support import oracle
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph import scheduler
+from dask_gpusort.graph import exchanges, runtime
 from dask_gpusort.graph.placement import PlacedTask
 
 distributed = pytest.importorskip("distributed")
@@ -552,7 +552,7 @@ def test_tasks_of_gpus_go_to_workers_with_a_gpu(client, monkeypatch):
     client.register_plugin(scheduler_plugins.SortSchedulerPlugin())
     gpus = gangs.addresses(client)[1:]
     set_gpus(client, gpus)
-    assert scheduler.workers_in_use("distributed", client, "cupy").threads == 2
+    assert runtime.workers_in_use("distributed", client, "cupy").threads == 2
     futures = futures_of(gang_sort(persisted()).persist())
     check_result(futures)
     assert set(look(client, members_ran_on)) == set(gpus)
@@ -733,14 +733,14 @@ def broken_import(monkeypatch):
 @pytest.mark.parametrize("cause", [other_version, broken_import])
 def test_without_gangs_other_exchanges_are_used(client, monkeypatch, cause):
     reason = cause(monkeypatch)
-    scheduler._warn_once.cache_clear()
+    exchanges._warn_once.cache_clear()
     with pytest.raises(ValueError, match=f"exchange='gang' does not fit .*{reason}.*use exchange='auto'"):
         gang_sort(da.from_array(ARRAY, chunks=1000))
     with pytest.warns(RuntimeWarning, match=f"exchange='device'.*{reason}"):
-        assert scheduler.install_or_else("gang", "auto", client)[0] == "device"
+        assert exchanges.install_or_else("gang", "auto", client)[0] == "device"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert scheduler.install_or_else("gang", "auto", client)[0] == "device"
+        assert exchanges.install_or_else("gang", "auto", client)[0] == "device"
     oracle.assert_same_bits(dask_gpusort.sort(da.from_array(ARRAY, chunks=1000)).compute(), SORTED)
 
 

@@ -22,11 +22,11 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import cuts as cut_stage
-from dask_gpusort.graph import exchange as exchange_stage
 from dask_gpusort.graph._dask import TaskRef
-from dask_gpusort.graph.cut_runs import cut_run
-from dask_gpusort.graph.finish import Finish
+from dask_gpusort.graph.sort import scan as cut_stage
+from dask_gpusort.graph.sort.finish import Finish, finish_groups
+from dask_gpusort.graph.sort.scatter import cut_run, scatter
+from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 
@@ -139,7 +139,8 @@ def test_counting_tasks_read_at_most_the_planned_bytes(exchange, dtype, monkeypa
     assert len(plan.tree) == 3
     assert plan.table_bytes <= 1 << 18
     runs = sorted_runs(array, plan)
-    tasks, _ = cut_stage.find_cuts("token", plan, list(map(TaskRef, runs)))
+    tasks = Tasks("token")
+    cut_stage.find_cuts(tasks, plan, list(map(TaskRef, runs)))
     values = dict(runs)
     read = {}
     for key, task in tasks.items():
@@ -282,8 +283,9 @@ def sorted_runs(array, plan):
 
 def found_cuts(plan, runs):
     """Boundaries and the cuts of each run that the graph finds."""
-    tasks, found = cut_stage.find_cuts("token", plan, list(map(TaskRef, runs)))
-    boundaries, *cuts = dask.get({**tasks, **runs}, [found.boundaries, *found.cuts])
+    tasks = Tasks("token")
+    found = cut_stage.find_cuts(tasks, plan, list(map(TaskRef, runs)))
+    boundaries, *cuts = dask.get({**tasks, **runs}, [ref.key for ref in (found.boundaries, *found.cuts)])
     first, last = (np.concatenate([getattr(some, name) for some in cuts]) for name in ("first", "last"))
     return boundaries, first, last
 
@@ -326,9 +328,11 @@ def test_groups_hold_their_ranks_for_every_exchange(data, array, exchange):
     method = data.draw(ours.options(array.dtype))["method"]
     plan = plan_of(array, chunks, exchange, method=method, out=out, count=data.draw(st.integers(1, 6)))
     runs = sorted_runs(array, plan)
-    tasks, cuts = cut_stage.find_cuts("token", plan, list(map(TaskRef, runs)))
-    merges = exchange_stage.exchange("token", plan, list(runs), cuts, Finish(plan.order, True, False))
-    got = dask.get({**tasks, **merges, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
+    tasks, refs = Tasks("token"), list(map(TaskRef, runs))
+    cuts = cut_stage.find_cuts(tasks, plan, refs)
+    listed = scatter(tasks, plan, refs, cuts)
+    finish_groups(tasks, plan, listed, cuts.boundaries, Finish(plan.order, True, False))
+    got = dask.get({**tasks, **runs}, [("sort-merge-token", group) for group in range(len(plan.groups))])
     ranks = [0, *cut_stage.boundary_ranks(plan, np.array(plan.run_sizes)), len(array)]
     wanted = oracle.sort(array)
     for (part,), (start, stop) in zip(got, pairwise(ranks), strict=True):
@@ -363,8 +367,9 @@ def test_a_run_that_changed_is_refused():
     array = np.array([0, 1, 2, 3], "u8")
     order = Order(array.dtype)
     plan = dataclasses.replace(plan_of(array, (4,), count=2, out=(2, 2)), order=order)
-    tasks, found = cut_stage.find_cuts("token", plan, [TaskRef("run")])
-    boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries, found.cuts[0]])
+    tasks = Tasks("token")
+    found = cut_stage.find_cuts(tasks, plan, [TaskRef("run")])
+    boundaries, cuts = dask.get({**tasks, "run": Run(array)}, [found.boundaries.key, found.cuts[0].key])
     assert cut_run(Run(array), 0, (0,), cuts, boundaries, order).bounds(1) == (2, 4)
     # The run has another length, or the same length and other keys around the cut.
     for changed in ([0, 1, 2], [5, 6, 7, 8], [0, 0, 1, 1]):

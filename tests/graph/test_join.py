@@ -20,8 +20,8 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.graph import global_sort, scheduler, staging
-from dask_gpusort.graph.collection import held_chunks
+from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph.runtime import held_chunks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, fits_join
 
@@ -393,7 +393,7 @@ def device_bytes(monkeypatch):
     pytest.importorskip("cupy", reason="no CuPy: install dask_gpusort[cu13]")
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     with dask.config.set({"gpusort.exchange": "auto", "gpusort.device": "cuda"}):
-        yield lambda size: monkeypatch.setattr(scheduler, "own_device_memory", lambda: size)
+        yield lambda size: monkeypatch.setattr(runtime, "own_device_memory", lambda: size)
 
 
 @pytest.mark.parametrize("kind", ["threads", "synchronous"])
@@ -417,7 +417,7 @@ def test_several_workers_do_not_join(on_cluster, device_bytes):
     x = da.zeros(1 << 20, chunks=1 << 16)
     device_bytes(1 << 30)
     assert "exchange  device" in dask_gpusort.explain(x)
-    with mock.patch.object(global_sort, "workers_in_use", return_value=Workers(1, 1 << 30, devices=True)):
+    with mock.patch.object(runtime, "workers_in_use", return_value=Workers(1, 1 << 30, devices=True)):
         assert "exchange  join" in dask_gpusort.explain(x)
 
 

@@ -16,9 +16,10 @@ from support import strategies as ours
 from support.sorting import check_sizes, computed
 from support.statistics import statistics_of, without_extremes
 
+from dask_gpusort.graph import runtime
 from dask_gpusort.graph.rechunk import chunk_limit, whole_axes
-from dask_gpusort.graph.select import build
-from dask_gpusort.graph.select.lanes import reduce_blocks
+from dask_gpusort.graph.select import statistics as build
+from dask_gpusort.graph.select.statistics import reduce_blocks
 from dask_gpusort.plan.terms import Workers
 from dask_gpusort.table import Statistic
 
@@ -81,7 +82,7 @@ def test_chunks_of_whole_lanes_respect_the_limit(data, shape, axes):
 
 @pytest.mark.parametrize(("memory", "most"), [(None, 32 << 20), (8 << 30, 32 << 20), (512 << 20, 16 << 20)])
 def test_chunks_of_whole_lanes_suit_the_memory_of_workers(monkeypatch, memory, most):
-    monkeypatch.setattr(build, "workers_in_use", lambda *_: Workers(2, memory))
+    monkeypatch.setattr(runtime, "workers_in_use", lambda *_: Workers(2, memory))
     x = da.zeros((100, 1 << 20), chunks=(10, 1 << 16), dtype="f4")
     found = build.build_statistic(x, Statistic.median(), (0,), False, "auto")
     assert 0.75 * most <= 400 * max(found.chunks[0]) <= 1.25 * most

@@ -9,7 +9,7 @@ import pytest
 from support import oracle
 
 import dask_gpusort
-from dask_gpusort.graph.scheduler import workers_of_cluster
+from dask_gpusort.graph.runtime import workers_of_cluster
 
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")

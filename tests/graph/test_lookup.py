@@ -64,7 +64,7 @@ def test_several_bundles(monkeypatch):
     made = []
     monkeypatch.setattr(lookup, "sort_needles", lambda *given: made.append(found := SORT(*given)) or found)
     monkeypatch.setattr("dask_gpusort.plan.search.GROUP_SHARE", 1e-6)
-    monkeypatch.setattr("dask_gpusort.graph.search.build.host_memory", lambda: 6 << 30)
+    monkeypatch.setattr("dask_gpusort.graph.runtime.host_memory", lambda: 6 << 30)
     x, v, keys, needles = arrays(64)
     with dask.config.set({"gpusort.groups": 4, "num_workers": 1}):
         lazy = dask_gpusort.searchsorted(x, v.reshape(64, 100))

@@ -21,7 +21,8 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.graph import collection
-from dask_gpusort.graph.cuts import find_cuts
+from dask_gpusort.graph.sort.scan import find_cuts
+from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
 from dask_gpusort.plan import runs as plan_runs
@@ -85,7 +86,7 @@ def test_the_tree_of_counts_is_made_as_often_for_many_runs(monkeypatch):
     for chunks in (1_000, 10_000):
         made = make((1 << 24,) * chunks, "runs", Workers(16, 1 << 32, processes=1), groups=chunks)
         looks.clear()
-        find_cuts("token", made, [TaskRef(number) for number in range(chunks)])
+        find_cuts(Tasks("token"), made, [TaskRef(number) for number in range(chunks)])
         many.append(len(looks))
     assert many[0] > 0
     assert many[1] <= many[0] + 10

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_gpusort.chunk.tie_groups import TieGroups
-from dask_gpusort.graph.sets.build import OfGroups, numbers
+from dask_gpusort.graph.sets.distinct import OfGroups, numbers
+from dask_gpusort.graph.sets.local import spread
 from dask_gpusort.graph.sets.number import Numbering, edge_of, number_chunk, scan_edges
-from dask_gpusort.graph.sets.spread import spread
 
 COLUMNS = ("values", "chunks", "counts", "firsts")
 SECOND = 3

@@ -17,8 +17,9 @@ from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
-from dask_gpusort.graph import global_sort, scheduler, staging
-from dask_gpusort.graph.collection import chunk_library
+from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph.runtime import chunk_library
+from dask_gpusort.graph.sort import global_sort
 from dask_gpusort.kernels import KernelsUnavailable
 
 FUNCTIONS = {
@@ -74,8 +75,7 @@ def late(request, stand_in, monkeypatch):
 
 def limit_memory(cupy, monkeypatch, nbytes):
     cupy.memory = nbytes
-    for module in (global_sort, scheduler):
-        monkeypatch.setattr(module, "own_device_memory", lambda: nbytes)
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: nbytes)
 
 
 def tasks_named(collection, *names):
@@ -368,10 +368,10 @@ def test_rows_larger_than_the_device_name_the_remedy(small):
 def test_memory_is_that_of_the_pool(monkeypatch):
     limit = 0
     pool = SimpleNamespace(get_limit=lambda: limit)
-    monkeypatch.setattr(scheduler, "_smallest_device", lambda: 1_000)
-    monkeypatch.setattr(scheduler, "import_module", lambda name: SimpleNamespace(get_default_memory_pool=lambda: pool))
-    assert scheduler.own_device_memory() == 1_000
+    monkeypatch.setattr(runtime, "_smallest_device", lambda: 1_000)
+    monkeypatch.setattr(runtime, "import_module", lambda name: SimpleNamespace(get_default_memory_pool=lambda: pool))
+    assert runtime.own_device_memory() == 1_000
     limit = 300
-    assert scheduler.own_device_memory() == 300
+    assert runtime.own_device_memory() == 300
     limit = 3_000
-    assert scheduler.own_device_memory() == 1_000
+    assert runtime.own_device_memory() == 1_000

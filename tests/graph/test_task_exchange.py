@@ -19,12 +19,12 @@ from support.sorting import check_sizes, computed, groups
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
-from dask_gpusort.graph import collection, scheduler, serialization, task_exchange
+from dask_gpusort.graph import runtime, serialization
 from dask_gpusort.graph.bounds import bound_cuts, fingerprint
-from dask_gpusort.graph.collection import chunk_library
-from dask_gpusort.graph.finish import Finish
-from dask_gpusort.graph.local_sort import LocalSort, run_sources
-from dask_gpusort.graph.scheduler import workers_in_use, workers_of_cluster
+from dask_gpusort.graph.runtime import chunk_library, workers_in_use, workers_of_cluster
+from dask_gpusort.graph.sort import by_tasks as task_exchange
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.local import LocalSort, run_sources
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan import runs as plan_runs
@@ -538,14 +538,14 @@ def test_the_client_knows_the_type_of_chunks_on_workers(on_cluster):
     source = da.from_array(np.arange(12.0), chunks=3)
     held = source[source > 2].persist()
     distributed.wait(held)
-    assert collection._held_library(held.dask.layers[held.name]) == "numpy"
-    assert collection._held_library((held * 2).dask.layers[held.name]) == "numpy"
+    assert runtime._held_library(held.dask.layers[held.name]) == "numpy"
+    assert runtime._held_library((held * 2).dask.layers[held.name]) == "numpy"
 
 
 @pytest.mark.parametrize("own", [None, 48 * GIB])
 @pytest.mark.parametrize("reported", [0, 64 * GIB])
 def test_workers_and_memory_come_from_the_scheduler(monkeypatch, reported, own):
-    monkeypatch.setattr(scheduler, "own_device_memory", lambda: own)
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: own)
     worker = {"nthreads": 2, "memory_limit": GIB, "gpu": {"memory-total": reported, "name": "a GPU"}}
     info = {"workers": {"one": worker, "two": {**worker, "gpu": {"memory-total": 2 * reported}}}}
     rpc = SimpleNamespace(identity=lambda n_workers: info)

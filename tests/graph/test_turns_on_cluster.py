@@ -14,8 +14,9 @@ import pytest
 
 import dask_gpusort
 from dask_gpusort.gpu_cluster import install_plugins
-from dask_gpusort.graph import global_sort
-from dask_gpusort.graph.task_exchange import Bundle
+from dask_gpusort.graph import runtime
+from dask_gpusort.graph.sort import global_sort
+from dask_gpusort.graph.sort.by_tasks import Bundle
 from dask_gpusort.plan import Workers
 
 distributed = pytest.importorskip("distributed")
@@ -87,7 +88,7 @@ def workers() -> Iterator[list[Any]]:
 def test_two_workers_hold_what_is_projected(monkeypatch: pytest.MonkeyPatch, workers: list[Any], pairs: bool) -> None:
     plans: list[Any] = []
     make = global_sort.make_plan
-    monkeypatch.setattr(global_sort, "workers_in_use", lambda *_: Workers(2, MEMORY, devices=True))
+    monkeypatch.setattr(runtime, "workers_in_use", lambda *_: Workers(2, MEMORY, devices=True))
     monkeypatch.setattr(global_sort, "make_plan", lambda *a, **kw: plans.append(make(*a, **kw)) or plans[-1])
     x = made("u8", SHARE // (1 + pairs))
     exchange = {"exchange": "device"}

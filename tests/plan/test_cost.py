@@ -1,4 +1,4 @@
-"""The cost model of plans: counts by hand, counts from the built graph, and seconds from the rates."""
+"""The costs of plans: counts by hand, and counts from the built graph."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from dask_gpusort.cost import Rates, cost_of, describe, predict
-from dask_gpusort.graph.join import Join
-from dask_gpusort.graph.recipe import Recipe
+from dask_gpusort.cost import cost_of, describe
+from dask_gpusort.graph.in_one_task import InOneTask
+from dask_gpusort.graph.sort.finish import Finish
+from dask_gpusort.graph.sort.joined import JoinedSort
+from dask_gpusort.graph.sort.local import LocalSort
+from dask_gpusort.graph.sort.recipe import SortRecipe
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, make_plan
 from dask_gpusort.plan.counting import ENTRY_BYTES
 
 MIB = 1 << 20
-RATES = Rates(
-    workers=4,
-    threads=8,
-    sort_keys=1e8,
-    merge_keys=2e8,
-    scan_bytes=1e9,
-    exchange_bytes=1e9,
-    task_seconds=1e-3,
-    message_seconds=1e-4,
-    piece_seconds=1e-5,
-)
 
 
 def plan(chunks, size, exchange="gather", dtype="i8", companion_bytes=0, **options):
@@ -55,12 +47,9 @@ def test_counts_of_an_exchange(exchange, processes, crossings, messages):
     assert cost.counted_bytes == entries * (8 + ENTRY_BYTES) > 0
 
 
-def test_a_join_sorts_on_one_thread_and_merges_nothing():
-    rates = Rates(1, 4, 1e6, 1e6, 1e9, 1e9, 1e-3, 1e-3, 1e-3)
+def test_a_join_merges_nothing():
     made = plan(10, 1_000, "join", workers=Workers(4))
     assert cost_of(made).pieces == cost_of(made).messages == 0
-    assert predict(made, rates)["sort"] == pytest.approx(10 * 1_000 / 1e6)
-    assert predict(made, rates)["merge"] == 0
 
 
 def test_counts_of_an_exchange_by_tasks():
@@ -83,27 +72,10 @@ def test_number_of_tasks_equals_that_of_the_graph(exchange, chunks):
     if exchange == "runs":
         pytest.importorskip("distributed")
     made = plan(chunks, 1_000_000, exchange, workers=Workers(4, 512 * MIB))
-    shared = {"with_keys": True, "with_positions": False, "names": ("x",), "extra_dims": (0,)}
-    recipe = Join(made.order, axis=0, chunks=(made.sizes,), **shared) if exchange == "join" else Recipe(made, **shared)
+    how = LocalSort(made.order, False), Finish(made.order, True, False)
+    joined = InOneTask(JoinedSort(*how, axis=0, arrays=1), "sort-local", ("x",), (made.sizes,), divided=(True,))
+    recipe = joined if exchange == "join" else SortRecipe(made, *how, names=("x",), extra_dims=(0,))
     assert cost_of(made).tasks == len({**recipe.stages(), **recipe.output("sorted", 0, (made.chunks,))})
-
-
-def test_seconds_are_computed_from_the_rates():
-    # With so many threads, each chunk is a run.
-    made = plan(40, 1_000, "runs", groups=8, workers=Workers(40))
-    cost = cost_of(made)
-    assert predict(made, RATES) == {
-        "sort": pytest.approx(40_000 / 8e8),
-        "count": pytest.approx((cost.counted_bytes / 8 + made.rounds * made.table_bytes) / 1e9),
-        "exchange": pytest.approx(40_000 * 8 * 3 / 4 / 4e9 + 320 * 1e-4 / 8),
-        "merge": pytest.approx((40_000 / 2e8 + 320 * 1e-5) / 8),
-        "tasks": pytest.approx(cost.tasks * 1e-3),
-    }
-
-
-def test_one_worker_sends_nothing():
-    rates = Rates(**{**vars(RATES), "workers": 1, "message_seconds": 0.0, "exchange_bytes": math.inf})
-    assert predict(plan(40, 1_000, "tasks", groups=8), rates)["exchange"] == 0
 
 
 def test_unknown_sizes():

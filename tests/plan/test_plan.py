@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support import strategies as ours
 
 import dask_gpusort
-from dask_gpusort.graph.scheduler import choose_exchange
+from dask_gpusort.graph.exchanges import choose_exchange
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, describe, is_small, make_plan
 from dask_gpusort.plan.groups import lay_out_groups

@@ -27,7 +27,7 @@ DOCUMENTS = sorted(
     if path != GLOSSARY
 )
 #: Terms that contain a refused word in another sense.
-OTHER_TERMS = (("in", "place"), ("four", "way"), ("k", "ways"))
+OTHER_TERMS = (("in", "place"),)
 
 CXX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 CXX_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
@@ -61,7 +61,7 @@ def glossary_rows() -> list[list[str]]:
 
 
 def refused_words() -> Iterator[Refused]:
-    for term, _, _, column in glossary_rows():
+    for term, _, column in glossary_rows():
         for part in column.split(";"):
             listed = re.search(r"\(([\w/, ]+)\)", part)
             folders = tuple(listed[1].split(", ")) if listed else ()
@@ -168,18 +168,10 @@ def test_text_uses_the_terms_of_the_glossary(path: Path) -> None:
     assert wrong_words(path) == []
 
 
-def test_names_in_the_glossary_occur_in_the_code() -> None:
-    quoted = {name for *cells, _ in glossary_rows() for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
-    text = "\n".join((ROOT / path).read_text() for path in CODE)
-    files = {path.name for path in CODE}
-    names = {name for name in quoted if name not in files and not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
-    assert names == set()
-
-
-def test_rows_of_the_glossary_have_four_cells_and_different_terms() -> None:
+def test_rows_of_the_glossary_have_three_cells_and_different_terms() -> None:
     rows = glossary_rows()
     assert rows
-    assert all(len(row) == 4 for row in rows)
+    assert all(len(row) == 3 for row in rows)
     terms = [row[0] for row in rows]
     assert len(set(terms)) == len(terms)
 
@@ -194,7 +186,6 @@ def test_folders_in_the_glossary_exist() -> None:
         ("kTileKeys", "k tile keys"),
         ("NVRTCError", "nvrtc error"),
         ("merge_in_place", "merge"),
-        ("FourWayMerge", "merge"),
         ("_LIMIT", "limit"),
     ],
 )

@@ -14,16 +14,18 @@ from distributed import Client, LocalCluster
 
 import dask_gpusort
 from dask_gpusort.config import DEFAULTS, EXCHANGES
-from dask_gpusort.graph import global_sort, scheduler, staging
+from dask_gpusort.graph import runtime, staging
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
 GRAPH = ROOT / "dask_gpusort" / "graph"
-#: How sources give names to tasks: whole names, names of layers of blocks, and stages of a name that a method makes.
-NAMED, TOKEN = re.compile(r'f"((?:sort|top|unique|take|put)-[a-z]+)-\{'), re.compile(r'token="([a-z-]+)"')
-STAGE = re.compile(r'(?:key|_ref)\("([a-z]+)"')
-#: A layer of a graph.
-NO_TASKS = {"sort-stages"}
+#: How sources give names to tasks: stages, perhaps with a number, and names of layers of blocks.
+NAMED, TOKEN = (
+    re.compile(r'"((?:sort|top|unique|take|put|select|search|rank)-[a-z]+)'),
+    re.compile(r'token="([a-z-]+)"'),
+)
+#: A layer of a graph, and a message to a worker.
+NO_TASKS = {"sort-stages", "sort-run"}
 
 
 def sections(page: str) -> dict[str, str]:
@@ -37,9 +39,6 @@ def names_of_tasks() -> Iterator[str]:
         text = path.read_text()
         yield from NAMED.findall(text)
         yield from TOKEN.findall(text)
-        folder = "".join(own.read_text() for own in path.parent.glob("*.py"))
-        if (first := re.search(r'f"([a-z]+)-\{stage\}-', folder)) is not None:
-            yield from (f"{first[1]}-{stage}" for stage in STAGE.findall(text))
 
 
 @pytest.mark.parametrize(("name", "default"), DEFAULTS.items())
@@ -73,14 +72,13 @@ def printed(title: str) -> list[str]:
 
 def test_plans_of_a_gpu_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans need shapes, dtypes and the memory of the GPU alone, and no CuPy."""
-    for module in (scheduler, global_sort):
-        monkeypatch.setattr(module, "own_device_memory", lambda: H200)
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: H200)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     monkeypatch.setattr(staging, "_copies", lambda: SimpleNamespace(metadata_without_device=nullcontext))
     cupy_chunks, numpy_chunks = printed("On a GPU")
     host = da.zeros(20_000_000_000, chunks=100_000_000)
     assert dask_gpusort.explain(host, device="cuda") == numpy_chunks
-    monkeypatch.setattr(global_sort, "chunk_library", lambda array: "cupy")
+    monkeypatch.setattr(runtime, "chunk_library", lambda array: "cupy")
     assert dask_gpusort.explain(da.zeros(6_000_000_000, chunks=100_000_000)) == cupy_chunks
 
 

@@ -21,18 +21,17 @@ def test_stale_documents_are_named(tmp_path: Path) -> None:
     for path in RESULTS.glob("*.*"):
         shutil.copy(path, tmp_path)
     command = load("documents.__main__")
-    (page := tmp_path / "page.md").write_text("<!-- table: projection -->\n1\n<!-- end of table -->\n")
-    path = tmp_path / "gpu_table.json"
-    path.write_text(path.read_text().replace("3.3876800537109375", "3.4876800537109375"))
-    found = [name for name, *_ in command.stale_texts(tmp_path, [page])]
-    assert found == ["gpu_table.md", "page.md: projection"]
-    assert list(command.stale_figures(tmp_path)) == ["gpu_sizes"]
+    (page := tmp_path / "page.md").write_text("<!-- table: passes -->\n1\n<!-- end of table -->\n")
+    for name, old, new in (("gpu_table", "3.3876800537109375", "3.4876800537109375"), ("soak", "25980", "1")):
+        path = tmp_path / f"{name}.json"
+        path.write_text(path.read_text().replace(old, new) + " ")
+    assert [name for name, _ in command.stale(tmp_path, [page])] == ["soak.svg", "gpu_table.md", "page.md: passes"]
     text = run("documents", "--check", "--results", str(tmp_path), code=1)
     assert "stale: gpu_table.md" in text
-    assert "stale: gpu_sizes.svg" in text
+    assert "stale: soak.svg" in text
     run("documents", "--results", str(tmp_path))
     run("documents", "--check", "--results", str(tmp_path))
-    assert "| 3.488 |" in (tmp_path / "gpu_table.md").read_text()
+    assert "| 3.49 ms |" in (tmp_path / "gpu_table.md").read_text()
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
@@ -48,7 +47,7 @@ def test_every_table_has_two_markers() -> None:
         assert markers == 2 * len(load("documents.blocks").BLOCK.findall(text)), path
 
 
-@pytest.mark.parametrize("name", ["core_cpu.headline", "gpu_table.headline", "multi_gpu.headline", "projection"])
+@pytest.mark.parametrize("name", ["core_cpu", "cores_cpu", "gpu_table", "multi_gpu", "passes"])
 def test_a_table_shows_stored_numbers(name: str) -> None:
     text = load("documents.blocks").TABLES[name](RESULTS, ROOT / "README.md")
     lines = text.splitlines()

@@ -17,7 +17,7 @@ import numpy as np
 from dask.typing import Key
 from tlz import merge_with
 
-from dask_gpusort.graph.scheduler import workers_of_cluster
+from dask_gpusort.graph.runtime import workers_of_cluster
 
 #: Seconds until a test gives up.
 LONG = 60.0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dask_gpusort.kernels.papers import sampled_merge_sort
 from dask_gpusort.kernels.policy import merge_tuning, tuning
 
 from .host_cuda import HostDevice
@@ -20,10 +21,9 @@ from .host_cuda.recorder import Recorder
 #: The smallest block sort that still samples its overfull buckets.
 BLOCK_SORT = tuning.BlockSortShape(128, 17, 2048)
 BLOCK_SORT_KEYS = BLOCK_SORT.capacity
-ONE_LEVEL_BUCKETS = 4  # more buckets need two levels of partition, as TWO_LEVELS keys do
 LSD_TILE = 256 * 4
 TWO_LEVELS = 40_009
-MERGE_TILE = merge_tuning.MergeTile(64, 5)
+MERGE_TILE = merge_tuning.MergeShape(64, 5)
 
 #: Name of a kernel function, and the NumPy function with the same result.
 SORTED = "sort_keys", np.sort
@@ -64,13 +64,10 @@ def use_small_blocks(patch):
     patch.setattr(tuning, "MAIN_BLOCK_SORT", dict.fromkeys(tuning.BLOCK_SORT, 0))
     patch.setattr(tuning, "MAX_DIGITS", tile.digits)
     patch.setattr(tuning, "PARTITION", dict.fromkeys(tuning.PARTITION, tile))
-    patch.setattr(tuning, "SMALL_PARTITIONS", (tuning.Tile(128, 8, 2, ONE_LEVEL_BUCKETS),))
     segment_tile = tuning.Tile(tuning.SEGMENT_THREADS, 4)
     patch.setattr(tuning, "SEGMENT_PARTITION", dict.fromkeys(tuning.SEGMENT_PARTITION, segment_tile))
     patch.setattr(tuning, "LSD", {widths: tuning.Tile(256, 4) for widths in tuning.LSD})
     patch.setattr(tuning, "STABLE", {widths: tuning.Tile(256, 4) for widths in tuning.STABLE})
-    patch.setattr(tuning, "LSD_COOPERATIVE", {width: (tuning.Tile(256, 4),) * 2 for width in tuning.LSD_COOPERATIVE})
-    patch.setattr(tuning, "LSD_COOPERATIVE_KEYS", {})
     patch.setattr(tuning, "PARTITIONED_KEYS", {})
     patch.setattr(tuning, "LSD_ALL_PASSES", 2 * LSD_TILE)
 
@@ -79,10 +76,10 @@ def use_small_merges(patch):
     """Blocks and merge tiles so small that few keys make several tiles."""
     use_small_blocks(patch)
     patch.setattr(merge_tuning, "MERGE", dict.fromkeys(merge_tuning.MERGE, MERGE_TILE))
-    patch.setattr(merge_tuning, "SAMPLED", merge_tuning.MergeTile(64, 3))
-    patch.setattr(merge_tuning, "SAMPLE_KEYS", 64)
-    patch.setattr(merge_tuning, "NETWORK_TILE_KEYS", 256)
-    patch.setattr(merge_tuning, "NETWORK_THREADS", 64)
+    patch.setattr(sampled_merge_sort, "PART", merge_tuning.MergeShape(64, 3))
+    patch.setattr(sampled_merge_sort, "SAMPLE_KEYS", 64)
+    patch.setattr(sampled_merge_sort, "TILE_KEYS", 256)
+    patch.setattr(sampled_merge_sort, "THREADS", 64)
 
 
 def replace_cupy_of_steps(patch, cupy):

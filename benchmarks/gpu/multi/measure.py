@@ -1,26 +1,23 @@
-"""Measures a work: seconds, memory and phases, and the progress of a long run."""
+"""Measures a work: seconds, memory and phases."""
 
 from __future__ import annotations
 
 import contextlib
-import statistics
 import time
 from collections import defaultdict
 from typing import Any
 
 import distributed
 
-from ...harness.phases import AFTER_PAUSE, PHASES
-from ...harness.records import Row
+from ...harness.records import Row, slug, timed_row
 from .data import Data, Work
 
 #: Seconds for the workers to drop a result before the next run.
 RELEASE = 0.1
 #: Runs of a work before those that are timed.
 WARM_UPS = 2
-#: Seconds between two progress reports of a run.
-REPORT = 5.0
-BASELINE = "PyTorch + NCCL"
+STAGES = ("sort-local", "sort-count", "sort-scan", "sort-scatter", "sort-freed", "sort-merge")
+PHASES = ("sort-gang", *STAGES, "sort", "argsort")
 
 
 def begin_counting() -> None:
@@ -46,48 +43,12 @@ def run_once(data: Data) -> tuple[tuple[Any, ...], float]:
     """Run one sort. Return the result, which the workers hold, and the seconds."""
     start = time.perf_counter()
     found = tuple(data.client.persist(list(data.sort())))
-    wait_and_report(data.client, found, data.work.patience)
+    distributed.wait(found, timeout=data.work.patience)
     seconds = time.perf_counter() - start
     for future in distributed.futures_of(found):
         if future.status == "error":
             future.result()
     return found, seconds
-
-
-def wait_and_report(client: Any, found: tuple[Any, ...], patience: float) -> None:
-    """Wait for a result, and report the progress of a long run."""
-    start = time.perf_counter()
-    while True:
-        left = patience - (time.perf_counter() - start)
-        try:
-            distributed.wait(found, timeout=min(REPORT, left))
-            return
-        except TimeoutError:
-            print(f"    after {time.perf_counter() - start:.0f} s: {progress(client)}", flush=True)
-            if left <= REPORT:
-                raise
-
-
-def progress(client: Any) -> str:
-    """Progress of a run: states of the tasks of each phase, and memory of the worker processes.
-
-    Tasks whose results have been released are not counted. The memory of a process includes data spilled from its GPU.
-    """
-    counts = client.run_on_scheduler(count_states)
-    states = [f"{name} {' '.join(f'{n} {state}' for state, n in counts[name].items())}" for name in counts]
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    held = " and ".join(f"{worker['metrics']['memory'] / 1e9:.0f}" for worker in workers)
-    paused = sum(worker["status"] == "paused" for worker in workers)
-    return f"{', '.join(states)}; processes of {held} GB, {paused} paused"
-
-
-def count_states(dask_scheduler: Any = None) -> dict[str, dict[str, int]]:
-    """On the scheduler: number of tasks by phase and state."""
-    counts: dict[str, dict[str, int]] = {}
-    for key, task in dask_scheduler.tasks.items():
-        of_phase = counts.setdefault(phase_of(key) or "other", {})
-        of_phase[task.state] = of_phase.get(task.state, 0) + 1
-    return counts
 
 
 def phase_of(key: Any) -> str | None:
@@ -96,7 +57,7 @@ def phase_of(key: Any) -> str | None:
 
 
 def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[str, float]]:
-    """For each phase of a task stream: its tasks, the seconds of its busiest worker, and when it ran."""
+    """For each phase of a task stream: its tasks, and the seconds of its busiest worker."""
     tasks: dict[str, int] = defaultdict(int)
     busy: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for task in stream:
@@ -106,19 +67,12 @@ def phases_of(stream: list[dict[str, Any]], seconds: float) -> dict[str, dict[st
         tasks[name] += 1
         for part in task["startstops"]:
             busy[name, part["action"]][task["worker"]].append((part["start"], part["stop"]))
-    moments = [moment for workers in busy.values() for spans in workers.values() for span in spans for moment in span]
     found: dict[str, dict[str, float]] = {}
     for name in (phase for phase in PHASES if phase in tasks):
-        compute, transfer = (
-            max(map(covered, busy[name, action].values()), default=0.0) for action in ("compute", "transfer")
-        )
-        mine = [span for action in ("compute", "transfer") for spans in busy[name, action].values() for span in spans]
-        start, stop = min(span[0] for span in mine), max(span[1] for span in mine)
-        found[name] = {"tasks": tasks[name], "compute": compute, "transfer": transfer}
-        found[name] |= {"from": start - min(moments), "to": stop - min(moments)}
-    spent = sum(phase["compute"] + phase["transfer"] for phase in found.values())
-    scheduler = {"tasks": 0, "compute": max(0.0, seconds - spent), "transfer": 0.0, "from": 0.0, "to": seconds}
-    return {**found, "scheduler": scheduler}
+        spent = {what: max(map(covered, busy[name, what].values()), default=0.0) for what in ("compute", "transfer")}
+        found[name] = {"tasks": tasks[name], **spent}
+    left = seconds - sum(phase["compute"] + phase["transfer"] for phase in found.values())
+    return {**found, "scheduler": {"tasks": 0, "compute": max(0.0, left), "transfer": 0.0}}
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
@@ -148,7 +102,7 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str, commi
     if work.repeats > 1:
         run_many(data, WARM_UPS, 0)
         # The baseline runs without pauses too. After a pause processors and workers wake up more slowly.
-        samples = {"ours": run_many(data, work.repeats, 0), AFTER_PAUSE: run_many(data, work.repeats, RELEASE)}
+        samples = {"ours": run_many(data, work.repeats, 0), "after a pause": run_many(data, work.repeats, RELEASE)}
         with distributed.get_task_stream(client=client) as stream:
             found, took = run_once(data)
         phases = phases_of(stream.data, took)
@@ -163,6 +117,7 @@ def measure(client: Any, name: str, work: Work, log2: float, library: str, commi
     time.sleep(RELEASE)
     samples = samples or {"ours": [took]}
     details = {"gpus": workers, "data_bytes": data.row_bytes * data.total, "peak_bytes": peak, "phases": phases}
-    row = Row(name, statistics.median(samples["ours"]), "s", keys=data.total, verified=verified, samples=samples)
+    row = timed_row(slug(name, workers), name, samples, keys=data.total, verified=verified)
+    row.baselines.clear()  # sorts after a pause are none
     row.details = {**details, "error": "", "commit": commit}
     return row

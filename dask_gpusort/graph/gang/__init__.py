@@ -35,8 +35,7 @@ The phases of a member are metrics of its task in Dask's dashboard (`distributed
 "wait", "cut", "exchange", "merge". Each costs 4 us.
 
 ===================  ================================================================================
-`tasks`              the graph, and what a member does
-`outputs`            what a member makes, filled group by group
+`tasks`              the graph, what a member does, and what it makes, filled group by group
 `member`             a member's side of the conversation, on a worker's thread
 `worker_plugin`      passes messages to the members of a worker, and keeps what the communicators share
 `communicator`       how shards move: the protocol, and its implementation over the workers' own comms

@@ -4,28 +4,72 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from dask.typing import Key
 
-from ...chunk import complete, library_of
+from ...chunk import complete, library_of, ops_for
 from ...chunk.run import Run
 from ...plan import Plan
 from .. import serialization
-from .._dask import List, MarkedTask, Task, TaskRef
+from .._dask import List, MarkedTask, Task
 from .._distributed import context_meter
 from ..bounds import Bounds, fingerprint
-from ..finish import Finish, GroupRef
 from ..input_checks import changed_run
-from ..local_sort import LocalSort, RunSource, chunk_arrays
-from ..task_exchange import Bundle, Sources, scan, sort_bundle, take_shard, take_summaries
+from ..sort.by_tasks import Bundle, Sources, pieces_in_order, scan, sort_bundle, take_shard, take_summaries
+from ..sort.finish import Finish, GroupRef
+from ..sort.local import LocalSort, RunSource, chunk_arrays
+from ..tasks import Tasks
 from .communicator import ExchangePiece
 from .coordinator import DIGEST_BYTES
 from .member import GangSpec, Start, enlist
-from .outputs import Outputs
+
+
+class Outputs:
+    """Allocate once the part of each output array that a member makes, and merge its groups into it."""
+
+    # A group is merged with the unresolved keys at its ends, which belong to its neighbours. So a merge writes over
+    # both ends of its group: the end of the group before it is restored, and the next group overwrites the other end:
+    #
+    #     group g     ------------------|xx
+    #     group g + 1                 xx|-----------------|xx
+    #                                 ^ saved before the merge
+
+    def __init__(self, plan: Plan, finish: Finish, bounds: Bounds, groups: range):
+        self.plan, self.finish, self.bounds, self.groups = plan, finish, bounds, groups
+        self.arrays: tuple[Any, ...] = ()
+        self._memory: tuple[Any, ...] = ()
+        self._front = max((-self._span(group)[0] for group in groups), default=0)
+
+    def _span(self, group: int) -> tuple[int, int]:
+        """Where the keys that a group receives begin and end in the outputs; the first ones before them if negative."""
+        start = int(self.bounds.ranks[group] - self.bounds.ranks[self.groups.start]) - self.bounds.kept(group).start
+        return start, start + int(self.bounds.lengths(group).sum())
+
+    def add(self, group: int, shards: list[Run]) -> None:
+        """Merge a group from the shards of all members; groups come in their order."""
+        kept, pieces = self.bounds.kept(group), pieces_in_order(shards, self.bounds, group, self.plan)
+        with ops_for(shards[0].keys).exclusive():
+            if len(self.groups) == 1:
+                self.arrays = self.finish(pieces, kept)
+                return
+            self._allocate(pieces[0][1])
+            start, stop = (self._front + end for end in self._span(group))
+            memory = tuple(array[start:stop] for array in self._memory)
+            saved = [array[: kept.start].copy() for array in memory]
+            self.finish(pieces, kept, memory)
+            for array, end in zip(memory, saved, strict=True):
+                array[: kept.start] = end
+
+    def _allocate(self, like: Run) -> None:
+        if self._memory:
+            return
+        stop = max(self._span(group)[1] for group in self.groups)
+        length = int(self.bounds.ranks[self.groups.stop] - self.bounds.ranks[self.groups.start])
+        self._memory = self.finish.allocate(like, self._front + stop)
+        self.arrays = tuple(array[self._front : self._front + length] for array in self._memory)
 
 
 class GangTask(MarkedTask):
@@ -35,35 +79,33 @@ class GangTask(MarkedTask):
 
 
 def gang_exchange(
-    token: str, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
-) -> dict[Key, Task]:
-    """Make the graph of a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
-    tasks: list[Task] = []
+    tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, timeout: float, on_devices: bool = False
+) -> None:
+    """Add a gang, from the input chunks to the outputs of its members (see `member_outputs`)."""
     for rank in range(len(plan.sources)):
-        spec = GangSpec(token, rank, len(plan.sources), timeout, on_devices)
+        spec = GangSpec(tasks.token, rank, len(plan.sources), timeout, on_devices)
         arguments = _arguments(spec, plan, sources, finish)
-        member = GangTask((f"sort-gang-{token}", rank), sort_in_gang, *arguments, mark=spec)
-        tasks += [member, Task((f"sort-joined-{token}", rank), note_joined, member.ref())]
-    return {task.key: task for task in tasks}
+        member = tasks.add("sort-gang", rank, sort_in_gang, *arguments, kind=GangTask, mark=spec)
+        tasks.add("sort-joined", rank, note_joined, member)
 
 
 def member_chunks(
-    chunks: Mapping[Key, Task],
+    chunks: Tasks,
     plan: Plan,
     sources: Sources,
     finish: Finish,
     timeout: float,
     on_devices: bool = False,
-) -> dict[Key, Task]:
+) -> Tasks:
     """Make the graph of a gang of which each member is a chunk of the only output: one step less than behind members.
 
     `chunks` are the same chunks as tasks behind members of another gang.
     """
-    found: dict[Key, Task] = {}
+    found = Tasks(chunks.token)
     for rank, (key, task) in enumerate(chunks.items()):
         spec = GangSpec(f"{key[0]}", rank, len(plan.sources), timeout, on_devices)  # type: ignore[index]
         arguments = _arguments(spec, plan, sources, finish)
-        found[key] = GangTask(key, sort_as_chunk, *arguments, mark=replace(spec, instead=task))
+        found.put(key, sort_as_chunk, *arguments, kind=GangTask, mark=replace(spec, instead=task))
     return found
 
 
@@ -76,17 +118,15 @@ def _arguments(spec: GangSpec, plan: Plan, sources: Sources, finish: Finish) -> 
     return List(*(chunk_arrays(source, keys) for source in own)), numbers, own, local, spec, plan, finish
 
 
-def member_outputs(token: str, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
+def member_outputs(tasks: Tasks, plan: Plan, all_wanted: bool) -> tuple[list[GroupRef], GroupRef]:
     """Name the outputs of each member, and the bounds of the cuts, as arguments of tasks."""
     # Unless all output chunks are wanted and each member makes some, each of them must need every member, because
     # members cannot run without each other.
     ranks = range(len(plan.sources))
-    joined = [TaskRef((f"sort-joined-{token}", rank)) for rank in ranks]
+    joined = [tasks.ref("sort-joined", rank) for rank in ranks]
     alone = all_wanted and all(plan.member_chunks)
     behind = List(*(() if alone else joined))
-    outputs: list[GroupRef] = [
-        Task(None, take_outputs, TaskRef((f"sort-gang-{token}", rank)), behind) for rank in ranks
-    ]
+    outputs: list[GroupRef] = [Task(None, take_outputs, tasks.ref("sort-gang", rank), behind) for rank in ranks]
     return outputs, joined[0]
 
 

@@ -17,11 +17,11 @@ from tlz import concat
 
 from ...chunk import complete, ops_for
 from .._dask import flatten
+from ..in_one_task import make_whole
 from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
 from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
-from ..recipe import Chunks
-from ..rows import check_length, equal_chunks
-from ..whole import make_whole
+from ..sort.rows import check_length, equal_chunks
+from ..tasks import Chunks
 
 
 def take_block(block: Any, indices: Any, declared: DeclaredChunk, axis: int, length: float, mode: str | None) -> Any:

@@ -27,14 +27,14 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from dask.typing import Key
 
 from ...chunk.run import Run
-from .._dask import List, Task, TaskRef
+from .._dask import List
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
 from ..runs.keep_and_take import check_listed, keep, rows_as_run, take_slices
 from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
+from ..tasks import Tasks
 from .put import GroupWriter, Put
 from .requests import GroupedAxis, Rows, Shapes, fill_bundle, make_requests
 from .take import Take
@@ -66,45 +66,32 @@ class Part(NamedTuple):
 Asked: TypeAlias = tuple[list[Handle], list[Kept]]
 
 
-def take_kept(take: Take) -> Iterator[Task]:
-    """Tasks from the chunks of the source and the requests to the filled bundles."""
-    token, groups = take.token, range(len(take.groups))
-    chunks = enumerate(map(TaskRef, take.source_keys))
-    rows = [RunTask((f"take-rows-{token}", number), keep_rows, chunk) for number, chunk in chunks]
-    requests = [_requests((f"take-requests-{token}", bundle), *own) for bundle, own in enumerate(take.requested)]
-    asked = listed((f"take-asked-{token}", 0), rows, requests)
+def take_kept(tasks: Tasks, take: Take) -> None:
+    """Add the tasks from the chunks of the source and the requests to the filled bundles."""
+    keep, groups = {"kind": RunTask}, range(len(take.groups))
+    rows = [tasks.add("take-rows", number, keep_rows, chunk, **keep) for number, chunk in enumerate(take.source)]
+    requests = [
+        tasks.add("take-requests", bundle, keep_requests, *own, **keep) for bundle, own in enumerate(take.requested)
+    ]
+    asked = tasks.add("take-asked", 0, list_kept, List(*rows), List(*requests), kind=ListTask)
     sources = [(take.groups.chunks(group), take.axis.size_of(group)) for group in groups]
     replies = [
-        RunTask((f"take-reply-{token}", group), keep_replies, asked.ref(), group, *own)
-        for group, own in enumerate(sources)
+        tasks.add("take-reply", group, keep_replies, asked, group, *own, **keep) for group, own in enumerate(sources)
     ]
-    replied = listed((f"take-replied-{token}", 0), [], replies)
-    yield from (*rows, *requests, asked, *replies, replied)
-    shapes = Task((f"take-shapes-{token}", 0), shapes_of, asked.ref())
-    yield shapes
+    replied = tasks.add("take-replied", 0, list_kept, List(), List(*replies), kind=ListTask)
+    shapes = tasks.add("take-shapes", 0, shapes_of, asked)
     for bundle in range(len(requests)):
-        yield Task((f"take-fill-{token}", bundle), fill_kept, shapes.ref(), take.rows, replied.ref(), bundle)
+        tasks.add("take-fill", bundle, fill_kept, shapes, take.rows, replied, bundle)
 
 
-def put_kept(put: Put) -> Iterator[Task]:
-    """Tasks from the requests to the written groups."""
-    token = put.token
-    requests = [_requests((f"put-requests-{token}", bundle), *own) for bundle, own in enumerate(put.requested)]
-    asked = listed((f"put-asked-{token}", 0), [], requests)
-    yield from (*requests, asked)
+def put_kept(tasks: Tasks, put: Put) -> None:
+    """Add the tasks from the requests to the written groups."""
+    requests = [
+        tasks.add("put-requests", bundle, keep_requests, *own, kind=RunTask) for bundle, own in enumerate(put.requested)
+    ]
+    asked = tasks.add("put-asked", 0, list_kept, List(), List(*requests), kind=ListTask)
     for group in range(len(put.groups)):
-        key = (f"put-merge-{token}", group)
-        yield Task(key, write_kept, put.before(group), asked.ref(), group, put.writer(group))
-
-
-def _requests(key: Key, *arguments: Any) -> Task:
-    return RunTask(key, keep_requests, *arguments)
-
-
-def listed(key: Key, rows: Sequence[Task], kept: Sequence[Task]) -> Task:
-    """The task that lists where all runs are."""
-    refs = (List(*(task.ref() for task in tasks)) for tasks in (rows, kept))
-    return ListTask(key, list_kept, *refs)
+        tasks.add("put-merge", group, write_kept, put.before(group), asked, group, put.writer(group))
 
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:

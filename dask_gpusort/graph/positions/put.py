@@ -27,11 +27,10 @@ from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan import Size
 from ...plan.positions import Bundles
-from .._dask import List, Task, TaskRef
-from ..finish import take_part
+from .._dask import List
 from ..input_checks import checked_chunk, declared_chunks, wrong_size
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..sort.finish import take_part
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
 from .requests import GroupedAxis, cut_shard, make_requests
 
 
@@ -76,16 +75,24 @@ class Put(ArrayRecipe):
 
     def before(self, group: int) -> List:
         """The chunks of a group before it is written."""
-        return List(*(TaskRef((self.names[-1], chunk)) for chunk in self.groups.chunks(group)))
+        return List(*chunks_of(self.names[-1], ((chunk,) for chunk in self.groups.chunks(group))))
 
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the chunks to the written groups."""
+        tasks = Tasks(self.token)
         if self.kept:
             # Imported here, because it imports distributed.
             from .kept_positions import put_kept
 
-            return {task.key: task for task in put_kept(self)}
-        return {task.key: task for task in (*self._requests(), *self._merges())}
+            put_kept(tasks, self)
+            return tasks
+        requests = [tasks.add("put-requests", bundle, make_requests, *own) for bundle, own in enumerate(self.requested)]
+        for group in range(len(self.groups)):
+            shards = [
+                tasks.add("put-shard", (bundle, group), cut_shard, own, group) for bundle, own in enumerate(requests)
+            ]
+            tasks.add("put-merge", group, write_group, self.before(group), List(*shards), self.writer(group))
+        return tasks
 
     @property
     def requested(self) -> Iterator[tuple[Any, ...]]:
@@ -94,31 +101,16 @@ class Put(ArrayRecipe):
         declared = [declared_chunks(what, dtype, (self.sizes,)) for what, dtype in arrays]
         for bundle in range(len(self.bundles)):
             chunks = self.bundles.chunks(bundle)
-            own, moved = (List(*(TaskRef((name, chunk)) for chunk in chunks)) for name in self.names[:2])
+            own, moved = (List(*chunks_of(name, ((chunk,) for chunk in chunks))) for name in self.names[:2])
             said = [[array[chunk] for chunk in chunks] for array in declared]
             yield own, List(moved), self.axis, said
 
-    def _requests(self) -> Iterator[Task]:
-        for bundle, own in enumerate(self.requested):
-            yield Task((f"put-requests-{self.token}", bundle), make_requests, *own)
-
-    def _merges(self) -> Iterator[Task]:
-        for group in range(len(self.groups)):
-            shards = []
-            for bundle in range(len(self.bundles)):
-                requests = TaskRef((f"put-requests-{self.token}", bundle))
-                shards.append(Task((f"put-shard-{self.token}", bundle, group), cut_shard, requests, group))
-            yield from shards
-            refs = List(*(task.ref() for task in shards))
-            yield Task((f"put-merge-{self.token}", group), write_group, self.before(group), refs, self.writer(group))
-
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the written groups to the chunks of one output."""
-        tasks = []
+        tasks = Tasks(self.token)
         for group in range(len(self.groups)):
-            own, merged = self.groups.chunks(group), TaskRef((f"put-merge-{self.token}", group))
+            own = self.groups.chunks(group)
             ends = pairwise(accumulate((int(chunks[0][chunk]) for chunk in own), initial=0))
-            tasks += [
-                Task((name, chunk), take_part, merged, which, *part) for chunk, part in zip(own, ends, strict=True)
-            ]
-        return {task.key: task for task in tasks}
+            for chunk, part in zip(own, ends, strict=True):
+                tasks.put((name, chunk), take_part, tasks.ref("put-merge", group), which, *part)
+        return tasks

@@ -19,16 +19,15 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
-from dask.typing import Key
 
 from ...chunk import complete, ops_for
-from ...chunk.index_range import positions_of
+from ...chunk.numpy_positions import positions_of
 from ...chunk.run import Run
 from ...order import Order
 from ...plan.positions import Bundles
 from .. import serialization
-from ..finish import cut_part
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk, wrong_size
+from ..sort.finish import cut_part
 
 #: Shape of each chunk of a bundle.
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -174,8 +173,3 @@ def fill_from_replies(requests: Requests, replies: list[Any], rows: Rows) -> lis
     """Task: the elements that the chunks of a bundle requested, from the replies of all groups."""
     parts = (requests.order[requests.part(group)] for group in range(len(replies)))
     return fill_bundle(requests.shapes, zip(parts, replies, strict=True), rows)
-
-
-def keys_of(name: str, numblocks: Sequence[int], extra_dims: int = 0) -> list[Key]:
-    """Keys of the chunks of an array in C order; it has one chunk along the last `extra_dims` dimensions."""
-    return [(name, *index, *(0,) * extra_dims) for index in np.ndindex(*numblocks)]

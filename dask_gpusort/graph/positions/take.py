@@ -30,11 +30,10 @@ from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...plan.positions import Bundles
-from .._dask import List, Task, TaskRef
+from .._dask import List
 from ..input_checks import declared_chunks
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
-from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, keys_of, make_requests, order_of
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
+from .requests import GroupedAxis, Rows, cut_offsets, fill_from_replies, join_group, make_requests, order_of
 
 
 def reply(source: Any, offsets: Any) -> Any:
@@ -55,25 +54,32 @@ class Take(ArrayRecipe):
     rows: Rows  # of the source, whose dimensions after the first are one chunk each
     kept: bool = False  # whether workers keep what moves, in memory or in files
 
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the chunks to the filled bundles."""
+        tasks = Tasks(self.token)
         if self.kept:
             # Imported here, because it imports distributed.
             from .kept_positions import take_kept
 
-            return {task.key: task for task in take_kept(self)}
-        return {task.key: task for task in (*self._requests(), *self._sources(), *self._replies())}
+            take_kept(tasks, self)
+            return tasks
+        chunks, groups = self.source, range(len(self.groups))
+        for group in groups:
+            own = List(*(chunks[chunk] for chunk in self.groups.chunks(group)))
+            tasks.add("take-source", group, join_group, own, self.axis.size_of(group))
+        for bundle, asked in enumerate(self.requested):
+            requests, replies = tasks.add("take-requests", bundle, make_requests, *asked), []
+            for group in groups:
+                shard = tasks.add("take-shard", (bundle, group), cut_offsets, requests, group)
+                replies.append(tasks.add("take-reply", (bundle, group), reply, tasks.ref("take-source", group), shard))
+            order = tasks.add("take-order", bundle, order_of, requests)
+            tasks.add("take-fill", bundle, fill_from_replies, order, List(*replies), self.rows)
+        return tasks
 
     @property
-    def source_keys(self) -> list[Key]:
-        """Keys of the source's chunks."""
-        return keys_of(self.names[0], (self.groups.ends[-1],), len(self.rows.shape))
-
-    def _sources(self) -> Iterator[Task]:
-        chunks = self.source_keys
-        for group in range(len(self.groups)):
-            own = List(*(TaskRef(chunks[chunk]) for chunk in self.groups.chunks(group)))
-            yield Task((f"take-source-{self.token}", group), join_group, own, self.axis.size_of(group))
+    def source(self) -> list[Any]:
+        """References to the source's chunks."""
+        return chunks_of(self.names[0], np.ndindex(self.groups.ends[-1]), len(self.rows.shape))
 
     @property
     def requested(self) -> Iterator[tuple[Any, ...]]:
@@ -81,34 +87,13 @@ class Take(ArrayRecipe):
         declared = declared_chunks("the indices", self.index_dtype, self.index_chunks)
         for bundle in range(len(self.bundles)):
             said = [declared[chunk] for chunk in self.bundles.chunks(bundle)]
-            yield List(*(TaskRef((self.names[1], *one.index)) for one in said)), List(), self.axis, [said]
+            yield List(*chunks_of(self.names[1], (one.index for one in said))), List(), self.axis, [said]
 
-    def _requests(self) -> Iterator[Task]:
-        for bundle, own in enumerate(self.requested):
-            yield Task((f"take-requests-{self.token}", bundle), make_requests, *own)
-
-    def _replies(self) -> Iterator[Task]:
-        for bundle in range(len(self.bundles)):
-            requests = TaskRef((f"take-requests-{self.token}", bundle))
-            found = []
-            for group in range(len(self.groups)):
-                shard = Task((f"take-shard-{self.token}", bundle, group), cut_offsets, requests, group)
-                source = TaskRef((f"take-source-{self.token}", group))
-                found.append(Task((f"take-reply-{self.token}", bundle, group), reply, source, shard.ref()))
-                yield from (shard, found[-1])
-            order = Task((f"take-order-{self.token}", bundle), order_of, requests)
-            replies = List(*(task.ref() for task in found))
-            yield from (
-                order,
-                Task((f"take-fill-{self.token}", bundle), fill_from_replies, order.ref(), replies, self.rows),
-            )
-
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the filled bundles to the output chunks."""
-        keys = keys_of(name, [len(sizes) for sizes in self.index_chunks], len(self.rows.shape))
-        tasks = (
-            Task(keys[chunk], getitem, TaskRef((f"take-fill-{self.token}", bundle)), number)
-            for bundle in range(len(self.bundles))
-            for number, chunk in enumerate(self.bundles.chunks(bundle))
-        )
-        return {task.key: task for task in tasks}
+        tasks, behind = Tasks(self.token), (0,) * len(self.rows.shape)
+        indices = list(np.ndindex(*map(len, self.index_chunks)))
+        for bundle in range(len(self.bundles)):
+            for number, chunk in enumerate(self.bundles.chunks(bundle)):
+                tasks.put((name, *indices[chunk], *behind), getitem, tasks.ref("take-fill", bundle), number)
+        return tasks

@@ -14,14 +14,15 @@ from ...chunk.run import Run
 from ...order import Order
 from ...plan import Plan
 from ...table import Boundaries, Cuts, IntArray, RankSummary
-from .._dask import List, Task, TaskRef
+from .._dask import List, Task
 from ..bounds import Bounds, bound_cuts
-from ..cut_runs import Piece
-from ..cuts import boundary_ranks, checked_sizes, find_cuts
-from ..finish import Finish
 from ..input_checks import changed_run
-from ..local_sort import LocalSort, RunSource, chunk_arrays, sorted_run
-from ..task_exchange import Sources
+from ..sort.by_tasks import Sources
+from ..sort.finish import Finish
+from ..sort.local import LocalSort, RunSource, chunk_arrays, sorted_run
+from ..sort.scan import boundary_ranks, checked_sizes, find_cuts
+from ..sort.scatter import Piece
+from ..tasks import Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
@@ -119,38 +120,29 @@ def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
     return chunk
 
 
-def exchange_runs(
-    token: str, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()
-) -> dict[Key, Task]:
-    """Graph of all stages, as of `task_exchange.exchange_by_tasks`; `ListedRuns` are ``("sort-list-" + token, 0)``."""
+def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
+    """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
     keep_one, counting = (keep_run, ()) if plan.rounds else (keep_summarized, (plan.samples, plan.radix_bits))
-    tasks: list[Task] = [
-        RunTask((f"sort-local-{token}", number), keep_one, chunk_arrays(source, keys), source, local, *counting)
+    kept = [
+        tasks.add("sort-local", number, keep_one, chunk_arrays(source, keys), source, local, *counting, kind=RunTask)
         for number, source in enumerate(runs)
     ]
-    kept = List(*(task.ref() for task in tasks))
-    listed = (f"sort-list-{token}", 0)
     if plan.rounds:
-        counted, found = find_cuts(token, plan, [Task(None, open_run, task.ref()) for task in tasks])
-        tasks += counted.values()
+        found = find_cuts(tasks, plan, [Task(None, open_run, run) for run in kept])
         tables = [
-            RunTask((f"sort-keep-{token}", number), keep_cuts, TaskRef(cuts)) for number, cuts in enumerate(found.cuts)
+            tasks.add("sort-keep", number, keep_cuts, cuts, kind=RunTask) for number, cuts in enumerate(found.cuts)
         ]
-        refs = List(*(table.ref() for table in tables)), TaskRef(found.boundaries)
-        tasks += [*tables, ListTask(listed, list_runs, kept, *refs, plan.order)]
+        refs = List(*kept), List(*tables), found.boundaries
+        tasks.add("sort-list", 0, list_runs, *refs, plan.order, kind=ListTask)
     else:
-        tasks.append(ListTask(listed, bound_all, kept, plan))
-    merges = (group for group in range(len(plan.groups)) if group not in direct)
-    tasks += (_merge((f"sort-merge-{token}", group), merge_group, token, group, finish) for group in merges)
-    return {task.key: task for task in tasks}
+        tasks.add("sort-list", 0, bound_all, List(*kept), plan, kind=ListTask)
+    for group in range(len(plan.groups)):
+        if group not in direct:
+            tasks.add("sort-merge", group, merge_group, tasks.ref("sort-list", 0), group, finish)
 
 
-def direct_outputs(keys: Mapping[int, Key], token: str, plan: Plan, finish: Finish) -> dict[Key, Task]:
-    """Graph of the output chunks that are one group each, as of `task_exchange.direct_outputs`."""
-    tasks = (_merge(key, merge_as_chunk, token, group, finish) for group, key in keys.items())
-    return {task.key: task for task in tasks}
-
-
-def _merge(key: Key, function: Any, token: str, group: int, finish: Finish) -> Task:
-    return Task(key, function, TaskRef((f"sort-list-{token}", 0)), group, finish)
+def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
+    """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
+    for group, key in keys.items():
+        tasks.put(key, merge_as_chunk, tasks.ref("sort-list", 0), group, finish)

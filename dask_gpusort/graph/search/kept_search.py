@@ -21,7 +21,6 @@ Import this module only where a client of distributed is in use: it imports dist
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -30,38 +29,39 @@ import numpy as np
 from ...chunk import ops_for
 from ...chunk.run import Run
 from ...table import IntArray
-from .._dask import List, Task
+from .._dask import List
 from ..input_checks import DeclaredChunk
-from ..positions.kept_positions import Asked, Kept, fill_kept, list_kept, listed, reply_to, shapes_of
+from ..positions.kept_positions import Asked, Kept, fill_kept, list_kept, reply_to, shapes_of
 from ..positions.requests import Rows
 from ..runs.keep_and_take import check_listed, keep, open_run, take_run
 from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
-from .keys import Question, join_keys, wanted_of
+from ..tasks import Tasks
 from .lookup import Lookup, Scan, cut_bundle, group_ends, scan_groups, sort_bundle
+from .question import Question, join_keys, wanted_of
 
 #: Where the keys of each group are, and where groups begin.
 Keys: TypeAlias = tuple[list[Handle], Scan]
 
 
-def search_kept(lookup: Lookup) -> Iterator[Task]:
-    """Tasks from the chunks of keys and needles to the results of bundles."""
-    key, question = lookup.key, lookup.question
-    joins = [RunTask(key("join", group), keep_keys, *own) for group, own in enumerate(lookup.joined())]
-    scan = ListTask(key("scan"), scan_kept, List(*(join.ref() for join in joins)))
-    sorts = [RunTask(key("sort", bundle), keep_needles, *own, question) for bundle, own in enumerate(lookup.needles)]
-    cuts = [Task(key("cut", bundle), cut_kept, own.ref(), scan.ref(), question) for bundle, own in enumerate(sorts)]
-    both = (List(*(task.ref() for task in tasks)) for tasks in (sorts, cuts))
-    asked = ListTask(key("asked"), list_needles, *both)
-    ranks = [
-        RunTask(key("rank", group), keep_found, scan.ref(), asked.ref(), group, question) for group in range(len(joins))
+def search_kept(tasks: Tasks, lookup: Lookup) -> None:
+    """Add the tasks from the chunks of keys and needles to the results of bundles."""
+    question, keep = lookup.question, {"kind": RunTask}
+    joins = [tasks.add("search-join", group, keep_keys, *own, **keep) for group, own in enumerate(lookup.joined())]
+    scan = tasks.add("search-scan", 0, scan_kept, List(*joins), kind=ListTask)
+    sorts = [
+        tasks.add("search-sort", bundle, keep_needles, *own, question, **keep)
+        for bundle, own in enumerate(lookup.needles)
     ]
-    found = listed(key("found"), [], ranks)
-    yield from (*joins, scan, *sorts, *cuts, asked, *ranks, found)
-    shapes = Task(key("shapes"), shapes_of, asked.ref())
-    yield shapes
+    cuts = [tasks.add("search-cut", bundle, cut_kept, own, scan, question) for bundle, own in enumerate(sorts)]
+    asked = tasks.add("search-asked", 0, list_needles, List(*sorts), List(*cuts), kind=ListTask)
+    ranks = [
+        tasks.add("search-rank", group, keep_found, scan, asked, group, question, **keep) for group in range(len(joins))
+    ]
+    found = tasks.add("search-found", 0, list_kept, List(), List(*ranks), kind=ListTask)
+    shapes = tasks.add("search-shapes", 0, shapes_of, asked)
     for bundle in range(len(sorts)):
-        yield Task(key("scatter", bundle), fill_kept, shapes.ref(), Rows(question.dtype, ()), found.ref(), bundle)
+        tasks.add("search-scatter", bundle, fill_kept, shapes, Rows(question.dtype, ()), found, bundle)
 
 
 def keep_keys(*arguments: Any) -> tuple[Handle, tuple[Any, int]]:

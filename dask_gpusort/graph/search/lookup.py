@@ -41,11 +41,10 @@ from ...chunk import complete, ops_for
 from ...chunk.run import Run
 from ...plan.search import SearchPlan
 from ...table import Side
-from .._dask import List, Task, TaskRef
+from .._dask import List, TaskRef
 from ..input_checks import DeclaredChunk, changed_source, declared_chunks
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
-from .keys import Question, SortedKeys, join_keys, look_up, wanted_of
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunks_of
+from .question import Question, SortedKeys, join_keys, look_up, wanted_of
 
 
 @dataclass(frozen=True)
@@ -64,37 +63,38 @@ class Lookup(ArrayRecipe):
         """Whether chunks that the input's graph contains become part of the tasks: all run in one process."""
         return self.plan.joined and bool(self.plan.bundles)
 
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks up to the joined keys, or to the results of all bundles; chunks in `held` become part of them."""
+        tasks = Tasks(self.token)
         if self.plan.kept:
             # Imported here, because it imports distributed.
             from .kept_search import search_kept
 
-            return {task.key: task for task in search_kept(self)}
-        tasks = list(self._joins(held))
-        tasks += self._near_bundles(held) if self.plan.joined else self._bundles()
-        return {task.key: task for task in tasks}
+            search_kept(tasks, self)
+            return tasks
+        for group, own in enumerate(self.joined(held)):
+            tasks.add("search-join", group, join_keys, *own)
+        if self.plan.joined:
+            self._near_bundles(tasks, held)
+        else:
+            self._bundles(tasks)
+        return tasks
 
     def joined(self, held: Mapping[Key, Any] = NOTHING) -> Iterator[tuple[Any, ...]]:
         """The arguments of `join_keys` for each group."""
-        keys = _chunks(self.names[0], tuple(map(len, self.key_chunks)), held)
+        keys = chunks_of(self.names[0], np.ndindex(*map(len, self.key_chunks)), held=held)
         sizes = [math.prod(chunk) for chunk in product(*self.key_chunks)]
         sorter = [TaskRef((self.names[2], number)) for number in range(self.sorter_blocks)]
         for chunks in self.plan.groups:
             parts = List(*(keys[chunk] for chunk in chunks))
             yield parts, self.question, tuple(sizes[chunk] for chunk in chunks), chunks[0], List(*sorter)
 
-    def _joins(self, held: Mapping[Key, Any]) -> Iterator[Task]:
-        for group, own in enumerate(self.joined(held)):
-            yield Task(self.key("join", group), join_keys, *own)
-
-    def _near_bundles(self, held: Mapping[Key, Any]) -> Iterator[Task]:
-        """Bundles that are looked up in all keys."""
-        needles, declared = _chunks(self.names[1], self._blocks, held), self._declared()
+    def _near_bundles(self, tasks: Tasks, held: Mapping[Key, Any]) -> None:
+        """Add the bundles that are looked up in all keys."""
+        needles, declared = chunks_of(self.names[1], self._indices, held=held), self._declared()
         for bundle, chunks in enumerate(self.plan.bundles):
             parts, said = List(*(needles[chunk] for chunk in chunks)), [declared[chunk] for chunk in chunks]
-            inputs = self._ref("join", 0), parts, said
-            yield Task(self.key("scatter", bundle), look_up_bundle, *inputs, self.question)
+            tasks.add("search-scatter", bundle, look_up_bundle, tasks.ref("search-join", 0), parts, said, self.question)
 
     @property
     def needles(self) -> Iterator[tuple[List, list[DeclaredChunk]]]:
@@ -104,58 +104,42 @@ class Lookup(ArrayRecipe):
             said = [declared[chunk] for chunk in chunks]
             yield List(*(TaskRef((self.names[1], *one.index)) for one in said)), said
 
-    def _bundles(self) -> Iterator[Task]:
+    def _bundles(self, tasks: Tasks) -> None:
         groups = range(len(self.plan.groups))
-        for group in groups:
-            yield Task(self.key("ends", group), group_ends, self._ref("join", group))
-        yield Task(self.key("scan"), scan_groups, List(*(self._ref("ends", group) for group in groups)))
-        for bundle, own in enumerate(self.needles):
-            yield Task(self.key("sort", bundle), sort_needles, *own, self._ref("scan"), self.question)
+        keys = [tasks.ref("search-join", group) for group in groups]
+        ends = [tasks.add("search-ends", group, group_ends, own) for group, own in enumerate(keys)]
+        scan = tasks.add("search-scan", 0, scan_groups, List(*ends))
+        for bundle, needles in enumerate(self.needles):
+            own, ranked = tasks.add("search-sort", bundle, sort_needles, *needles, scan, self.question), []
             for group in groups:
-                yield Task(self.key("piece", bundle, group), cut_needles, self._ref("sort", bundle), group)
-                inputs = self._ref("join", group), self._ref("piece", bundle, group), self._ref("scan")
-                yield Task(self.key("rank", bundle, group), look_up_piece, *inputs, group, self.question)
-            ranked = List(*(self._ref("rank", bundle, group) for group in groups))
-            yield Task(self.key("scatter", bundle), scatter_found, self._ref("sort", bundle), ranked)
+                at = bundle, group
+                piece = tasks.add("search-piece", at, cut_needles, own, group)
+                ranked.append(
+                    tasks.add("search-rank", at, look_up_piece, keys[group], piece, scan, group, self.question)
+                )
+            tasks.add("search-scatter", bundle, scatter_found, own, List(*ranked))
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the joined keys, or from the results of bundles, to the output chunks."""
-        declared = self._declared()
+        tasks, declared = Tasks(self.token), self._declared()
         if not self.plan.bundles:
-            found = self._ref("join", 0)
-            tasks = [
-                Task((name, *one.index), look_up_chunk, found, TaskRef((self.names[1], *one.index)), one, self.question)
-                for one in declared
-            ]
-        else:
-            tasks = [
-                Task((name, *declared[chunk].index), getitem, self._ref("scatter", bundle), number)
-                for bundle, chunks_in in enumerate(self.plan.bundles)
-                for number, chunk in enumerate(chunks_in)
-            ]
-        return {task.key: task for task in tasks}
+            found = tasks.ref("search-join", 0)
+            for one in declared:
+                needles = TaskRef((self.names[1], *one.index))
+                tasks.put((name, *one.index), look_up_chunk, found, needles, one, self.question)
+        for bundle, own in enumerate(self.plan.bundles):
+            for number, chunk in enumerate(own):
+                tasks.put((name, *declared[chunk].index), getitem, tasks.ref("search-scatter", bundle), number)
+        return tasks
 
     @property
-    def _blocks(self) -> tuple[int, ...]:
-        """Chunks in each dimension of the needles."""
-        return tuple(map(len, self.chunks))
+    def _indices(self) -> Iterator[tuple[int, ...]]:
+        """Indices of the chunks of needles, in C order."""
+        return iter(np.ndindex(*map(len, self.chunks)))
 
     def _declared(self) -> list[DeclaredChunk]:
         """What the array of needles says of its chunks."""
         return declared_chunks(self.question.needles, self.question.needle_dtype, self.chunks)
-
-    def key(self, stage: str, *numbers: int) -> Key:
-        """Key of a task."""
-        return (f"search-{stage}-{self.token}", *(numbers or (0,)))
-
-    def _ref(self, stage: str, *numbers: int) -> TaskRef:
-        return TaskRef(self.key(stage, *numbers))
-
-
-def _chunks(name: str, blocks: tuple[int, ...], held: Mapping[Key, Any]) -> list[Any]:
-    """The chunks of an array in C order: those that are held, or references to their tasks."""
-    keys: Iterator[Key] = ((name, *index) for index in np.ndindex(blocks))
-    return [held[key] if key in held else TaskRef(key) for key in keys]
 
 
 class Scan(NamedTuple):

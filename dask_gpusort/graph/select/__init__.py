@@ -1,11 +1,11 @@
 """Graphs of order statistics: the keys at wanted ranks, without a sort of the array.
 
-============  ==========================================================
-`samples`     few long lanes: brackets by samples, in two passes
-`lanes`       whole lanes: a row kernel on each chunk
-`weighted`    weighted quantiles: whole lanes, or a sort with the weights
-`build`       the choice between them
-`top`         the first keys of each lane
-`partitions`  the keys at some ranks in place: a sort by few buckets
-============  ==========================================================
+==============  ================================================================
+`statistics`    from checked arguments to arrays; whole lanes: a row kernel on each chunk
+`samples`       few long lanes: brackets by samples, in two passes
+`joined_lanes`  lanes in one memory: one task each
+`weighted`      weighted quantiles: whole lanes, or a sort with the weights
+`top`           the first keys of each lane
+`partitions`    the keys at some ranks in place: a sort by few buckets
+==============  ================================================================
 """

@@ -27,15 +27,14 @@ import numpy as np
 from ...chunk import ops_for
 from ...plan.select import Partition, choose_partition
 from ...table import Ranks
-from ..build import build_sort
-from ..collection import chunk_library
 from ..input_checks import checked_chunk, only_chunk
 from ..inputs import flatten
-from ..options import Options
 from ..rechunk import rechunk_checked
-from ..rows import check_length
-from .build import is_held, lanes_of, plan_statistic, select_by_samples, workers_of
-from .lanes import whole_lanes
+from ..runtime import Runtime
+from ..sort.build import build_sort
+from ..sort.request import Options
+from ..sort.rows import check_length
+from .statistics import is_held, lanes_of, plan_statistic, select_by_samples, whole_lanes
 
 Want = Literal["keys", "positions"]
 
@@ -98,10 +97,11 @@ def _known_ranks(kth: Sequence[int], shape: Sequence[float], axis: int) -> Ranks
 
 
 def _strategy(array: Any, ranks: Ranks, axis: int, want: Want) -> Partition:
-    if array.dtype.kind == "O" or chunk_library(array) == "cupy":
+    runtime = Runtime.of(array)
+    if array.dtype.kind == "O" or runtime.library == "cupy":
         return "sort"
     lanes = replace(lanes_of(array, (axis,)), searchable=array.dtype.kind in _SEARCHABLE)
-    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes, workers_of(array)))
+    return choose_partition(lanes, len(ranks.wanted), want == "positions", is_held(array, lanes, runtime))
 
 
 def _bucket(array: Any, ranks: Ranks, axis: int) -> Any:

@@ -38,8 +38,7 @@ from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from .._dask import List, Task, TaskRef
 from ..input_checks import changed_source, checked_chunk, wrong_size
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: Lists that one task gathers. With 16 or 32 Dask keeps more chunks in memory.
 GATHERED = 8
@@ -255,46 +254,41 @@ class Selection(ArrayRecipe):
         """Index of each group of lanes among the kept dimensions."""
         return np.ndindex(*(len(self.chunks[dim]) for dim in self._kept))
 
-    def stages(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the source to the keys inside the last brackets; chunks in `held` become part of them."""
-        first = self.first_pass(held) if len(self.names) == 1 else {}
-        second = [self._second_pass(group, held) for group in self._groups]
-        return {**first, **{task.key: task for task in concat(second)}}
-
-    def first_pass(self, held: Mapping[Key, Any] = NOTHING) -> dict[Key, Task]:
-        """Tasks from the source to the first brackets."""
-        tasks = []
+        tasks = self.first_pass(held) if len(self.names) == 1 else Tasks(self.token)
         for group in self._groups:
-            drawn = [
-                Task(
-                    self._key("draw", 0, group, number),
-                    draw_chunk,
-                    _held_or(held, (self.names[0], *index)),
-                    number,
-                    *self._about,
-                    self.dtype,
-                    shape,
-                )
-                for number, (index, shape) in enumerate(self._members(group))
-            ]
-            tasks += [*drawn, *self._scan(0, group, drawn, scan, self.statistic, self.dtype)]
-        return {task.key: task for task in tasks}
+            self._second_pass(tasks, group, held)
+        return tasks
+
+    def first_pass(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the source to the first brackets."""
+        tasks = Tasks(self.token)
+        for group in self._groups:
+            drawn = []
+            for number, (index, shape) in enumerate(self._members(group)):
+                chunk = chunk_of((self.names[0], *index), held)
+                about = chunk, number, *self._about, self.dtype, shape
+                drawn.append(tasks.add("select-draw-0", (*group, number), draw_chunk, *about))
+            self._scan(tasks, 0, group, drawn, scan, self.statistic, self.dtype)
+        return tasks
 
     def first_scans(self) -> tuple[str, Chunks]:
         """Name and chunks of an array whose chunks are the first brackets of each group of lanes."""
-        return self._key("scan", 0, ())[0], tuple((1,) * len(self.chunks[dim]) for dim in self._kept)
+        return f"select-scan-0-{self.token}", tuple((1,) * len(self.chunks[dim]) for dim in self._kept)
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the keys inside the last brackets to the chunks of the result."""
-        tasks = []
+        tasks, last = Tasks(self.token), len(self.plan.keys_per_stratum) - 1
         for group in self._groups:
-            searches, parts = self._last(group)
-            gathering, extracted = self._gather("extracted", group, parts)
+            members = range(len(self._members(group)))
+            parts = [tasks.ref(f"select-extract-{last}", *group, number) for number in members]
+            extracted = self._gather(tasks, "extracted", group, parts)
             index, shape = self._output_index(group)
-            known = tuple(int(size) for size in shape)
-            key = (name, *(0,) * len(self.statistic.shape), *index)
-            tasks += [*gathering, Task(key, finish, extracted, searches, self.statistic, known)]
-        return {task.key: task for task in tasks}
+            key: Key = (name, *(0 for _ in self.statistic.shape), *index)
+            searches = tasks.ref(f"select-scan-{last}", *group)
+            tasks.put(key, finish, extracted, searches, self.statistic, tuple(map(int, shape)))
+        return tasks
 
     def _output_index(self, group: Sequence[int]) -> tuple[list[int], list[float]]:
         """Index of an output chunk without the dimensions of quantiles, and its shape."""
@@ -316,65 +310,47 @@ class Selection(ArrayRecipe):
         return self.axes, self.plan.keys_per_stratum[0]
 
     def _scan(
-        self, level: int, group: tuple[int, ...], drawn: Sequence[Task], function: Any, *arguments: Any
-    ) -> list[Task]:
-        """Tasks from samples to brackets, which the last one makes."""
-        gathering, samples = self._gather(f"drawn-{level}", group, [task.ref() for task in drawn])
-        key, keys_per_stratum = self._key("scan", level, group), self.plan.keys_per_stratum[level]
-        return [*gathering, Task(key, function, samples, keys_per_stratum, *arguments)]
+        self,
+        tasks: Tasks,
+        level: int,
+        group: tuple[int, ...],
+        drawn: Sequence[TaskRef],
+        function: Any,
+        *arguments: Any,
+    ) -> TaskRef:
+        """Add the tasks from samples to brackets, which the last one makes."""
+        samples = self._gather(tasks, f"drawn-{level}", group, drawn)
+        return tasks.add(
+            f"select-scan-{level}", group, function, samples, self.plan.keys_per_stratum[level], *arguments
+        )
 
-    def _gather(self, what: str, group: tuple[int, ...], parts: Sequence[TaskRef]) -> tuple[list[Task], Any]:
-        """Tasks that gather what the chunks of a group of lanes give, and the list of it."""
-        tasks: list[Task] = []
+    def _gather(self, tasks: Tasks, what: str, group: tuple[int, ...], parts: Sequence[TaskRef]) -> Any:
+        """Add the tasks that gather what the chunks of a group of lanes give; gives the list of it."""
         lists: Sequence[Any] = [List(part) for part in parts]
         if self.plan.held or len(lists) <= GATHERED:
-            return tasks, List(*parts)
+            return List(*parts)
+        first = 0
         while len(lists) > GATHERED:
-            first = len(tasks)
-            tasks += [
-                Task(self._key("gather", what, group, first + number), gather, List(*some))
-                for number, some in enumerate(partition_all(GATHERED, lists))
-            ]
-            lists = [task.ref() for task in tasks[first:]]
-        return tasks, Task(None, gather, List(*lists))
+            some = enumerate(partition_all(GATHERED, lists), first)
+            stage = f"select-gather-{what}"
+            lists = [tasks.add(stage, (*group, number), gather, List(*own)) for number, own in some]
+            first += len(lists)
+        return Task(None, gather, List(*lists))
 
-    def _second_pass(self, group: tuple[int, ...], held: Mapping[Key, Any]) -> list[Task]:
-        """Tasks from the first brackets of a group of lanes to the keys inside the last ones."""
-        searches = TaskRef(self._key("scan", 0, group))
-        tasks = parts = [
-            Task(
-                self._key("extract", 0, group, number),
-                extract_chunk,
-                _held_or(held, (self.names[-1], *index)),
-                searches,
-                TaskRef(self._key("draw", 0, group, number)),
-                number,
-                *self._about,
-            )
-            for number, (index, _) in enumerate(self._members(group))
-        ]
+    def _second_pass(self, tasks: Tasks, group: tuple[int, ...], held: Mapping[Key, Any]) -> None:
+        """Add the tasks from the first brackets of a group of lanes to the keys inside the last ones."""
+        searches, parts = tasks.ref("select-scan-0", *group), []
+        for number, (index, _) in enumerate(self._members(group)):
+            chunk, drawn = chunk_of((self.names[-1], *index), held), tasks.ref("select-draw-0", *group, number)
+            about = chunk, searches, drawn, number, *self._about
+            parts.append(tasks.add("select-extract-0", (*group, number), extract_chunk, *about))
         for level, keys_per_stratum in enumerate(self.plan.keys_per_stratum[1:], 1):
-            drawn = [
-                Task(self._key("draw", level, group, number), draw, part.ref(), number, self.axes, keys_per_stratum)
+            drawn_again = [
+                tasks.add(f"select-draw-{level}", (*group, number), draw, part, number, self.axes, keys_per_stratum)
                 for number, part in enumerate(parts)
             ]
-            scanned = self._scan(level, group, drawn, scan_again, searches)
-            searches = scanned[-1].ref()
+            searches = self._scan(tasks, level, group, drawn_again, scan_again, searches)
             parts = [
-                Task(self._key("extract", level, group, number), extract, part.ref(), searches, self.axes)
+                tasks.add(f"select-extract-{level}", (*group, number), extract, part, searches, self.axes)
                 for number, part in enumerate(parts)
             ]
-            tasks = [*tasks, *drawn, *scanned, *parts]
-        return tasks
-
-    def _last(self, group: tuple[int, ...]) -> tuple[TaskRef, list[TaskRef]]:
-        last = len(self.plan.keys_per_stratum) - 1
-        extracted = [TaskRef(self._key("extract", last, group, number)) for number in range(len(self._members(group)))]
-        return TaskRef(self._key("scan", last, group)), extracted
-
-    def _key(self, stage: str, level: int | str, group: Sequence[int], *number: int) -> tuple[Any, ...]:
-        return (f"select-{stage}-{level}-{self.token}", *group, *number)
-
-
-def _held_or(held: Mapping[Key, Any], key: Key) -> Any:
-    return held[key] if key in held else TaskRef(key)

@@ -30,19 +30,17 @@ from typing import Any, TypeAlias
 
 import dask
 import numpy as np
-from dask.typing import Key
 from tlz import partition_all
 
 from ...chunk import complete, ops_for
 from ...order import Order
 from ...plan import Size
-from .._dask import List, Task, TaskRef
+from .._dask import List, TaskRef
 from ..collection import Output, new_arrays
 from ..input_checks import checked_chunk, wrong_size
 from ..inputs import companion
-from ..local_sort import NOTHING
-from ..options import Options
-from ..recipe import ArrayRecipe, Chunks
+from ..sort.request import Options
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 #: Keys, positions and companions of candidates, and the number of keys that they were selected from (see the module).
 Candidates: TypeAlias = tuple[Any, ...]
@@ -83,38 +81,37 @@ class Top(ArrayRecipe):
         """Indices of the chunks of all rows, with 0 along the axis."""
         return iter(np.ndindex(*(1 if dim == self.axis else len(sizes) for dim, sizes in enumerate(self.chunks))))
 
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Any = NOTHING) -> Tasks:
         """Tasks from the input chunks to the sorted first keys of each row."""
-        tasks = [task for line in self._lines for task in self._tree(line)]
-        return {task.key: task for task in tasks}
+        tasks = Tasks(self.token)
+        for line in self._lines:
+            self._tree(tasks, line)
+        return tasks
 
-    def _tree(self, line: tuple[int, ...]) -> Iterator[Task]:
+    def _tree(self, tasks: Tasks, line: tuple[int, ...]) -> None:
         before, behind = line[: self.axis], line[self.axis + 1 :]
         wanted = Wanted(self.order, self.count, self.axis, self.length)
-        waiting: list[Key] = []
+        waiting = []
         for number in range(len(self.chunks[self.axis])):
             index = (*before, number, *behind)
             inputs = zip(self.names, self.extra_dims, strict=True)
             chunks = [TaskRef((name, *index) + (0,) * extra) for name, extra in inputs]
-            waiting.append((f"top-select-{self.token}", *index))
-            yield Task(waiting[-1], select_candidates, List(*chunks), wanted)
+            waiting.append(tasks.add("top-select", index, select_candidates, List(*chunks), wanted))
         level = 0
         while len(waiting) > self.fan_in:
-            merged: list[Key] = []
-            for number, keys in enumerate(partition_all(self.fan_in, waiting)):
-                merged.append((f"top-merge-{self.token}", level, *before, number, *behind))
-                yield Task(merged[-1], merge_candidates, List(*map(TaskRef, keys)), wanted)
-            waiting, level = merged, level + 1
-        yield Task((f"top-sort-{self.token}", *line), sort_candidates, List(*map(TaskRef, waiting)), wanted)
+            waiting = [
+                tasks.add("top-merge", (level, *before, number, *behind), merge_candidates, List(*some), wanted)
+                for number, some in enumerate(partition_all(self.fan_in, waiting))
+            ]
+            level += 1
+        tasks.add("top-sort", line, sort_candidates, List(*waiting), wanted)
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the sorted first keys to the chunks of one output: the keys, the positions, or a companion."""
-        behind = (0,) * (len(chunks) - len(self.chunks))
-        tasks = (
-            Task((name, *line, *behind), getitem, TaskRef((f"top-sort-{self.token}", *line)), which)
-            for line in self._lines
-        )
-        return {task.key: task for task in tasks}
+        tasks, behind = Tasks(self.token), (0,) * (len(chunks) - len(self.chunks))
+        for line in self._lines:
+            tasks.put((name, *line, *behind), getitem, tasks.ref("top-sort", *line), which)
+        return tasks
 
 
 def select_candidates(arrays: list[Any], wanted: Wanted) -> Candidates:
@@ -173,7 +170,7 @@ def select_top(array: Any, values: Sequence[Any], k: int, axis: int, split_every
     candidates at most.
     """
     keys = Options(descending=k > 0).keys(array, "positions")
-    Options().request("positions", keys)
+    Options().check(keys)
     inputs = [array, *(companion(array, value, number) for number, value in enumerate(values))]
     top = Top(
         order=keys.order,

@@ -21,22 +21,14 @@ import dask.array as da
 import numpy as np
 
 from ...chunk import complete, library_of
-from ...chunk.weighted_lanes import (
-    Picked,
-    check_weights,
-    combine_picked,
-    pick_keys,
-    reduce_weighted_lanes,
-    sum_weights,
-)
+from ...chunk.weighted_lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ...table import Statistic
-from ..build import build_sort
 from ..input_checks import checked_chunk, only_chunk
-from ..options import Options
 from ..rechunk import rechunk
-from ..rows import check_length
-from .build import plan_statistic
-from .lanes import whole_lanes
+from ..sort.build import build_sort
+from ..sort.request import Options
+from ..sort.rows import check_length
+from .statistics import plan_statistic, whole_lanes
 
 
 def reduce_weighted_block(
@@ -63,7 +55,7 @@ def weigh_part(keys: Any, weights: Any, statistic: Statistic) -> Any:
 
 
 def pick_part(keys: Any, weights: Any, sums: Any, part: Any, statistic: Statistic) -> np.ndarray:
-    """Task: what one chunk of sorted lanes knows of the quantiles, as the only element of an array."""
+    """Task: find the quantiles whose ranks fall into this chunk, boxed in an array of one object."""
     found = np.empty((1,) * keys.ndim, object)
     found[...] = complete(pick_keys(keys, weights, only_chunk(sums), int(part[0]), statistic))
     return found

@@ -1,11 +1,10 @@
-"""What is known of distinct keys, in runs that workers keep: no task's result is held while others are made.
+"""Keep results of distinct keys in runs on workers: no task's result is held while others are made.
 
 Import this module only where a client of distributed is in use: it imports distributed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dask.typing import Key
@@ -16,22 +15,20 @@ from ..positions.kept_positions import keep_rows
 from ..runs.keep_and_take import check_listed, keep, take_run
 from ..runs.plugins import ListTask, RunTask
 from ..runs.store import Handle
+from ..tasks import Tasks
+from .local import spread
 from .number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
-from .spread import spread
 
 
-def number_kept(numbering: Numbering) -> Iterator[Task]:
-    """Tasks from the sorted chunks, which are kept, to the results of each."""
-    token = numbering.token
+def number_kept(tasks: Tasks, numbering: Numbering) -> None:
+    """Add the tasks from the sorted chunks, which are kept, to the results of each."""
     edges = [
-        RunTask((f"unique-edges-{token}", chunk), keep_sorted, block, numbering)
+        tasks.add("unique-edges", chunk, keep_sorted, block, numbering, kind=RunTask)
         for chunk, block in enumerate(numbering.blocks)
     ]
-    listed = List(*(edge.ref() for edge in edges))
-    scan = ListTask((f"unique-scan-{token}", 0), scan_kept, listed, numbering.equal_nan)
-    yield from (*edges, scan)
+    scan = tasks.add("unique-scan", 0, scan_kept, List(*edges), numbering.equal_nan, kind=ListTask)
     for chunk in range(len(edges)):
-        yield Task((f"unique-number-{token}", chunk), number_again, scan.ref(), chunk, numbering)
+        tasks.add("unique-number", chunk, number_again, scan, chunk, numbering)
 
 
 def keep_sorted(arrays: list[Any], numbering: Numbering) -> tuple[Handle, Edge | None]:
@@ -54,9 +51,9 @@ def number_again(kept: tuple[list[Handle], Scan], chunk: int, numbering: Numberi
     return number_chunk(list(take_run(handles[chunk]).arrays), scan, chunk, numbering)
 
 
-def keep_of_keys(key: Key, found: Task) -> Task:
-    """The task that keeps what is known of each key of a chunk."""
-    return RunTask(key, keep_rows, found)
+def keep_of_keys(tasks: Tasks, key: Key, found: Task) -> None:
+    """Add the task that keeps what is known of each key of a chunk."""
+    tasks.put(key, keep_rows, found, kind=RunTask)
 
 
 def spread_kept(known: Any, *of_keys: Handle) -> Any:

@@ -1,9 +1,12 @@
-"""The distinct keys of each chunk. Tasks ``unique-local``, one a chunk."""
+"""The distinct keys of each chunk, and their results back at each of its keys.
+
+Tasks ``unique-local``, one a chunk, and at the end those that are named by the output.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import getitem
@@ -19,9 +22,11 @@ from ...plan import Size
 from ...plan.distinct import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
-from ..input_checks import checked_chunk, wrong_size
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..runtime import Runtime
+from ..sort.global_sort import global_sort
+from ..sort.request import Keys, Request
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 #: Arrays of one chunk in the tuple that its task returns; the size of the chunk is behind them.
 OUTPUTS = ("values", "chunks", "counts", "firsts", "inverse", "repeats")
@@ -52,39 +57,39 @@ class LocalDistinct(ArrayRecipe):
         """Position of each chunk's first key, nan if unknown."""
         return list(accumulate(self.chunks[0], initial=0))
 
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Any = NOTHING) -> Tasks:
         """One task for each chunk; one more for the starts of the chunks, if these are wanted and unknown."""
         how = self.order, self.columns, self.equal_nan, _origin_dtype(self.chunks)
-        tasks = []
+        tasks, found = Tasks(self.token), []
         for number, index in enumerate(self.indices):
             shape = tuple(sizes[there] for sizes, there in zip(self.chunks, index, strict=True))
-            key = (f"unique-local-{self.token}", number)
-            tasks.append(Task(key, distinct_of, TaskRef((self.names[0], *index)), number, shape, *how))
+            chunk = TaskRef((self.names[0], *index))
+            found.append(tasks.add("unique-local", number, distinct_of, chunk, number, shape, *how))
         if self.columns.firsts and math.isnan(self._starts[-1]):
-            tasks.append(Task(f"unique-starts-{self.token}", starts_of, List(*(task.ref() for task in tasks))))
-        return {task.key: task for task in tasks}
+            tasks.add("unique-starts", 0, starts_of, List(*found))
+        return tasks
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the distinct keys to the chunks of one output array."""
         wanted = self.outputs[which]
         position = OUTPUTS.index(wanted)
-        known, tasks = self._starts, []
+        known, tasks = self._starts, Tasks(self.token)
         for number, index in enumerate(self.indices):
             key: Key = (name, *(index if len(chunks) == len(self.chunks) else (number,)))
-            found = TaskRef((f"unique-local-{self.token}", number))
+            found = tasks.ref("unique-local", number)
             if wanted == "firsts":
                 start: Any = known[number]
                 if math.isnan(known[-1]):
-                    start = Task(None, getitem, TaskRef(f"unique-starts-{self.token}"), number)
-                tasks.append(Task(key, shifted, found, position, start))
+                    start = Task(None, getitem, tasks.ref("unique-starts", 0), number)
+                tasks.put(key, shifted, found, position, start)
             elif self.kept and wanted in OF_KEYS:
                 # Imported here, because it imports distributed.
                 from .kept_chunks import keep_of_keys
 
-                tasks.append(keep_of_keys(key, Task(None, getitem, found, position)))
+                keep_of_keys(tasks, key, Task(None, getitem, found, position))
             else:
-                tasks.append(Task(key, getitem, found, position))
-        return {task.key: task for task in tasks}
+                tasks.put(key, getitem, found, position)
+        return tasks
 
 
 def distinct_of(
@@ -149,3 +154,60 @@ def local_distinct(array: Any, order: Order, columns: Columns, equal_nan: bool, 
         for name in names
     ]
     return dict(zip(names, new_arrays(recipe, [array], outputs, "unique-part"), strict=True))
+
+
+@dataclass(frozen=True)
+class Spread(ArrayRecipe):
+    """Hold all that the tasks of this stage are made from."""
+
+    #: Of what the distinct keys know, one-dimensional; of the inverse; and of what is added, if there is any.
+    names: tuple[str, ...]
+    numblocks: tuple[int, ...]  # chunks of the output in each dimension
+    kept: bool = False  # whether workers keep the inverse and what is added
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """One task for each chunk."""
+        known, *of_keys = self.names
+        function: Callable[..., Any] = spread
+        if self.kept:
+            # Imported here, because it imports distributed.
+            from .kept_chunks import spread_kept as function
+        tasks = Tasks(self.token)
+        for number, index in enumerate(np.ndindex(*self.numblocks)):
+            own = (TaskRef((array, *index)) for array in of_keys)
+            tasks.put((name, *index), function, TaskRef((known, number)), *own)
+        return tasks
+
+
+def spread(known: Any, inverse: Any, added: Any = None) -> Any:
+    """Task: give each key of a chunk what its distinct key knows, plus what is added."""
+    distinct = int(inverse.max()) + 1 if inverse.size else 0
+    if distinct != len(known):
+        raise changed_source(f"a chunk has {distinct} distinct keys, where {len(known)} were sorted")
+    found = known[inverse]
+    if added is not None:
+        found += added
+    return complete(found)
+
+
+def scatter_to_chunks(known: Any, chunks: Any, most_keys: float, runtime: Runtime) -> Any:
+    """Give what the sorted distinct keys know, in the chunks and in the order in which the keys were before their sort.
+
+    `chunks` has the number of the chunk from which each comes, in the chunks of `known`.
+    """
+    if known.numblocks[0] == 1:
+        return known
+    request = Request(Order(chunks.dtype, stable=True), "values", "auto", runtime, most_keys=most_keys)
+    return global_sort(request, Keys(chunks, request.order), [known], known.chunks[0])[0]
+
+
+def spread_back(known: Any, chunks: Any, of_keys: Sequence[Any], kept: bool, runtime: Runtime) -> Any:
+    """Give each key of the input what its distinct key knows, in the input's chunks.
+
+    `of_keys` are the inverse, and perhaps what is added.
+    """
+    inverse = of_keys[0]
+    inputs = [scatter_to_chunks(known, chunks, inverse.size, runtime), *of_keys]
+    recipe = Spread(tuple(array.name for array in inputs), inverse.numblocks, kept)
+    meta = np.empty_like(known._meta, shape=(0,) * inverse.ndim)
+    return new_arrays(recipe, inputs, [Output(meta, inverse.chunks)], "unique-spread")[0]

@@ -16,14 +16,12 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
-from dask.typing import Key
 
 from ...chunk import complete, ops_for
 from ...chunk.tie_groups import TieGroups, are_nan
-from .._dask import List, Task, TaskRef
+from .._dask import List, TaskRef
 from ..input_checks import changed_source
-from ..local_sort import NOTHING
-from ..recipe import ArrayRecipe, Chunks
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
 
 
 @dataclass(frozen=True)
@@ -123,36 +121,33 @@ class Numbering(ArrayRecipe):
     second: int | None = None
     kept: bool = False  # whether workers keep the sorted chunks until these are numbered
 
-    def stages(self, held: Any = NOTHING) -> dict[Key, Task]:
+    def stages(self, held: Any = NOTHING) -> Tasks:
         """Tasks from the sorted chunks to the results of each."""
+        tasks = Tasks(self.token)
         if self.kept:
             # Imported here, because it imports distributed.
             from .kept_chunks import number_kept
 
-            return {task.key: task for task in number_kept(self)}
+            number_kept(tasks, self)
+            return tasks
         blocks = self.blocks
-        edges = [
-            Task((f"unique-edges-{self.token}", chunk), edge_of, block, self) for chunk, block in enumerate(blocks)
-        ]
-        scan = Task(f"unique-scan-{self.token}", scan_edges, List(*(edge.ref() for edge in edges)), self.equal_nan)
-        numbers = [
-            Task((f"unique-number-{self.token}", chunk), number_chunk, block, scan.ref(), chunk, self)
-            for chunk, block in enumerate(blocks)
-        ]
-        return {task.key: task for task in (*edges, scan, *numbers)}
+        edges = [tasks.add("unique-edges", chunk, edge_of, block, self) for chunk, block in enumerate(blocks)]
+        scan = tasks.add("unique-scan", 0, scan_edges, List(*edges), self.equal_nan)
+        for chunk, block in enumerate(blocks):
+            tasks.add("unique-number", chunk, number_chunk, block, scan, chunk, self)
+        return tasks
 
     @property
     def blocks(self) -> list[List]:
         """The arrays of each sorted chunk."""
         return [List(*(TaskRef((name, chunk)) for name in self.names)) for chunk in range(self.num_chunks)]
 
-    def output(self, name: str, which: int, chunks: Chunks, *, all_wanted: bool = False) -> dict[Key, Task]:
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """Tasks from the results to the chunks of one output array."""
-        tasks = (
-            Task((name, chunk), getitem, TaskRef((f"unique-number-{self.token}", chunk)), which)
-            for chunk in range(self.num_chunks)
-        )
-        return {task.key: task for task in tasks}
+        tasks = Tasks(self.token)
+        for chunk in range(self.num_chunks):
+            tasks.put((name, chunk), getitem, tasks.ref("unique-number", chunk), which)
+        return tasks
 
     def sides(self, column: dict[str, Any]) -> list[Any]:
         """For each side, whether each key belongs to it."""

@@ -12,8 +12,8 @@ import numpy as np
 from ...chunk import complete
 from ...chunk.distinct import Columns
 from ..inputs import concatenate_inputs, concatenated_dtype, flatten
-from ..search.build import build_membership, equality_dtype
-from .build import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_distinct
+from ..search.searches import build_membership, equality_dtype
+from .distinct import Keep, OfGroups, SortedDistinct, Unique, build_unique, sorted_distinct, stable_keys
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Sides:
 
     def distinct(self, columns: Columns) -> SortedDistinct:
         """The sorted distinct keys of both sides."""
-        return sorted_distinct(self.joined, columns, equal_nan=True)
+        return sorted_distinct(stable_keys(self.joined)[0], self.joined, columns, equal_nan=True)
 
 
 def sides_of(first: Any, second: Any) -> Sides:

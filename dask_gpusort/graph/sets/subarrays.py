@@ -10,7 +10,7 @@ import numpy as np
 from ...chunk import library_of
 from ..input_checks import checked_chunk
 from ..rechunk import rechunk
-from .build import Unique, build_unique, explain_unique
+from .distinct import Unique, build_unique
 
 
 def to_records(block: Any, dtype: np.dtype[Any]) -> Any:
@@ -66,12 +66,6 @@ def build_unique_subarrays(array: Any, wanted: Unique, axis: int) -> tuple[Any, 
         meta=np.empty((0,) * moved.ndim, array.dtype),
     )
     return found.transpose(np.argsort(_axis_first(array, axis)).tolist()), *others
-
-
-def explain_unique_subarrays(array: Any, wanted: Unique, axis: int) -> str:
-    """The plan of `build_unique_subarrays` as text."""
-    records, _ = as_records(array, axis)
-    return explain_unique(records, wanted, build_unique_subarrays(array, wanted, axis), array)
 
 
 def _axis_first(array: Any, axis: int) -> list[int]:

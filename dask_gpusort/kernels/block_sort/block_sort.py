@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..keys.elements import WIDE_CODE, Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 
 SOURCE = "block_sort/block_sort.cu"

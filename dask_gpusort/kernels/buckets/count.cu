@@ -14,16 +14,15 @@
 
 namespace gpusort {
 
-// The top bits of the code are the bucket; all of them in a counting sort of 8- and 16-bit keys.
-template <int kDropBits>
-struct TopBuckets {
+// The code is the bucket, in a counting sort of 8- and 16-bit keys.
+struct CodeBuckets {
     static constexpr int kSharedWords = 1;
-    __device__ __forceinline__ TopBuckets(const SplitterMap*, u32*) {}
+    __device__ __forceinline__ CodeBuckets(const SplitterMap*, u32*) {}
     static __device__ __forceinline__ bool is_imbalanced(const SplitterMap*) { return false; }
     template <class Code, int kCodes>
     __device__ __forceinline__ void find(const Code (&codes)[kCodes], u32 (&buckets)[kCodes]) const {
 #pragma unroll
-        for (int k = 0; k < kCodes; ++k) buckets[k] = u32(codes[k] >> kDropBits);
+        for (int k = 0; k < kCodes; ++k) buckets[k] = u32(codes[k]);
     }
     __device__ __forceinline__ void report(SplitterMap*) const {}
 };

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..keys.dtypes import DeviceKey, device_key
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy.limits import count_bytes, shared_limit
-from .histogram import count_fine, scan_fine, top_buckets
+from .histogram import code_buckets, count_fine, scan_fine
 
 COUNTED_BYTES = 2  # of the widest keys
 FILL_SOURCE = "buckets/fill.cu"
@@ -23,7 +21,7 @@ FILL_TILE_BYTES = (
 
 
 def is_countable(key: DeviceKey) -> bool:
-    """Whether the counters of all codes fit the shared memory of a block."""
+    """Tell whether the counters of all codes fit the shared memory of a block."""
     return key.itemsize <= COUNTED_BYTES and count_bytes(1 << 8 * key.itemsize, 1) <= shared_limit()
 
 
@@ -36,6 +34,6 @@ def count_sort(keys: Any, key: DeviceKey, out: Any, as_codes: bool = False) -> N
     blocks = blocks_for(n, FILL_TILE_BYTES // key.itemsize)
     arguments = starts, np.uint32(num_codes), out, np.uint64(n)
     with side_by_side:
-        counts = count_fine(f"Keys<{key.order}>", keys, n, top_buckets(bits, bits))
+        counts = count_fine(f"Keys<{key.order}>", keys, n, code_buckets(bits))
         scan_fine(counts, starts, cursors)
         Launch(FILL_SOURCE, f"fill_runs<{order}>", blocks, FILL_THREADS, arguments).run()

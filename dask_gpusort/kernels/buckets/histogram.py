@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import count_bytes, multiprocessors
 
@@ -31,34 +29,33 @@ class FineBuckets:
 
     name: str  # C++ type that gives a code its bucket
     count: int  # of buckets
-    map: Any = None  # the splitter map, a device array or address
+    map: Any = None  # the splitter map, a device array
     map_words: int = 1  # words of shared memory that the map takes
 
 
 def splitter_buckets(domain: str, splitters: Any, num_fine: int) -> FineBuckets:
-    """The fine buckets of a splitter map over a domain."""
+    """Give the fine buckets of a splitter map over a domain."""
     return FineBuckets(f"SplitterBuckets<{domain}>", num_fine, splitters, tuning.MAP_WORDS)
 
 
-def top_buckets(code_bits: int, bits: int) -> FineBuckets:
-    """One bucket for each value of the most significant `bits` of a code."""
-    return FineBuckets(f"TopBuckets<{code_bits - bits}>", 1 << bits)
+def code_buckets(bits: int) -> FineBuckets:
+    """Give each of the codes of so many bits a bucket."""
+    return FineBuckets("CodeBuckets", 1 << bits)
 
 
 @dataclass(slots=True)
 class FineCounts:
     """Hold the keys of each fine bucket."""
 
-    table: Any  # device array or address of unsigned counts
+    table: Any  # device array of unsigned counts
     num_fine: int
     is_wide: bool  # the counts have 64 bits each, else 32
 
 
-def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets, table: Any = None) -> FineCounts:
-    """Count the n raw keys of each fine bucket in a new table, or in `table`, which holds zeros."""
+def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets) -> FineCounts:
+    """Count the n raw keys of each fine bucket."""
     is_wide = n >= NARROW_KEYS
-    if table is None:
-        table = require_cupy().zeros(buckets.count if is_wide else blocks_for(buckets.count, 2), np.uint64)
+    table = require_cupy().zeros(buckets.count if is_wide else blocks_for(buckets.count, 2), np.uint64)
     shared = count_bytes(buckets.count, buckets.map_words)
     arguments = keys, np.uint64(n), buckets.map, table, np.uint32(is_wide), np.uint32(buckets.count)
     kernel = f"count_fine<{source}, {buckets.name}>"
@@ -67,7 +64,7 @@ def count_fine(source: str, keys: Any, n: int, buckets: FineBuckets, table: Any 
 
 
 def count_blocks(n: int, shared_bytes: int) -> int:
-    """Blocks that count n keys: one a multiprocessor where the counters fill it, else two."""
+    """Count the blocks that count n keys: one a multiprocessor where the counters fill it, else two."""
     blocks = multiprocessors() * (2 if 2 * shared_bytes < tuning.COUNT_SHARED_BYTES else 1)
     return max(min(blocks, n // tuning.COUNT_KEYS_PER_BLOCK), 1)
 

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..keys.elements import NARROW_BITS, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 
 SOURCE = "buckets/splitters.cu"
@@ -68,7 +66,7 @@ class BalanceTest:
 
     @classmethod
     def of_array(cls, n: int, num_fine: int) -> BalanceTest:
-        """The test of all fine buckets of an array of n keys."""
+        """Give the test of all fine buckets of an array of n keys."""
         return cls(n, num_fine, 0, tuning.OVERFULL_MEANS, tuning.OVERFULL_BUCKETS)
 
     def overfull_samples(self, num_samples: int) -> np.uint32:

@@ -59,7 +59,7 @@ def device_key(dtype: Any, descending: bool = False) -> DeviceKey:
 
 @functools.cache
 def first_nan_code(dtype: Any) -> int | None:
-    """The least code of NaN or NaT, in ascending order; None for dtypes without them."""
+    """Give the least code of NaN or NaT, in ascending order; None for dtypes without them."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "fcmM":
         return None

@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import NO_VALUE, bytes_of_type, type_of_bytes
+from ..launch.loader import cxx_constant
 from .dtypes import DeviceKey
 
 WIDE_CODE = 8  # bytes: no position can be packed into a word beside such a code

@@ -3,7 +3,6 @@
 //   NaturalLess        a < b                          unsigned codes, and keys of several words
 //   CanonicalLess      codes of keys that compare equal (signed zeros, NaNs) are equal
 //   UserLess           an expression in `a` and `b`: the loader defines it in front of the source
-//   Reversed           another comparison with its arguments exchanged
 #pragma once
 #include "keys/elements.cuh"
 
@@ -44,14 +43,6 @@ struct CanonicalLess {
     using Code = typename Order::Code;
 
     static __device__ __forceinline__ bool less(Code a, Code b) { return Order::canonical(a) < Order::canonical(b); }
-};
-
-template <class Less>
-struct Reversed {
-    template <class Key>
-    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {
-        return Less::less(b, a);
-    }
 };
 
 // Source and sink of keys that are compared as they are.

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..launch.array_checks import check_array
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from .dtypes import device_key
 
 SOURCE = "keys/ranks.cu"

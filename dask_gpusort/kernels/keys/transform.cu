@@ -54,6 +54,13 @@ __global__ void scatter(const Value* values_in, const Position* positions, Value
     if (i < n) values_out[positions[i]] = values_in[i];
 }
 
+// Replaces each code by the least code of the keys that compare equal.
+template <class Order>
+__global__ void floor_codes(typename Order::Code* codes, Offset n) {
+    const Offset i = thread_of_grid();
+    if (i < n) codes[i] = Order::canonical(codes[i]);
+}
+
 // Number of sorted keys whose canonical code is below (kRight: at or below) the needle's.
 template <class Order, bool kRight>
 __global__ void search_sorted(const typename Order::Raw* keys, Offset n, const typename Order::Raw* needles,

@@ -6,21 +6,19 @@ Sorted needles are ranked by tiles (``sorted_needles.cu``).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..launch.array_checks import INDEX_LIMIT, check_array, check_side, prepare_out
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import is_movable, type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, side_by_side
-from ..launch.loader import require_cupy
-from ..primitives.rank_search import search_ranks
+from ..launch.launch import Launch, blocks_for, instance, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
-THREADS = 256
+THREADS = 256  # the launch bound of the kernels that have one
 NEEDLES_SOURCE = "keys/sorted_needles.cu"
 NEEDLE_THREADS = cxx_constant(NEEDLES_SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(NEEDLES_SOURCE, "kNeedlesPerThread")
@@ -53,6 +51,15 @@ def decode(codes: Any, dtype: Any, descending: bool = False, *, out: Any = None)
     keys = prepare_out(out, codes.shape, np.dtype(dtype))
     launch_per_element(instance("decode_codes", key.order), codes.size, (codes, keys, np.uint64(codes.size)))
     return keys
+
+
+def floor_codes(codes: Any, dtype: Any, descending: bool = False) -> Any:
+    """Replace each code, in place, by the least code of the keys that NumPy calls equal (signed zeros, NaNs)."""
+    check_array(codes, "codes")
+    key = device_key(dtype, descending)
+    if key.has_ties:
+        launch_per_element(instance("floor_codes", key.order), codes.size, (codes, np.uint64(codes.size)))
+    return codes
 
 
 def search_sorted(keys: Any, needles: Any, side: str = "left", *, descending: bool = False) -> Any:
@@ -91,7 +98,7 @@ def value_type(values: Any) -> str | None:
 
 
 def moves_rows(values: Any) -> bool:
-    """Whether one memory access moves a value of an array (a row, in several dimensions)."""
+    """Tell whether one memory access moves a value of an array (a row, in several dimensions)."""
     return value_type(values) is not None
 
 
@@ -142,3 +149,33 @@ def tie_ranges(keys: Any, descending: bool) -> list[tuple[int, int]]:
         right = search_sorted(keys, classes, "right", descending=descending)
     bounds = zip(left.get().tolist(), right.get().tolist(), strict=True)
     return [(first, last) for first, last in bounds if last > first]
+
+
+def search_ranks(
+    source: str,
+    kernel: str,
+    types: Sequence[str],
+    keys: Any,
+    needles: Any,
+    side: str,
+    *,
+    expression: str | None = None,
+) -> Any:
+    """Rank needles, shape (k,) or (k, width), among sorted keys, as `numpy.searchsorted`, into int64.
+
+    `types` are template arguments of the kernel, without the last one, which is true for the right side.
+    """
+    # The kernel's parameters are the keys, the length of each of their dimensions, the needles, the ranks, and the
+    # number of needles.
+    check_side(side)
+    ranks = require_cupy().empty(len(needles), np.int64)
+    lengths = tuple(np.uint64(length) for length in keys.shape)
+    Launch(
+        source,
+        instance(kernel, *types, side == "right"),
+        blocks_for(len(needles), THREADS),
+        THREADS,
+        (keys, *lengths, needles, ranks, np.uint64(len(needles))),
+        expression=expression,
+    ).run()
+    return ranks

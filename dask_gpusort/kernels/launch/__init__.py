@@ -6,7 +6,9 @@
                                           └── loader: compiled once per device, with NVRTC through CuPy
 
 - `array_checks`: checks of arguments, with errors that say what to give instead.
-- `cxx_types`, `constants`, `grid`: names of types and template instances, constants of the sources, numbers of blocks.
-- `launch`: one launch, launches whose kernels compile side by side, and words that come back to the host.
-- `loader`: sources, options and compiled kernels; `kernel_cache`: each is compiled once, on a pool of threads.
+- `cxx_types`: names of types.
+- `launch`: names of template instances, numbers of blocks, one launch, launches whose kernels compile side by side, and
+  words that come back to the host.
+- `loader`: sources, their constants, options and compiled kernels; `kernel_cache`: each is compiled once, on a pool of
+  threads.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,10 @@ def prepare_out(out: Any, shape: tuple[int, ...], dtype: Any, name: str = "out")
     return out
 
 
-def check_algorithm(algorithm: str, allowed: Sequence[str] = ALGORITHMS) -> None:
-    """Raise `ValueError` unless the algorithm is one of those allowed."""
-    if algorithm not in allowed:
-        raise ValueError(f"`algorithm` is {algorithm!r}; give one of {', '.join(map(repr, allowed))}.")
+def check_algorithm(algorithm: str) -> None:
+    """Raise `ValueError` unless the algorithm is one of `ALGORITHMS`."""
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"`algorithm` is {algorithm!r}; give one of {', '.join(map(repr, ALGORITHMS))}.")
 
 
 def check_indexable(n: int) -> None:

@@ -35,7 +35,7 @@ _NUMBERS: Final = {
 
 
 def is_movable(size: int) -> bool:
-    """Whether one memory access moves a value of `size` bytes."""
+    """Tell whether one memory access moves a value of `size` bytes."""
     return size > 0 and size in _BY_BYTES
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,17 @@ from typing import Any
 import numpy as np
 
 from .loader import kernel, request, require_cupy
+
+
+@functools.lru_cache(maxsize=None, typed=True)  # formatting a name takes as long as launching it
+def instance(kernel: str, *arguments: str | int | bool) -> str:
+    """Name a template instance as C++ writes it, such as ``"scan_tiles<256, 4>"``."""
+    return f"{kernel}<{', '.join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)}>"
+
+
+def blocks_for(n: int, per_block: int) -> int:
+    """Count the blocks for `n` elements, `per_block` each; the last block may have fewer. Rounds up."""
+    return -(-n // per_block)
 
 
 class _SideBySide(threading.local):
@@ -59,7 +71,6 @@ class Launch:
     #: them when the kernel is launched, so that launches which wait take no memory.
     arguments: tuple[Any, ...] | Callable[[], tuple[Any, ...]]
     shared_bytes: int = 0  # dynamic shared memory, in bytes per block
-    cooperative: bool = False  # whether all blocks run at the same time, so that they may wait for each other
     expression: str | None = None  # the user's comparison, which the source calls as ``UserLess``
 
     def run(self) -> None:
@@ -67,7 +78,7 @@ class Launch:
         if self.blocks <= 0:
             return
         if side_by_side.depth:
-            is_compiled = request(self.source, self.kernel, self.cooperative, self.expression)
+            is_compiled = request(self.source, self.kernel, self.expression)
             if side_by_side.waiting or not is_compiled:
                 side_by_side.waiting.append(self)
                 return
@@ -75,11 +86,11 @@ class Launch:
 
     def start(self) -> None:
         """Launch the kernel as soon as it is compiled."""
-        function = kernel(self.source, self.kernel, self.shared_bytes, self.cooperative, self.expression)
+        function = kernel(self.source, self.kernel, self.shared_bytes, self.expression)
         function((self.blocks,), (self.threads,), self.made_arguments(), shared_mem=self.shared_bytes)
 
     def made_arguments(self) -> tuple[Any, ...]:
-        """The arguments, which a function makes now if they are one."""
+        """Give the arguments, which a function makes now if they are one."""
         return self.arguments() if callable(self.arguments) else self.arguments
 
 

@@ -86,12 +86,12 @@ _ONCE = "#pragma once"
 
 @functools.cache
 def whole_text(source: str) -> str:
-    """The text of a source file below ``kernels/``, with the files that it includes in their places."""
+    """Give the text of a source file below ``kernels/``, with the files that it includes in their places."""
     return "\n".join(_whole_lines(source, set())) + "\n"
 
 
 def _whole_lines(path: str, seen: set[str]) -> list[str]:
-    """The lines of a file; the `#line` directives make the compiler's messages name the files."""
+    """Give the lines of a file; the `#line` directives make the compiler's messages name the files."""
     seen.add(path)
     lines: list[str] = []
     for number, text in enumerate(SOURCE_TEXTS[path].splitlines(), 1):
@@ -143,19 +143,16 @@ class _Kernel:
             self.shared_limit = shared_bytes
 
 
-# What is compiled: device, source, name, whether launches are cooperative, and the user's comparison.
-_Instance = tuple[int, str, str, bool, str | None]
+# What is compiled: device, source, name, and the user's comparison.
+_Instance = tuple[int, str, str, str | None]
 
 
 def _compile(wanted: _Instance) -> _Kernel:
     cupy = require_cupy()
-    device, source, name, cooperative, expression = wanted
+    device, source, name, expression = wanted
     with cupy.cuda.Device(device):  # each thread has its own current device
         module = cupy.RawModule(
-            code=read_source(source, expression),
-            options=compile_options(),
-            name_expressions=(name,),
-            enable_cooperative_groups=cooperative,
+            code=read_source(source, expression), options=compile_options(), name_expressions=(name,)
         )
         return _Kernel(module.get_function(name))
 
@@ -174,19 +171,33 @@ _kernels = KernelCache(_compile)
 _kernels_with_expression = KernelCache(_compile_with_expression, most=256)
 
 
-def request(source: str, name: str, cooperative: bool = False, expression: str | None = None) -> bool:
+def request(source: str, name: str, expression: str | None = None) -> bool:
     """Start to compile a kernel for the current device, with parameters as `kernel`; whether it is compiled already."""
     cache = _kernels if expression is None else _kernels_with_expression
-    return cache.request((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
+    return cache.request((require_cupy().cuda.runtime.getDevice(), source, name, expression))
 
 
-def kernel(
-    source: str, name: str, shared_bytes: int = 0, cooperative: bool = False, expression: str | None = None
-) -> Any:
+def kernel(source: str, name: str, shared_bytes: int = 0, expression: str | None = None) -> Any:
     """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name.
 
     The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
     """
     cache = _kernels if expression is None else _kernels_with_expression
-    compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, cooperative, expression))
+    compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, expression))
     return compiled.with_shared(shared_bytes)
+
+
+_DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
+_NAME = re.compile(r"\bk[A-Z]\w*")
+
+
+@functools.cache
+def _definitions(source: str) -> dict[str, str]:
+    """Give the constants of a file and of the files that it includes."""
+    return dict(_DEFINITION.findall(whole_text(source)))
+
+
+def cxx_constant(source: str, name: str) -> int:
+    """Read an integer constant at namespace scope from a file below ``kernels/`` or a file that it includes."""
+    expression = _NAME.sub(lambda found: str(cxx_constant(source, found[0])), _definitions(source)[name])
+    return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))

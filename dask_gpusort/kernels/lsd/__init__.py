@@ -5,8 +5,7 @@ Files, in the order of the data flow:
 - ``byte_digits.cuh``: the digits, and the histograms of all digits in one reading of the keys.
 - ``onesweep_tile.cuh``: one tile of a stable pass over one digit, with decoupled look-back.
 - ``onesweep.cu``: a launch for the histograms, one for their scans, and one for each pass.
-- ``onesweep_cooperative.cu``: the whole sort of a small array in one cooperative launch.
-- ``lsd.py``: chooses between the two and launches them.
+- ``lsd.py``: launches them.
 
 References
 ----------

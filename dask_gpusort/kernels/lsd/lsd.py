@@ -1,7 +1,7 @@
 """Stable least-significant-digit radix sort: one onesweep pass for each byte of the code.
 
 Bytes that all keys share need no pass. The time depends on the number of passes and not on the distribution of the
-keys, so this sort is the fallback for skewed keys. Small arrays are sorted in one cooperative launch.
+keys, so this sort is the fallback for skewed keys.
 
 Adinets and Merrill, "Onesweep", arXiv 2206.01784, 2022.
 """
@@ -15,15 +15,12 @@ import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
-from ..policy.limits import fit, fit_stable, multiprocessors, resident_blocks
+from ..policy.limits import fit_stable, multiprocessors
 
 SOURCE = "lsd/onesweep.cu"
-COOPERATIVE_SOURCE = "lsd/onesweep_cooperative.cu"
 DIGIT_BITS, RADIX, COUNT_THREADS, COUNT_TILE = (
     cxx_constant("lsd/byte_digits.cuh", name) for name in ("kDigitBits", "kRadix", "kCountThreads", "kCountTile")
 )
@@ -102,34 +99,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, values: Any = No
             inputs, source = outputs, elements.codes
 
 
-def prefers_cooperative(key: DeviceKey, n: int) -> bool:
-    """Whether n keys alone are sorted faster in one cooperative launch than with a launch for each step."""
-    least, end = tuning.LSD_COOPERATIVE_KEYS.get(key.itemsize, (0, 0))
-    return least <= n < end
-
-
 def prefers_lsd(key: DeviceKey, n: int) -> bool:
-    """Whether a launch for each byte takes less time than an MSD sort: launches bound the time of few keys."""
+    """Tell whether a launch for each byte takes less time than an MSD sort: launches bound the time of few keys."""
     least, most = tuning.PARTITIONED_KEYS.get(key.itemsize, (0, n))
     return not least < n <= most
-
-
-def sort_cooperative(elements: Elements, keys: Any, n: int, arrays: Arrays) -> None:
-    """Sort few keys alone by their one-to-one codes, in one cooperative launch; parameters as `sort`."""
-    width = elements.code_bytes
-    few, many = tuning.LSD_COOPERATIVE[width]
-
-    def shared_bytes(tile: tuning.Tile) -> int:
-        return tuning.cooperative_shared_bytes(tile, width)
-
-    shape = fit(few if n <= few.keys * multiprocessors() else many, shared_bytes)
-    tiles = blocks_for(n, shape.keys)
-    blocks = min(tiles, resident_blocks(shape, shared_bytes(shape)))
-    cleared = require_cupy().zeros(width * RADIX * (1 + tiles) + 1, np.uint32)
-    counts, status, arrivals = cleared, cleared[width * RADIX :], cleared[-1:]
-    out = arrays.keys_out
-    keys = keys.copy() if out.data.ptr == keys.data.ptr else keys
-    types = elements.source, elements.sink, "NoValue"
-    name = instance("onesweep_cooperative", *types, shape.threads, shape.items, shape.blocks)
-    arguments = (keys, *arrays.codes, None, None, out, None, np.uint32(n), counts, status, arrivals)
-    Launch(COOPERATIVE_SOURCE, name, blocks, shape.threads, arguments, shared_bytes(shape), cooperative=True).run()

@@ -19,7 +19,6 @@
 #pragma once
 #include "policy/sizes.cuh"
 #include "primitives/block.cuh"
-#include "primitives/warp_match.cuh"
 #include "keys/elements.cuh"
 #include "lsd/byte_digits.cuh"
 

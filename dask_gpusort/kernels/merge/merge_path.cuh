@@ -15,19 +15,13 @@
 
 namespace gpusort {
 
-// Number of keys taken from `a` among the first `diagonal` of the merged run; `b_first(i, j)` says whether b[j] goes
-// before a[i]. Whatever it returns, the result i has 0 <= i <= a_size and 0 <= diagonal - i <= b_size.
-template <class Index, class BFirst>
-__device__ __forceinline__ Index merge_path(Index a_size, Index b_size, Index diagonal, BFirst b_first) {
-    const Index low = diagonal > b_size ? diagonal - b_size : 0;
-    const Index high = diagonal < a_size ? diagonal : a_size;
-    return partition_point(low, high, [&](Index i) { return !b_first(i, diagonal - 1 - i); });
-}
-
-// The same, for runs in memory.
+// Number of keys taken from `a` among the first `diagonal` of the merged run. Whatever the comparison returns, the
+// result i has 0 <= i <= a_size and 0 <= diagonal - i <= b_size.
 template <class Less, class Index, class Key>
 __device__ __forceinline__ Index merge_path(const Key* a, Index a_size, const Key* b, Index b_size, Index diagonal) {
-    return merge_path(a_size, b_size, diagonal, [&](Index i, Index j) { return Less::less(b[j], a[i]); });
+    const Index low = diagonal > b_size ? diagonal - b_size : 0;
+    const Index high = diagonal < a_size ? diagonal : a_size;
+    return partition_point(low, high, [&](Index i) { return !Less::less(b[diagonal - 1 - i], a[i]); });
 }
 
 // Merges kItems keys of the runs [a, middle) and [b, end) of one array, into registers; `from` gets their offsets. Past

@@ -15,9 +15,6 @@ namespace gpusort {
 // Runs [a, b) and [b, end) of a tile, and where this thread's share of the merged run begins.
 struct RunPair {
     int a, b, end, diagonal;
-
-    // Offset of the share in the tile.
-    __device__ __forceinline__ int first() const { return a + diagonal; }
 };
 
 // A block's tile of `count` keys. Each thread has kItems of them in registers: striped (every kThreads-th key) for
@@ -68,14 +65,6 @@ struct MergeTile {
     __device__ __forceinline__ void put_strip() {
 #pragma unroll
         for (int k = 0; k < kItems; ++k) put_item(k, strip() + k);
-    }
-
-    // Puts the items to the offsets from `first` on that are below `end`.
-    __device__ __forceinline__ void put_between(int first, int end) {
-#pragma unroll
-        for (int k = 0; k < kItems; ++k) {
-            if (first + k < end) put_item(k, first + k);
-        }
     }
 
     __device__ __forceinline__ void take_strip() {

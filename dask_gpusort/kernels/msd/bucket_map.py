@@ -21,7 +21,7 @@ from ..launch.launch import Launch, side_by_side
 from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
-from .partition import SPLITTERS, UNIFORM, Digits, Segments, fine_digits
+from .partition import SPLITTERS, UNIFORM, DigitMap, Segments, fine_digits
 
 ALLOCATION_ALIGNMENT = 256  # of cudaMalloc, so that vector loads of any table are aligned
 OFFSET_BYTES = 8
@@ -38,11 +38,11 @@ class Workspace:
         return self.addresses[name]
 
     def bytes_from(self, name: str) -> Any:
-        """The memory from a table on."""
+        """Give the memory from a table on."""
         return self.memory[self.addresses[name] - self.memory.data.ptr :]
 
     def words(self, name: str, count: int) -> Any:
-        """The first 64-bit words of a table: shape (count,)."""
+        """Give the first 64-bit words of a table: shape (count,)."""
         return self.bytes_from(name)[: OFFSET_BYTES * count].view(np.uint64)
 
 
@@ -70,16 +70,16 @@ class BucketMap:
     num_fine: int
     tables: Workspace  # `coarse_cursors`, `starts` and `cursors` (of fine buckets), `whole` and `coarse` (segments)
 
-    def digits(self, is_coarse: bool) -> Digits:
-        """The digits of the first level, or of the second."""
+    def digits(self, is_coarse: bool) -> DigitMap:
+        """Give the digits of the first level, or of the second."""
         return fine_digits(self.domain, self.kind, is_coarse, self.splitters, self.fine_bits)
 
     def whole_segment(self, num_tiles: int) -> Segments:
-        """The whole array, for the first level."""
+        """Give the whole array, for the first level."""
         return Segments(self.tables["whole"], 1, num_tiles, self.tables["coarse_cursors"])
 
     def coarse_segments(self, num_tiles: int) -> Segments:
-        """The coarse buckets, for the second level; `num_tiles` full tiles, and a partial one for each bucket."""
+        """Give the coarse buckets, for the second level; `num_tiles` full tiles, and a partial one for each bucket."""
         return Segments(self.tables["coarse"], self.num_coarse, num_tiles + self.num_coarse, self.tables["cursors"])
 
     @property

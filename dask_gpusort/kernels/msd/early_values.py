@@ -30,13 +30,11 @@ from .recursive_partition import SegmentList, partition_recursively
 
 
 def pays(key: DeviceKey, n: int, type_name: str) -> bool:
-    """Whether such pairs have a stable first level, and n of them are enough for it to save time."""
+    """Tell whether such pairs have a stable first level, and n of them are enough for it to save time."""
     least = tuning.EARLY_VALUES_PAIRS.get(key.itemsize)
     if least is None or not least <= n <= tuning.MOST_TWO_LEVELS:
         return False
-    if (key.itemsize, bytes_of_type(type_name)) not in tuning.STABLE:
-        return False
-    return block_sort_shape(indexed_elements(key, "u32"), n)[1] > tuning.SMALL_PARTITIONS[-1].digits
+    return (key.itemsize, bytes_of_type(type_name)) in tuning.STABLE
 
 
 def sort_with_early_values(
@@ -68,12 +66,12 @@ def sort_with_early_values(
 
 
 def outputs_alone(keys_out: Any, positions_out: Any) -> Arrays:
-    """The outputs, with no intermediate arrays yet."""
+    """Give the outputs, with no intermediate arrays yet."""
     return Arrays([None, None], [None, None], keys_out, positions_out)
 
 
 def map_pairs(keys: Any, key: DeviceKey, elements: Elements) -> BucketMap | None:
-    """The buckets of both levels, by keys alone; `None` where the keys are too skewed.
+    """Give the buckets of both levels, by keys alone; `None` where the keys are too skewed.
 
     Positions would split the buckets of frequent 32-bit keys, but those in the coarse buckets are not known yet.
     """

@@ -17,32 +17,27 @@ from typing import Any
 import numpy as np
 
 from ..block_sort.block_sort import (
-    OVERFLOW_WORDS,
-    SEGMENT_BYTES,
     BlockSort,
     Buckets,
     run_block_sort,
     run_uniform_block_sort,
     sampled_buckets,
 )
-from ..buckets.histogram import count_fine, scan_fine, splitter_buckets
-from ..buckets.splitters import MAP_BYTES, MAP_THREADS, narrow_base
-from ..buckets.splitters import SOURCE as SPLITTERS_SOURCE
-from ..keys.elements import Arrays, Elements
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, Readback, side_by_side
+from ..buckets.splitters import narrow_base
+from ..keys.dtypes import DeviceKey
+from ..keys.elements import Arrays, Elements, indexed_elements, tied_elements
+from ..launch.launch import Readback, blocks_for, side_by_side
+from ..launch.loader import require_cupy
+from ..lsd import lsd
 from ..policy import tuning
-from ..policy.limits import block_sort_shapes, fit_tile, main_shapes, most_fine
+from ..policy.limits import block_sort_shapes, main_shapes, most_fine
 from .bucket_map import (
-    OFFSET_BYTES,
     BucketMap,
-    Workspace,
-    allocate_workspace,
     describe_segments,
     map_buckets,
     split_fine,
 )
-from .partition import EITHER, Digits, Partition, Segments, fine_digits
+from .partition import DigitMap, Partition
 from .recursive_partition import SegmentList, partition_recursively
 
 
@@ -93,7 +88,7 @@ class UnsortedSegments:
 
 
 def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape, int]:
-    """The block of the block sort for n elements, and the number of fine buckets."""
+    """Give the block of the block sort for n elements, and the number of fine buckets."""
     fine_limit = most_fine()
     if n <= tuning.SMALL_KEYS:
         shape = block_sort_shapes(elements)[tuning.SMALL_BLOCK_SORT]
@@ -101,15 +96,11 @@ def block_sort_shape(elements: Elements, n: int) -> tuple[tuning.BlockSortShape,
     for shape in main_shapes(elements):
         if n <= fine_limit * shape.capacity * tuning.MOST_FILL:
             break
-    num_fine = round_fine(blocks_for(n, int(shape.capacity * tuning.FILL)))
-    most = tuning.SMALL_PARTITIONS[-1].digits
-    if num_fine > most and n <= most * shape.capacity * tuning.MOST_FILL:
-        num_fine = most  # fuller buckets, but one level
-    return shape, min(num_fine, fine_limit)
+    return shape, min(round_fine(blocks_for(n, int(shape.capacity * tuning.FILL))), fine_limit)
 
 
 def round_fine(num_fine: int) -> int:
-    """The next number of the form 2^k or 3 x 2^k: intervals of the splitter map then hold whole buckets."""
+    """Give the next number of the form 2^k or 3 x 2^k: intervals of the splitter map then hold whole buckets."""
     power = 1 << max(num_fine - 1, 1).bit_length()
     return 3 * power // 4 if num_fine <= 3 * power // 4 else power
 
@@ -121,7 +112,7 @@ def sort(elements: Elements, keys: Any, n: int, arrays: Arrays, may_decline: boo
 
 
 def sort_part(task: SortTask) -> bool:
-    """As `sort`, by at most two levels of partition unless buckets are overfull."""
+    """As `sort`, in one block or by two levels of partition, and more where buckets are overfull."""
     elements, n = task.elements, task.n
     smallest = next((s for s in block_sort_shapes(elements) if n <= s.capacity), None)
     if smallest is not None:
@@ -129,11 +120,7 @@ def sort_part(task: SortTask) -> bool:
         run_block_sort(BlockSort(elements, smallest, elements.source, task.inputs, task.arrays, buckets))
         return True
     shape, num_fine = block_sort_shape(elements, n)
-    unsorted: UnsortedSegments | None
-    if num_fine <= tuning.SMALL_PARTITIONS[-1].digits:
-        unsorted = sort_one_level(task, shape, num_fine)
-    else:
-        unsorted = sort_two_levels(task, shape, num_fine)
+    unsorted = sort_two_levels(task, shape, num_fine)
     if unsorted is None:
         return False
     unsorted.sort(shape, n)
@@ -157,50 +144,13 @@ def sort_parts(task: SortTask) -> bool:
 
 
 def part_of(task: SortTask, begin: int, end: int) -> SortTask:
-    """The sort of one coarse bucket, whose codes the first level has written to `codes[0]`."""
+    """Give the sort of one coarse bucket, whose codes the first level has written to `codes[0]`."""
     arrays = task.arrays
     # The output of the last pass becomes the output of the next one.
     codes = [array[begin:end] for array in reversed(arrays.codes)]
     payloads = [None if array is None else array[begin:end] for array in reversed(arrays.payloads)]
     outputs = [None if array is None else array[begin:end] for array in (arrays.keys_out, arrays.positions_out)]
     return SortTask(task.elements, codes[1], end - begin, Arrays(codes, payloads, *outputs), payloads[1])
-
-
-def sort_one_level(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) -> UnsortedSegments:
-    """Sample, count, partition once, block sort: five launches, since small inputs are sorted in the time of a few."""
-    elements, n, arrays = task.elements, task.n, task.arrays
-    tile = next(tile for tile in tuning.SMALL_PARTITIONS if num_fine <= tile.digits)
-    tile = fit_tile(tile, elements, tuning.MAP_WORDS)
-    tables = allocate_workspace(
-        overflow=OFFSET_BYTES * OVERFLOW_WORDS,
-        counts=OFFSET_BYTES * num_fine,
-        splitters=MAP_BYTES,
-        whole=SEGMENT_BYTES,
-        starts=OFFSET_BYTES * (num_fine + 1),
-        cursors=OFFSET_BYTES * num_fine,
-        segments=(n // shape.capacity + 1) * SEGMENT_BYTES,
-    )
-    with side_by_side:
-        map_small(task, num_fine, tables)
-        buckets = splitter_buckets(elements.code_domain, tables["splitters"], num_fine)
-        counts = count_fine(elements.source, task.keys, n, buckets, tables["counts"])
-        scan_fine(counts, tables["starts"], tables["cursors"], tables["whole"])
-        digits = fine_digits(elements.code_domain, EITHER, True, tables["splitters"], 0)
-        segments = Segments(tables["whole"], 1, blocks_for(n, tile.keys), tables["cursors"])
-        codes = arrays.codes[0], arrays.payloads[0]
-        Partition(elements, elements.source, tile, digits, segments, task.inputs, codes).run()
-        table = tables["starts"], tables["cursors"], 0, tables["overflow"], tables["segments"]
-        run_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, Buckets(num_fine, *table)))
-    overflow = tables.words("overflow", OVERFLOW_WORDS)
-    return UnsortedSegments(elements, arrays, 0, overflow, tables.bytes_from("segments"))
-
-
-def map_small(task: SortTask, num_fine: int, tables: Workspace) -> None:
-    """Build the map with one block, which also clears the tables in front of the map."""
-    num_cleared = (tables["splitters"] - tables["overflow"]) // OFFSET_BYTES
-    sizes = np.uint64(task.n), np.uint32(num_fine)
-    arguments = task.keys, *sizes, tables["splitters"], tables["overflow"], np.uint32(num_cleared)
-    Launch(SPLITTERS_SOURCE, f"map_small<{task.elements.source}>", 1, MAP_THREADS, arguments).run()
 
 
 def sort_two_levels(task: SortTask, shape: tuning.BlockSortShape, num_fine: int) -> UnsortedSegments | None:
@@ -230,7 +180,7 @@ def partition_coarse(task: SortTask, num_fine: int, fine_per_coarse: int) -> Coa
 
 
 def sort_coarse_buckets(
-    coarse: CoarseBuckets, digits: Digits, source: str, inputs: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
+    coarse: CoarseBuckets, digits: DigitMap, source: str, inputs: tuple[Any, Any], n: int, shape: tuning.BlockSortShape
 ) -> UnsortedSegments:
     """Partition `inputs`, in coarse buckets, into `codes[1]`, and sort the fine buckets."""
     elements, arrays, buckets = coarse.elements, coarse.arrays, coarse.buckets
@@ -241,3 +191,31 @@ def sort_coarse_buckets(
     fine = sampled_buckets(n, shape.capacity, num_fine, *table)
     run_uniform_block_sort(BlockSort(elements, shape, elements.codes, codes, arrays, fine), n / num_fine)
     return UnsortedSegments(elements, arrays, 1, fine.overflow, fine.segments)
+
+
+def sort_indexed_passes(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """As `sort_indexed`, by LSD passes over the bytes of the keys."""
+    cupy = require_cupy()
+    if keys.data.ptr == positions_out.data.ptr:
+        keys = keys.copy()  # a single pass reads the keys while it writes the positions
+    codes, payloads = list(cupy.empty((2, keys.size), key.code_dtype)), list(cupy.empty((2, keys.size), np.uint32))
+    elements = tied_elements(key, position_type, "u32")
+    lsd.sort(elements, keys, keys.size, Arrays(codes, payloads, keys_out, positions_out))
+
+
+def sort_indexed(keys: Any, key: DeviceKey, position_type: str, positions_out: Any, keys_out: Any) -> None:
+    """Sort fewer than 2^32 keys stably with their positions: the low part of the code, or a payload beside it.
+
+    Keys may begin the memory of `positions_out`, of int64 or uint32; floats that compare equal leave with the same
+    bits.
+    """
+    cupy = require_cupy()
+    n = keys.size
+    in_place = positions_out.itemsize == 8
+    elements = indexed_elements(key, position_type)
+    codes = [cupy.empty(n, np.uint64), positions_out if in_place else cupy.empty(n, np.uint64)]
+    payloads = list(cupy.empty((2, n), np.uint32)) if elements.payload_bytes else [None, None]
+    arrays = Arrays(codes, payloads, keys_out, positions_out)
+    if not sort(elements, keys, n, arrays, may_decline=True):
+        del codes, payloads, arrays
+        sort_indexed_passes(keys, key, position_type, positions_out, keys_out)

@@ -15,11 +15,9 @@
 // `partition_stable` keeps the input order inside a bucket, with values of any width beside the keys. From then on the
 // offset of a key in the output breaks ties as its position in the input did.
 #include "primitives/block.cuh"
-#include "primitives/warp_match.cuh"
 #include "keys/elements.cuh"
 #include "buckets/segment_digits.cuh"
 #include "buckets/splitter_map.cuh"
-#include "msd/find_segment.cuh"
 #include "lsd/onesweep_tile.cuh"
 
 namespace gpusort {
@@ -30,9 +28,8 @@ constexpr u32 kRankMask = (1u << kRankBits) - 1;
 constexpr int kMatchedLanes = 4;  // lanes with one digit from which on ranking by ballot pays
 constexpr int kProbes = 3;        // lanes whose digits are compared with all others
 
-// Map kinds compiled into the kernel. Both together are too much code for large inputs, where the host waits to learn
-// which applies.
-enum class MapKind { kUniform, kSplitters, kEither };
+// Map kinds, one of which is compiled into a kernel: both are too much code, so the host waits to learn which applies.
+enum class MapKind { kUniform, kSplitters };
 
 // The coarse part (first level) or the rest (second level) of a code's fine bucket. In the second level, the codes of a
 // segment use few intervals, which are read from global memory.
@@ -47,7 +44,6 @@ struct FineDigits {
         (kKind == MapKind::kUniform || (kKind == MapKind::kSplitters && Domain::kByValue && !kCoarse));
     FineMap<Domain> map;
     u32 fine_bits;
-    bool is_uniform;
 
     __device__ __forceinline__ FineDigits(const void* splitters, const Segment*, u32 fine_bits_, u64 base,
                                           u32* shared_intervals)
@@ -56,12 +52,10 @@ struct FineDigits {
     }
     __device__ __forceinline__ FineDigits(const SplitterMap* splitters, u32 fine_bits_, u64 base,
                                           const u32* shared_intervals)
-        : map(splitters, kCopied ? shared_intervals : splitters->intervals, base),
-          fine_bits(fine_bits_),
-          is_uniform(kKind == MapKind::kUniform || (kKind == MapKind::kEither && splitters->flags.is_uniform)) {}
+        : map(splitters, kCopied ? shared_intervals : splitters->intervals, base), fine_bits(fine_bits_) {}
     template <class Value>
     __device__ __forceinline__ u32 digit(Code code, Value) const {
-        const u32 fine = is_uniform ? map.uniform_bucket(code) : map.splitter_bucket(code);
+        const u32 fine = kKind == MapKind::kUniform ? map.uniform_bucket(code) : map.splitter_bucket(code);
         return kCoarse ? fine >> fine_bits : fine & ((1u << fine_bits) - 1);
     }
     __device__ __forceinline__ bool is_cheap() const { return kIsCheap; }

@@ -9,21 +9,19 @@ import numpy as np
 
 from ..keys.dtypes import DeviceKey
 from ..keys.elements import Elements
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import bytes_of_type
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_stable
 
 SOURCE = "msd/partition.cu"
 RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable pass
-UNIFORM, SPLITTERS, EITHER = "MapKind::kUniform", "MapKind::kSplitters", "MapKind::kEither"
+UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
 
 
 @dataclass(slots=True)
-class Digits:
+class DigitMap:
     """Say how a partition finds the digit of an element."""
 
     name: str  # C++ type of the digits
@@ -32,17 +30,17 @@ class Digits:
     fine_bits: int = 0  # bits of a fine bucket's number below its coarse bucket's
 
 
-def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bits: int) -> Digits:
-    """The coarse part of a fine bucket's number, or the rest; `kind` is what the host knows of the map."""
+def fine_digits(domain: str, kind: str, is_coarse: bool, splitters: Any, fine_bits: int) -> DigitMap:
+    """Give the coarse part of a fine bucket's number, or the rest; `kind` is what the host knows of the map."""
     # Keys of the first level look up intervals all over the map, which is copied to shared memory for them.
     is_copied = is_coarse and kind != UNIFORM
     name = instance("FineDigits", domain, is_coarse, kind)
-    return Digits(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR, splitters, fine_bits)
+    return DigitMap(name, tuning.MAP_WORDS if is_copied else tuning.WORDS_PER_VECTOR, splitters, fine_bits)
 
 
-def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> Digits:
-    """The digits that each segment has for itself."""
-    return Digits(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
+def segment_digits(code_type: str, keys_alone: bool, intervals: Any) -> DigitMap:
+    """Give the digits that each segment has for itself."""
+    return DigitMap(instance("SegmentDigits", code_type, keys_alone), tuning.SEGMENT_MAP_WORDS, intervals)
 
 
 @dataclass(slots=True)
@@ -62,7 +60,7 @@ class Partition:
     elements: Elements
     source: str  # C++ source of the codes: of raw keys in a first level
     tile: tuning.Tile  # the block
-    digits: Digits
+    digits: DigitMap
     segments: Segments
     inputs: tuple[Any, Any]  # codes (or raw keys) and payloads
     outputs: tuple[Any, Any]  # codes and payloads
@@ -84,7 +82,7 @@ class StablePartition:
 
     key: DeviceKey
     value_type: str  # C++ type of the values
-    digits: Digits  # at most `RADIX` of them
+    digits: DigitMap  # at most `RADIX` of them
     inputs: tuple[Any, Any]  # raw keys and values
     outputs: tuple[Any, Any]  # codes and values
     starts: Any  # first offset of each bucket, 64 bits

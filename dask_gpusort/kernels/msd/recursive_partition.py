@@ -14,10 +14,8 @@ import numpy as np
 
 from ..block_sort.block_sort import BlockSort, run_uniform_block_sort, sampled_buckets
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import instance
-from ..launch.launch import Launch, Readback, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, instance, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import fit_tile
 from .partition import Partition, Segments, segment_digits
@@ -37,7 +35,7 @@ class SegmentList:
 
     @classmethod
     def of_overflow(cls, overflow: Any, table: Any) -> SegmentList:
-        """The buckets that a block sort has listed; waits for the device."""
+        """Give the buckets that a block sort has listed; waits for the device."""
         count, num_keys, _ = Readback(overflow).wait()
         return cls(table, count, num_keys)
 

@@ -18,10 +18,8 @@ import numpy as np
 from ..block_sort.block_sort import SEGMENT_BYTES, BlockSort, run_uniform_block_sort, sampled_buckets
 from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_splitters
 from ..keys.elements import Arrays, Elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for
-from ..launch.launch import Launch, side_by_side
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, side_by_side
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import count_row_bytes, fit_tile, main_shapes, most_row_digits, multiprocessors
 from .partition import SPLITTERS, UNIFORM, Partition, Segments, fine_digits
@@ -58,7 +56,7 @@ class RowPartition:
 
 
 def plan_partition(elements: Elements, length: int) -> RowPartition | None:
-    """The partition of rows of `length` keys, or `None` where no tile has enough digits."""
+    """Give the partition of rows of `length` keys, or `None` where no tile has enough digits."""
     shapes = [shape for shape in main_shapes(elements) if shape.threads <= tuning.MOST_ROW_THREADS]
     tiles = [fit_tile(tile, elements, tuning.MAP_WORDS) for tile in tuning.ROW_PARTITION[elements.shape]]
     for shape in shapes:
@@ -76,7 +74,7 @@ def plan_partition(elements: Elements, length: int) -> RowPartition | None:
 
 
 def floor_power(n: int) -> int:
-    """The greatest power of two up to n; 1 for n = 0."""
+    """Give the greatest power of two up to n; 1 for n = 0."""
     return 1 << max(n, 1).bit_length() - 1
 
 
@@ -105,7 +103,7 @@ def partition_rows(elements: Elements, keys: Any, arrays: Arrays, partition: Row
 
 
 def sample_rows(elements: Elements, keys: Any, partition: RowPartition) -> Any:
-    """The splitter map of all rows, imbalanced where too many keys are in buckets that would not fit a block."""
+    """Give the splitter map of all rows, imbalanced where too many keys are in buckets that would not fit a block."""
     num_rows, length = keys.shape
     test = BalanceTest(
         length=length,

@@ -10,7 +10,6 @@
 #include "primitives/stratified_sampling.cuh"
 #include "keys/elements.cuh"
 #include "buckets/segment_digits.cuh"
-#include "msd/find_segment.cuh"
 
 namespace gpusort {
 

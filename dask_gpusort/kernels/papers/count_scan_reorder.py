@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy.limits import multiprocessors
 from ..primitives import scan
 from .passes import THREADS, KeyValueArrays, sort_by_passes
 
 SOURCE = "papers/count_scan_reorder.cu"
-HEADER = "papers/count_scan_reorder.cuh"
-RADIX_BITS = cxx_constant(HEADER, "kReorderRadixBits")
-TILE_KEYS = THREADS * cxx_constant(HEADER, "kReorderKeysPerThread")
+RADIX_BITS = cxx_constant(SOURCE, "kReorderRadixBits")
+TILE_KEYS = THREADS * cxx_constant(SOURCE, "kReorderKeysPerThread")
 #: More sections than blocks that run at once only make the table longer (the paper's section 3); a multiprocessor holds
 #: at most 8 blocks of 256 threads.
 SECTIONS_PER_MULTIPROCESSOR = 8

@@ -11,7 +11,6 @@
 //
 // The keys of a bucket are neighbours in the sorted tile and in the output, so that the writes of step 4 are coalesced
 // with at most one discontinuity per bucket. keys_out may be keys_in, which step 1 has read.
-#include "papers/split_buckets.cuh"
 #include "papers/split_tile.cuh"
 
 namespace gpusort {

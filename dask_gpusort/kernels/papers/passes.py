@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..keys.transform import decode, encode
 from ..launch.cxx_types import NO_VALUE, type_of_bytes
 from ..launch.loader import require_cupy
 
@@ -84,6 +85,13 @@ def sort_by_passes(source: KeyValueArrays, out: KeyValueArrays, prepare: Callabl
         target = radix_pass.targets[number % len(radix_pass.targets)]
         radix_pass.run(source, target, np.int32(first_bit))
         source = target
+
+
+def sort_keys(sort: Callable[[KeyValueArrays, KeyValueArrays], None], keys: Array, out: Array) -> None:
+    """Sort keys of any radix dtype by a sort of their codes, into `out`, which may be `keys`."""
+    codes = KeyValueArrays(encode(keys))
+    sort(codes, codes)
+    decode(codes.keys, keys.dtype, out=out)
 
 
 def cxx_type(dtype: np.dtype[Any]) -> str:

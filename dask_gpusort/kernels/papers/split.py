@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
 from ..primitives import scan
 from .passes import THREADS, KeyValueArrays, keys_per_thread, sort_by_passes

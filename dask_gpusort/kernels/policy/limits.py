@@ -13,8 +13,6 @@ from . import tuning
 
 Shape = TypeVar("Shape", tuning.Tile, tuning.ScatterShape)
 
-RESERVED_SHARED_BYTES = 1024  # of each block, for the driver
-
 
 @functools.cache
 def _attributes(cupy: Any, device: int) -> dict[str, int]:
@@ -34,7 +32,7 @@ def multiprocessors() -> int:
 
 
 def shared_limit() -> int:
-    """Bytes of shared memory that a block may ask for."""
+    """Count the bytes of shared memory that a block may ask for."""
     return attribute("MaxSharedMemoryPerBlockOptin")
 
 
@@ -57,12 +55,12 @@ def main_shapes(elements: Elements) -> tuple[tuning.BlockSortShape, ...]:
 
 
 def one_less(items: int) -> int:
-    """The next smaller number of items."""
+    """Give the next smaller number of items."""
     return items - 1
 
 
 def half(items: int) -> int:
-    """The next smaller number of items of tiles that are powers of two."""
+    """Give the next smaller number of items of tiles that are powers of two."""
     return items // 2
 
 
@@ -85,24 +83,18 @@ def fit_stable(
     return fit(tile, lambda tile: tuning.stable_shared_bytes(tile, code_bytes, payload_bytes, map_words, keeps_digits))
 
 
-def resident_blocks(tile: tuning.Tile, shared_bytes: int) -> int:
-    """Most blocks of a cooperative launch."""
-    by_shared = attribute("MaxSharedMemoryPerMultiprocessor") // (shared_bytes + RESERVED_SHARED_BYTES)
-    return multiprocessors() * max(min(tile.blocks, by_shared), 1)
-
-
 def needs_spare(elements: Elements, n: int) -> bool:
-    """Whether a sort of n elements, or of rows of n, does not fit one block and needs memory for its codes."""
+    """Tell whether a sort of n elements, or of rows of n, does not fit one block and needs memory for its codes."""
     return n > block_sort_shapes(elements)[-1].capacity
 
 
 def count_bytes(num_buckets: int, map_words: int) -> int:
-    """Bytes of shared memory of count_fine: the map, and a 16-bit counter for each bucket."""
+    """Count the bytes of shared memory of count_fine: the map, and a 16-bit counter for each bucket."""
     return 4 * map_words + 2 * (num_buckets + num_buckets % 2)
 
 
 def count_row_bytes(num_digits: int) -> int:
-    """Bytes of shared memory of count_rows: the map, and a counter for each digit and lane."""
+    """Count the bytes of shared memory of count_rows: the map, and a counter for each digit and lane."""
     return 4 * (tuning.MAP_WORDS + num_digits * tuning.WARP_THREADS)
 
 
@@ -111,9 +103,9 @@ def most_row_digits() -> int:
     return (shared_limit() - count_row_bytes(0)) // (count_row_bytes(1) - count_row_bytes(0))
 
 
-def most_fine(map_words: int = tuning.MAP_WORDS) -> int:
-    """Most fine buckets that one histogram can count, a power of two; a map of so many words is beside the counters."""
+def most_fine() -> int:
+    """Most fine buckets that one histogram can count beside its map, a power of two."""
     most = tuning.MAX_FINE
-    while count_bytes(most, map_words) > shared_limit():
+    while count_bytes(most, tuning.MAP_WORDS) > shared_limit():
         most //= 2
     return most

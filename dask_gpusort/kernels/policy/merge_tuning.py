@@ -6,18 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from ..launch.grid import blocks_for
+from ..launch.launch import blocks_for
 
 SHARED_ALIGNMENT = 16  # bytes, of both arrays in `MergeTile::SharedStorage`
-SAMPLE_KEYS = 256  # the paper's: every 256th key of a run is a sample
-NETWORK_THREADS = 256
-NETWORK_TILE_KEYS = 1024  # of `sort_tiles_by_network`: four keys per thread
 
 
 @dataclass(frozen=True)
-class MergeTile:
+class MergeShape:
     """Describe the shape of a block that sorts a tile or merges a part, of `threads` x `items` keys."""
 
     threads: int
@@ -30,7 +26,7 @@ class MergeTile:
         return self.threads * self.items
 
     def shared_bytes(self, code_bytes: int, value_bytes: int) -> int:
-        """Bytes of `MergeTile::SharedStorage`: codes, then values, each aligned to 16 bytes."""
+        """Count the bytes of `MergeTile::SharedStorage`: codes, then values, each aligned to 16 bytes."""
         return sum(
             blocks_for(part, SHARED_ALIGNMENT) * SHARED_ALIGNMENT
             for part in (self.keys * code_bytes, self.keys * value_bytes or SHARED_ALIGNMENT)
@@ -40,21 +36,14 @@ class MergeTile:
 # By the most bytes of a key and its value. With three blocks of 512 threads each thread has 40 registers, which do not
 # spill on sm_90 (with four blocks they do), and tiles of 34 to 52 KB share the 227 KB of a Hopper multiprocessor.
 # Larger tiles save levels of merging, each of which reads and writes all keys once.
-MERGE: dict[int, MergeTile] = {
-    4: MergeTile(512, 17, 3),
-    8: MergeTile(512, 11, 3),
-    12: MergeTile(512, 7, 3),
-    16: MergeTile(256, 11, 2),
-    24: MergeTile(256, 7, 2),
-    40: MergeTile(256, 5, 2),
+MERGE: dict[int, MergeShape] = {
+    4: MergeShape(512, 17, 3),
+    8: MergeShape(512, 11, 3),
+    12: MergeShape(512, 7, 3),
+    16: MergeShape(256, 11, 2),
+    24: MergeShape(256, 7, 2),
+    40: MergeShape(256, 5, 2),
 }
-
-# How runs are cut into parts. The 4-way merge reads and writes all keys half as often as merging in pairs by merge
-# path. For 2^28 keys on an H200 it takes 14.2 ms against 13.9 ms (uint32), and 20.9 ms against 23.5 ms (uint64).
-SPLIT: Final = "four_way"
-
-# Parts between samples have at most 2 SAMPLE_KEYS keys.
-SAMPLED = MergeTile(128, 5)
 
 # At most so many sorted runs are merged; more are sorted again. By bytes of a key. Estimates: a sort moves every key
 # about as often as three or four rounds of merging do.
@@ -62,6 +51,6 @@ MOST_MERGED_RUNS = {1: 1, 2: 1, 4: 4, 8: 8}
 MOST_MERGED_WIDE_RUNS = 8  # of rows of words: a new sort takes one radix sort of their first 64 bits at least
 
 
-def merge_shape(code_bytes: int, value_bytes: int) -> MergeTile:
-    """The tile for keys of `code_bytes` and values of `value_bytes`."""
+def merge_shape(code_bytes: int, value_bytes: int) -> MergeShape:
+    """Give the tile for keys of `code_bytes` and values of `value_bytes`."""
     return next(shape for most, shape in MERGE.items() if code_bytes + value_bytes <= most)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..launch.constants import cxx_constant
+from ..launch.loader import cxx_constant
 
 SIZES = "policy/sizes.cuh"
 WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")
@@ -42,7 +42,7 @@ class BlockSortShape:
         return replace(self, items=self.uniform_items if small else self.items, blocks=self.uniform_blocks)
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int) -> int:
-        """Bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
+        """Count the bytes of `UniformTile::SharedStorage`: codes, payload, bins, 16-bit word ranks, 20 bytes a warp."""
         warps = self.threads // WARP_THREADS
         padded = self.capacity + 2 * WINDOW
         payload = padded * payload_bytes if payload_bytes else PADDED_EMPTY_BYTES
@@ -65,7 +65,7 @@ class Tile:
         return self.threads * self.items
 
     def shared_bytes(self, code_bytes: int, payload_bytes: int, digits: int, map_words: int) -> int:
-        """Bytes of `PartitionTile::SharedStorage`.
+        """Count the bytes of `PartitionTile::SharedStorage`.
 
         Codes, payload, 16-bit digits, a count and a move for each digit, the map, a sum for each warp.
         """
@@ -153,9 +153,6 @@ MOST_ROW_THREADS = 512
 COUNT_ROW_BLOCKS = 4  # a multiprocessor
 COUNT_ROW_KEYS = 1 << 16  # of one row that a block counts before it adds its counts to the table
 
-# One level: tiles so small that every multiprocessor has some.
-SMALL_PARTITIONS = (Tile(512, 4, 2), Tile(1024, 8, 1, 1024))
-
 # Tiles of a further level: SEGMENT_THREADS threads, as all kernels of the level share its tiles.
 SEGMENT_PARTITION: dict[tuple[int, int], Tile] = {
     (4, 0): Tile(SEGMENT_THREADS, 16),
@@ -214,10 +211,6 @@ SKEWED_SHARE = 0.3
 # Values are prefetched into the cache this many coarse buckets before they are gathered; 0: they are not.
 GATHER_AHEAD = 1
 
-# All LSD passes in one cooperative launch, by code bytes: tiles for inputs with at most one tile a multiprocessor, and
-# for larger ones. From more keys than one block sorts, to where partitions take less time.
-LSD_COOPERATIVE: dict[int, tuple[Tile, Tile]] = {4: (Tile(512, 4), Tile(512, 8)), 8: (Tile(512, 4), Tile(512, 8))}
-LSD_COOPERATIVE_KEYS = {4: (25_601, (1 << 22) + 1), 8: (13_313, (1 << 19) + 1)}
 RADIX = cxx_constant(SIZES, "kRadix")
 STABLE_WORDS = cxx_constant(SIZES, "kPaddedRadix")  # counters of a warp
 # Up to here every byte has a pass; beyond, the host reads back which bytes vary.
@@ -255,7 +248,7 @@ SCATTER = ScatterShape(threads=512, items=16, radix=512, bucket_bits=13, least=1
 def stable_shared_bytes(
     tile: Tile, code_bytes: int, payload_bytes: int, map_words: int = 0, keeps_digits: bool = False
 ) -> int:
-    """Bytes of `OnesweepTile::SharedStorage`.
+    """Count the bytes of `OnesweepTile::SharedStorage`.
 
     Codes or the map, values, two words a warp and digit, a move a digit, a sum a warp, the ticket, and where digits are
     kept a byte a code.
@@ -265,9 +258,3 @@ def stable_shared_bytes(
     parts = max(tile.keys * code_bytes, map_words * 4) + payload + warps * STABLE_WORDS * 8 + RADIX * 8 + warps * 4
     parts += (tile.keys if keeps_digits else 0) + 5 * PADDED_EMPTY_BYTES
     return -(-parts // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + SHARED_ALIGNMENT
-
-
-def cooperative_shared_bytes(tile: Tile, code_bytes: int) -> int:
-    """Bytes of `CooperativeSort::SharedStorage`: a tile, a sum a warp, and a start a digit of each byte."""
-    tables = (tile.threads // WARP_THREADS + 1 + code_bytes * RADIX) * 4
-    return stable_shared_bytes(tile, code_bytes, 0) + -(-tables // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

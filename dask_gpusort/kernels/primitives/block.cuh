@@ -102,4 +102,24 @@ __device__ __forceinline__ void raise_max(u64* greatest, u64 value) {
     if (value > *(volatile u64*)greatest) atomicMax(greatest, value);
 }
 
+// Counting the lanes of a warp that hold the same digit: where many do, one atomic for all of them saves the
+// same-address atomics of shared memory, which run one after the other.
+
+// Counts the lanes that hold `frequent`, the most frequent digit among kProbes probed lanes. Missing a more frequent
+// one costs only speed.
+template <int kProbes>
+__device__ __forceinline__ int count_most_frequent(unsigned digit, unsigned& frequent) {
+    int most = 0;
+#pragma unroll
+    for (int probe = 0; probe < kProbes; ++probe) {
+        const unsigned probed = __shfl_sync(kWholeWarp, digit, probe * (kWarpThreads / kProbes));
+        const int lanes = __popc(__ballot_sync(kWholeWarp, digit == probed));
+        if (lanes > most) {
+            most = lanes;
+            frequent = probed;
+        }
+    }
+    return most;
+}
+
 }  // namespace gpusort

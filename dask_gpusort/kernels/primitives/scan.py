@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
+from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import require_cupy
 
 SOURCE = "primitives/scan.cu"

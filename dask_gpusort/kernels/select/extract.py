@@ -18,10 +18,8 @@ import numpy.typing as npt
 from ...keys import tie_ceiling, tie_floor
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.elements import wide_elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import multiprocessors
 
@@ -80,7 +78,7 @@ class Ends:
 
 
 def make_ends(low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: Any, ties: bool) -> Ends:
-    """The ends of brackets of codes; with `ties`, each is a whole tie class."""
+    """Give the ends of brackets of codes; with `ties`, each is a whole tie class."""
     ends = [(tie_floor(end, dtype), tie_ceiling(end, dtype)) if ties else (end, end) for end in (low, high)]
     return Ends(*(codes.astype(np.uint64) for end in ends for codes in end))
 
@@ -98,12 +96,12 @@ def make_thresholds(ends: Ends, first_nan: int | None, most: int) -> Thresholds:
 
 
 def code_after(codes: Codes, most: int) -> Codes:
-    """The codes that follow; the greatest code stays."""
+    """Give the codes that follow; the greatest code stays."""
     return codes + (codes < np.uint64(most))
 
 
 def counts_below(thresholds: Thresholds, counts: IntArray, bounds: Codes) -> IntArray:
-    """Number of codes below each of some thresholds: int64, the shape (rows, k) of `bounds`."""
+    """Count the codes below each of some thresholds: int64, the shape (rows, k) of `bounds`."""
     below = counts.cumsum(axis=1)
     found = [np.searchsorted(row, of_row) for row, of_row in zip(thresholds.codes, bounds, strict=True)]
     return np.take_along_axis(below, np.array(found, np.int64).reshape(bounds.shape), axis=1)

@@ -11,7 +11,7 @@
 #pragma once
 #include "primitives/binary_search.cuh"
 #include "select/key_stream.cuh"
-#include "select/wanted_ranks.cuh"
+#include "select/held_codes.cuh"
 
 namespace gpusort {
 

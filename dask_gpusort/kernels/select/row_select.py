@@ -17,10 +17,8 @@ import numpy as np
 
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.elements import WIDE_CODE, Elements, wide_elements
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import shared_limit
 
@@ -74,12 +72,12 @@ def tile_columns(keys: Any) -> int:
 
 
 def tile_bytes(keys: Any) -> int:
-    """Bytes of shared memory of a tile of whole columns, with one column of padding."""
+    """Count the bytes of shared memory of a tile of whole columns, with one column of padding."""
     return int(keys.shape[0] * (tile_columns(keys) + 1) * keys.itemsize)
 
 
 def fits_tile(elements: Elements, keys: Any) -> bool:
-    """Whether a tile of whole columns fits a block, and a column the registers of a warp."""
+    """Tell whether a tile of whole columns fits a block, and a column the registers of a warp."""
     return held_items(elements, keys.shape[0], tuning.WARP_THREADS) is not None and tile_bytes(keys) <= shared_limit()
 
 

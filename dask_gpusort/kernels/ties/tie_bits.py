@@ -10,11 +10,9 @@ import numpy as np
 from ..keys.dtypes import device_key, first_nan_code
 from ..keys.transform import value_type
 from ..launch.array_checks import check_array
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 from ..primitives.scan import exclusive_scan
 
 SOURCE = "ties/tie_bits.cu"
@@ -36,7 +34,7 @@ class TieBits:
     size: int  # keys
 
     def count(self) -> int:
-        """Number of groups; waits for the device."""
+        """Count the groups; waits for the device."""
         return int(self.offsets[-1])
 
     def starts(self, count: int) -> Any:
@@ -46,13 +44,13 @@ class TieBits:
         return found
 
     def take_firsts(self, values: Any, count: int) -> Any:
-        """The values at the first keys of the `count` groups, for values that one memory access moves."""
+        """Give the values at the first keys of the `count` groups, for values that one memory access moves."""
         found = require_cupy().empty(count, values.dtype)
         self._launch(instance("take_firsts", value_type(values) or ""), values, found)
         return found
 
     def numbers(self, dtype: Any) -> Any:
-        """The number of each key's group, as unsigned integers of a dtype, or int64."""
+        """Give the number of each key's group, as unsigned integers of a dtype, or int64."""
         found = require_cupy().empty(self.size, dtype)
         self._launch(instance("number_keys", type_of_bytes(found.itemsize)), found)
         return found

@@ -8,7 +8,7 @@ Files, in the order of the data flow:
 - ``columns.py``, ``columns.cuh``, ``columns.cu``: ranges of the columns' codes, the layout of the words, and the words.
 - ``complex_words.cuh``, ``complex_keys.cu``: the same for complex128 keys, which have two columns (launched by
   ``kernels/complex_keys.py``).
-- ``word_sort.py``, ``word_sort.cu``: sorts by words, and rank look-ups among rows of words.
+- ``word_sort.py``: sorts by words, and rank look-ups among rows of words (``columns.cu``).
 - ``tie_groups.py``, ``tie_groups.cu``: resolves the ties of the first word by the later words.
 
 References

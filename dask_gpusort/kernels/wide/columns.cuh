@@ -1,34 +1,10 @@
 // The codes of a wide key's columns, their ranges, and the bit fields that words are made of.
 #pragma once
 #include "primitives/block.cuh"
-#include "keys/order.cuh"
 
 namespace gpusort {
 
 constexpr int kColumnThreads = 256;
-
-// Closes the gap that the second zero leaves in canonical float codes: positive numbers follow the code of both zeros,
-// and the code of NaN has the low bits of that of infinity. Whole numbers, whose mantissas end in zeros, then share the
-// low bits of their codes.
-template <class Raw, bool kDescending>
-__device__ __forceinline__ Raw close_gap(Raw code) {
-    using Floats = FloatOrder<Raw, kDescending>;
-    if (code >= Floats::kNumbers) return Raw(Floats::kNumbers - 2 + (Raw(1) << kMantissaBits<Raw>));
-    return code > Floats::kNegativeZero ? Raw(code - 1) : code;
-}
-
-template <class Order>
-struct ColumnCode {
-    static __device__ __forceinline__ u64 of(typename Order::Raw key) { return Order::canonical(Order::encode(key)); }
-};
-
-template <class Raw, bool kDescending>
-struct ColumnCode<KeyOrder<Raw, Kind::kFloat, kDescending>> {
-    static __device__ __forceinline__ u64 of(Raw key) {
-        using Floats = FloatOrder<Raw, kDescending>;
-        return close_gap<Raw, kDescending>(Floats::canonical(Floats::encode(key)));
-    }
-};
 
 // The range of a column's codes: the complement of the least code, the greatest code, and the bits in which any two
 // codes differ. All three words are zero at first.

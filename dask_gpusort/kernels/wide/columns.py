@@ -17,11 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..keys.dtypes import DeviceKey, device_key
-from ..launch.constants import cxx_constant
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
 
 SOURCE = "wide/columns.cu"
 COLUMN_THREADS = cxx_constant("wide/columns.cuh", "kColumnThreads")
@@ -77,18 +74,18 @@ class Subset:
 ALL_KEYS = Subset()
 
 
-class Columns(Protocol):
-    """The columns of n keys, n above 0, the most significant first."""
+class WideKeys(Protocol):
+    """Columns of n keys, n above 0, the most significant first."""
 
     @property
     def n(self) -> int:
         """Keys."""
 
     def measure(self) -> list[Width]:
-        """The bits that vary in each column's codes."""
+        """Give the bits that vary in each column's codes."""
 
-    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
-        """Words of all keys, or other keys in the same order, shape (n,); may be called once."""
+    def first_word(self, fields: Sequence[BitField]) -> Any:
+        """Words of all keys, shape (n,); may be called once."""
 
     def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
         """Words of some keys, unsigned."""
@@ -98,18 +95,18 @@ class Columns(Protocol):
 
 
 def measure_blocks(n: int) -> int:
-    """Blocks that measure n keys."""
+    """Count the blocks that measure n keys."""
     return min(blocks_for(n, COLUMN_THREADS), MEASURE_BLOCKS)
 
 
 def read_widths(ranges: Any) -> list[Width]:
-    """The widths of columns from their ranges on the device (`CodeRange`); waits for the stream."""
+    """Give the widths of columns from their ranges on the device (`CodeRange`); waits for the stream."""
     words = Readback(ranges).wait()
     return [width_of(*words[first : first + RANGE_WORDS]) for first in range(0, len(words), RANGE_WORDS)]
 
 
 def width_of(least_complement: int, greatest: int, differing: int) -> Width:
-    """The width of a column from the three words of its range."""
+    """Give the width of a column from the three words of its range."""
     least = (1 << WORD_BITS) - 1 - least_complement
     zeros = (differing & -differing).bit_length() - 1 if differing else 0
     return Width(least, zeros, max(0, greatest - least).bit_length() - zeros)
@@ -135,58 +132,45 @@ def lay_out(widths: Sequence[Width]) -> list[list[BitField]]:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: n keys of a radix dtype, `stride` keys apart, and their order."""
+class WordColumns:
+    """Hold rows of words, shape (n, words), the most significant word first: the columns are the words."""
 
-    keys: Any
-    key: DeviceKey
-    stride: int = 1
+    rows: Any
 
     @property
-    def bits(self) -> int:
-        """Bits of a code."""
-        return 8 * self.key.itemsize
+    def n(self) -> int:
+        """Keys."""
+        return len(self.rows)
 
-
-@dataclass(frozen=True)
-class KeyColumns:
-    """Hold columns in separate arrays, the most significant first, or rows of words."""
-
-    columns: Sequence[Column]
-    n: int  # keys
-    rows: Any = None  # uint64, shape (n, columns): the words of all columns, if these are rows
+    @property
+    def _width(self) -> int:
+        """Words of a row."""
+        return int(self.rows.shape[1])
 
     def measure(self) -> list[Width]:
-        """The bits that vary; all bits, without reading the keys, if the codes fit one word as they are."""
-        if sum(column.bits for column in self.columns) <= WORD_BITS:
-            return [Width(0, 0, column.bits) for column in self.columns]
-        ranges = require_cupy().zeros(RANGE_WORDS * len(self.columns), np.uint64)
-        for i, column in enumerate(self.columns):
-            found = ranges[RANGE_WORDS * i : RANGE_WORDS * (i + 1)]
-            name = instance("measure_column", column.key.order)
-            arguments = (column.keys, np.uint64(column.stride), np.uint64(self.n), found)
-            Launch(SOURCE, name, measure_blocks(self.n), COLUMN_THREADS, arguments).run()
+        """Find the bits that vary; all bits, without reading the keys, of a single word."""
+        if self._width == 1:
+            return [Width(0, 0, WORD_BITS)]
+        ranges = require_cupy().zeros(RANGE_WORDS * self._width, np.uint64)
+        for i in range(self._width):
+            arguments = (self.rows[:, i], np.uint64(self._width), np.uint64(self.n), ranges[RANGE_WORDS * i :])
+            Launch(SOURCE, "measure_column", measure_blocks(self.n), COLUMN_THREADS, arguments).run()
         return read_widths(ranges)
 
-    def first_word(self, fields: Sequence[BitField]) -> tuple[Any, DeviceKey]:
-        """The keys of a column that alone makes the word: they are in the order of their codes."""
-        column = self.columns[fields[0].column]
-        if len(fields) == 1 and column.stride == 1:
-            return column.keys, column.key
-        word = self.make_word(fields)
-        return word, device_key(word.dtype)
+    def first_word(self, fields: Sequence[BitField]) -> Any:
+        """Give the keys themselves if they are one word, else make the word."""
+        return self.rows.reshape(-1) if self._width == 1 else self.make_word(fields)
 
     def make_word(self, fields: Sequence[BitField], subset: Subset = ALL_KEYS) -> Any:
-        """Words of some keys, with one launch for each field."""
+        """Make words of some keys, with one launch for each field."""
         word, cxx = subset.empty_word(self.n, fields)
         blocks = blocks_for(word.size, COLUMN_THREADS)
         for i, field in enumerate(fields):
-            column = self.columns[field.column]
-            name = instance("append_column", column.key.order, cxx, i == 0)
-            keys = column.keys, np.uint64(column.stride), subset.positions, np.uint64(word.size)
+            keys = self.rows[:, field.column], np.uint64(self._width), subset.positions, np.uint64(word.size)
+            name = instance("append_column", cxx, i == 0)
             Launch(SOURCE, name, blocks, COLUMN_THREADS, (*keys, *field.arguments, subset.groups, word)).run()
         return word
 
     def position_order(self) -> tuple[str, Any, int]:
-        """Rows are compared by position; columns in separate arrays are not compared."""
-        return ("ListAll", None, 0) if self.rows is None else ("RowPositions", self.rows, len(self.columns))
+        """Compare rows by position."""
+        return "RowPositions", self.rows, self._width

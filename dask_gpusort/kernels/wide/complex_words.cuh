@@ -10,6 +10,16 @@
 
 namespace gpusort {
 
+// Closes the gap that the second zero leaves in canonical float codes: positive numbers follow the code of both zeros,
+// and the code of NaN has the low bits of that of infinity. Whole numbers, whose mantissas end in zeros, then share the
+// low bits of their codes.
+template <class Raw, bool kDescending>
+__device__ __forceinline__ Raw close_gap(Raw code) {
+    using Floats = FloatOrder<Raw, kDescending>;
+    if (code >= Floats::kNumbers) return Raw(Floats::kNumbers - 2 + (Raw(1) << kMantissaBits<Raw>));
+    return code > Floats::kNegativeZero ? Raw(code - 1) : code;
+}
+
 // A key in memory, which may be aligned to 8 bytes only.
 struct ComplexKey {
     u64 real, imag;

@@ -20,14 +20,12 @@ import numpy as np
 
 from ..keys.dtypes import device_key
 from ..keys.transform import gather, scatter
-from ..launch.constants import cxx_constant
 from ..launch.cxx_types import type_of_bytes
-from ..launch.grid import blocks_for, instance
-from ..launch.launch import Launch, Readback
-from ..launch.loader import require_cupy
-from ..msd.indexed import sort_indexed
+from ..launch.launch import Launch, Readback, blocks_for, instance
+from ..launch.loader import cxx_constant, require_cupy
+from ..msd.msd import sort_indexed
 from ..primitives.scan import exclusive_scan
-from .columns import WORD_BITS, BitField, Columns, Subset
+from .columns import WORD_BITS, BitField, Subset, WideKeys
 
 SOURCE = "wide/tie_groups.cu"
 TIE_THREADS, TIE_TILE, SMALL_GROUP, GROUP_SHIFT = (
@@ -81,7 +79,7 @@ def resolve_ties(words: Any, groups: Any, resolver: TieResolver) -> Ties | None:
     return Ties(offsets, numbers, (num_groups - 1).bit_length())
 
 
-def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
+def break_ties(columns: WideKeys, words: Sequence[Sequence[BitField]], first: Any, resolver: TieResolver) -> None:
     """Sort each tie group of the first word by the later words, at least one.
 
     The columns are in input order if the resolver's elements are positions, else in theirs; `first` may be keys that
@@ -110,7 +108,7 @@ def break_ties(columns: Columns, words: Sequence[Sequence[BitField]], first: Any
 
 
 def sort_within_groups(
-    columns: Columns, fields: Sequence[BitField], positions: Any, ties: Ties
+    columns: WideKeys, fields: Sequence[BitField], positions: Any, ties: Ties
 ) -> tuple[Any, Any, Any]:
     """Argsort keys whose groups ascend stably by (tie group, word), and give int64 order, words and groups in it.
 
@@ -129,5 +127,5 @@ def sort_within_groups(
 
 
 def sort_word(word: Any, positions: Any, sorted_word: Any) -> None:
-    """Stable argsort of unsigned words; `sorted_word`, unless `None`, receives the sorted words."""
+    """Argsort unsigned words stably; `sorted_word`, unless `None`, receives the sorted words."""
     sort_indexed(word, device_key(word.dtype), "long long", positions, sorted_word)

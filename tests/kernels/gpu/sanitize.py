@@ -17,8 +17,8 @@ from dask_gpusort import kernels
 from dask_gpusort.kernels.policy import tuning
 from dask_gpusort.keys import encode
 
-SMALL, ONE_LEVEL, ONE_LAUNCH = 5_003, 40_009, 300_007
-TWO_LEVELS = (1 << 22) + 12_345  # needs more buckets than one level of partition makes
+SMALL, FEW_BUCKETS, ONE_LAUNCH = 5_003, 40_009, 300_007
+MANY_BUCKETS = (1 << 22) + 12_345
 EARLY_VALUES = 5 << 20  # pairs with early values
 
 
@@ -56,18 +56,18 @@ def check_ties() -> None:
     """Tie groups, what is made of them, scatters by a permutation, and ranks of sorted needles."""
     rng = np.random.default_rng(4)
     for dtype in ("f4", "i8"):
-        keys = np.sort(rng.integers(0, 3_000, ONE_LEVEL).astype(dtype))
+        keys = np.sort(rng.integers(0, 3_000, FEW_BUCKETS).astype(dtype))
         values, starts, numbers, counts = np.unique(keys, True, True, True)
         ties = kernels.mark_ties(cp.asarray(keys))
         check(ties.starts(ties.count())[:-1], starts)
         check(ties.take_firsts(cp.asarray(keys), ties.count()), values)
         check(ties.numbers(np.uint32), numbers)
         check(ties.ranks(ties.starts(ties.count()), "max", len(keys)), (starts + counts)[numbers])
-        needles = np.sort(rng.integers(-9, 3_009, ONE_LEVEL).astype(dtype))
+        needles = np.sort(rng.integers(-9, 3_009, FEW_BUCKETS).astype(dtype))
         for side in ("left", "right"):
             found = kernels.rank_sorted_needles(cp.asarray(keys), cp.asarray(needles), side)
             check(found, np.searchsorted(keys, needles, side))
-    for n in (SMALL, TWO_LEVELS, 3 * TWO_LEVELS):
+    for n in (SMALL, MANY_BUCKETS, 3 * MANY_BUCKETS):
         positions = rng.permutation(n).astype(np.uint32)
         for out in ("u4", "i8", "f8"):
             found = cp.empty(n, out)
@@ -79,7 +79,7 @@ def check_ties() -> None:
 
 
 def main() -> None:
-    for n in (SMALL, ONE_LEVEL):
+    for n in (SMALL, FEW_BUCKETS):
         for distribution in ("random", "few", "zipf", "low entropy"):
             keys = make_keys("u4", n, distribution)
             check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
@@ -94,29 +94,30 @@ def main() -> None:
         check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
         runs = [cp.asarray(np.sort(part)) for part in np.array_split(keys, 3)]
         check(kernels.merge_runs(runs)[0], np.sort(keys))
-        check(kernels.sort_by_comparison(cp.asarray(keys)), np.sort(keys))
-    check(kernels.lexsort([cp.asarray(keys), cp.asarray(keys % 3)]), np.lexsort([keys, keys % 3]))
-    wide = make_keys("f8", ONE_LEVEL, "random").view("u8") % 1000 + 1j * np.arange(ONE_LEVEL)
+        check(kernels.sort_by_comparison(cp.asarray(keys), less="a < b"), np.sort(keys))
+    rows = np.stack([keys % 3, keys], axis=1)
+    check(kernels.argsort_words(cp.asarray(rows)), np.lexsort(rows.T[::-1]))
+    wide = make_keys("f8", FEW_BUCKETS, "random").view("u8") % 1000 + 1j * np.arange(FEW_BUCKETS)
     check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
     for whole in (4, 1 << 20):  # long tie groups, and short ones
         rng = np.random.default_rng(1)
-        wide = rng.integers(0, whole, ONE_LEVEL) * 0.1 + 1j * rng.integers(0, 1 << 20, ONE_LEVEL)
+        wide = rng.integers(0, whole, FEW_BUCKETS) * 0.1 + 1j * rng.integers(0, 1 << 20, FEW_BUCKETS)
         check(kernels.sort_wide(cp.asarray(wide)), np.sort(wide))
         check(kernels.argsort_wide(cp.asarray(wide)), np.argsort(wide, kind="stable"))
     for dtype in ("f4", "f8"):
-        numbers = np.random.default_rng(2).standard_normal(TWO_LEVELS).astype(dtype)
+        numbers = np.random.default_rng(2).standard_normal(MANY_BUCKETS).astype(dtype)
         check(kernels.sort_keys(cp.asarray(numbers)), np.sort(numbers))
         for rows in (numbers[:40_000].reshape(10, -1), np.ldexp(1.0, rng.integers(-9, 9, (10, 4_000))).astype(dtype)):
             check(kernels.sort_rows(cp.asarray(rows)), np.sort(rows))
     check_selection()
     check_ties()
-    keys = make_keys("u2", ONE_LEVEL, "random")
+    keys = make_keys("u2", FEW_BUCKETS, "random")
     check(kernels.sort_keys(cp.asarray(keys)), np.sort(keys))
     for distribution in ("random", "few", "low entropy"):
-        keys = make_keys("u4", TWO_LEVELS, distribution)
+        keys = make_keys("u4", MANY_BUCKETS, distribution)
         for algorithm in ("auto", "msd"):
             check(kernels.sort_keys(cp.asarray(keys), algorithm=algorithm), np.sort(keys))
-    values = np.arange(TWO_LEVELS, dtype=np.uint64)
+    values = np.arange(MANY_BUCKETS, dtype=np.uint64)
     check(kernels.sort_pairs(cp.asarray(keys), cp.asarray(values))[1], np.argsort(keys, kind="stable"))
     tuning.EARLY_VALUES_PAIRS.update({4: 1, 8: 1})
     for dtype in ("u4", "f8"):

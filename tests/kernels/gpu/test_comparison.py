@@ -11,7 +11,8 @@ from support.gpu_data import DISTRIBUTIONS, DTYPES, make_keys, random_bits, spec
 
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
-from dask_gpusort.kernels import comparing
+from dask_gpusort.kernels.merge import merge_sort
+from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
 from dask_gpusort.kernels.policy import merge_tuning
 from dask_gpusort.kernels.wide import tie_groups
 
@@ -24,7 +25,10 @@ EDGES = sorted(
 MIDDLE = 300_007  # several levels of merging and a partial last run; a prime
 LARGE = (1 << 24) + 3
 TIE_TILE = tie_groups.TIE_TILE
-STRATEGIES = [{}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"}]
+SORTS = {"merge": merge_sort.sort, "sampled": sampled_merge_sort.sort}
+INTEGERS = [dtype for dtype in DTYPES if dtype[0] in "?iu"]
+#: Expressions that sort up and down.
+DIRECTIONS = {False: "a < b", True: "b < a"}
 #: Expression, and a function of the keys by which NumPy sorts in the same order.
 EXPRESSIONS = {
     "a < b": lambda keys: keys,
@@ -36,100 +40,90 @@ EXPRESSIONS = {
 BAD_EXPRESSIONS = ["true", "a <= b", "a != b", "(a ^ b) & 1", "(a * 2654435761u) % 7 < b % 5"]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.fixture(params=SORTS)
+def sort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The merge sort that the functions call: ours, or the paper's."""
+    monkeypatch.setattr(merge_sort, "sort", SORTS[request.param])
+
+
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_merge_sort(cp: Any, guarded: Any, dtype: str, distribution: str, strategy: dict[str, str]) -> None:
-    for descending in (False, True):
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.usefixtures("sort")
+def test_merge_sort(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+    for descending, less in DIRECTIONS.items():
         keys = make_keys(dtype, MIDDLE, distribution)
-        out = guarded(MIDDLE, dtype)
-        kernels.sort_by_comparison(cp.asarray(keys), descending=descending, out=out, **strategy)
+        out, positions = guarded(MIDDLE, dtype), guarded(MIDDLE, np.int64)
+        kernels.sort_by_comparison(cp.asarray(keys), less=less, out=out)
+        kernels.argsort_by_comparison(cp.asarray(keys), less=less, out=positions)
         assert_bits(out, expected_sorted(keys, descending))
+        assert_bits(positions, expected_positions(keys, descending))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_merge_argsort_is_stable(
-    cp: Any, guarded: Any, dtype: str, distribution: str, strategy: dict[str, str]
-) -> None:
-    for descending in (False, True):
-        keys = make_keys(dtype, MIDDLE, distribution)
-        out = guarded(MIDDLE, np.int64)
-        kernels.argsort_by_comparison(cp.asarray(keys), descending=descending, out=out, **strategy)
-        assert_bits(out, expected_positions(keys, descending))
-
-
-@pytest.mark.parametrize("dtype", ["u1", "u4", "f8"])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "i8"])
 def test_merge_sort_around_every_tile_size(cp: Any, guarded: Any, dtype: str) -> None:
     for n in EDGES:
         keys = make_keys(dtype, n, "random", seed=1)
         out, positions = guarded(n, dtype), guarded(n, np.int64)
-        kernels.sort_by_comparison(cp.asarray(keys), out=out)
-        kernels.argsort_by_comparison(cp.asarray(keys), out=positions)
+        kernels.sort_by_comparison(cp.asarray(keys), less="a < b", out=out)
+        kernels.argsort_by_comparison(cp.asarray(keys), less="a < b", out=positions)
         assert_bits(out, expected_sorted(keys, False))
         assert_bits(positions, expected_positions(keys, False))
 
 
 @pytest.mark.parametrize("dtype", ["u4", "u8"])
+@pytest.mark.usefixtures("sort")
 def test_merge_sort_of_many_levels(cp: Any, guarded: Any, dtype: str) -> None:
     keys = make_keys(dtype, LARGE, "random")
-    for strategy in STRATEGIES:
-        out = guarded(LARGE, dtype)
-        kernels.sort_by_comparison(cp.asarray(keys), out=out, **strategy)
-        assert_bits(out, np.sort(keys))
+    out = guarded(LARGE, dtype)
+    kernels.sort_by_comparison(cp.asarray(keys), less="a < b", out=out)
+    assert_bits(out, np.sort(keys))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
-def test_stable_merge_sort_keeps_the_order_of_zeros_and_nans(cp: Any, dtype: str) -> None:
-    keys = make_keys(dtype, MIDDLE, "special")
-    for descending in (False, True):
-        got = kernels.sort_by_comparison(cp.asarray(keys), descending=descending, stable=True)
-        assert_bits(got, keys[expected_positions(keys, descending)])
-
-
-@pytest.mark.parametrize("dtype", ["u2", "i4", "f8"])
+@pytest.mark.parametrize("dtype", ["u2", "i4", "i8"])
 def test_merge_sort_in_place_and_unaligned(cp: Any, dtype: str) -> None:
     keys = make_keys(dtype, MIDDLE, "random")
     for skip in (0, 1, 3):
         array = cp.asarray(keys)[skip:]
-        assert kernels.sort_by_comparison(array, out=array) is array
+        assert kernels.sort_by_comparison(array, less="a < b", out=array) is array
         assert_bits(array, expected_sorted(keys[skip:], False))
 
 
-@pytest.mark.parametrize("algorithm", comparing.NETWORKS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_networks(cp: Any, guarded: Any, dtype: str, algorithm: str) -> None:
+@pytest.mark.parametrize("network", [odd_even_merge.odd_even_merge, odd_even_merge.odd_even_transposition])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_networks(cp: Any, guarded: Any, dtype: str, network: Any) -> None:
     for n in (0, 1, 2, 3, 255, 1000):
-        for descending in (False, True):
+        for descending, less in DIRECTIONS.items():
             keys = make_keys(dtype, n, "special" if n % 2 else "few")
-            out, positions = guarded(n, dtype), guarded(n, np.int64)
-            options = {"descending": descending, "algorithm": algorithm}
-            kernels.sort_by_comparison(cp.asarray(keys), out=out, **options)
-            kernels.argsort_by_comparison(cp.asarray(keys), out=positions, **options)
-            assert_bits(out, expected_sorted(keys, descending))
-            assert_bits(positions, expected_positions(keys, descending))
+            alone, paired, positions = guarded(n, dtype), guarded(n, dtype), guarded(n, np.uint32)
+            alone[...] = paired[...] = cp.asarray(keys)
+            positions[...] = cp.arange(n, dtype=np.uint32)
+            network(alone, less=less)
+            network(paired, positions, less)
+            assert_bits(alone, expected_sorted(keys, descending))
+            assert_bits(paired, expected_sorted(keys, descending))
+            assert_bits(positions, expected_positions(keys, descending).astype(np.uint32))
 
 
 def test_odd_even_merge_of_a_large_array(cp: Any, guarded: Any) -> None:
     keys = make_keys("u4", MIDDLE, "random")
     out = guarded(MIDDLE, "u4")
-    kernels.sort_by_comparison(cp.asarray(keys), out=out, algorithm="odd_even_merge")
+    out[...] = cp.asarray(keys)
+    odd_even_merge.odd_even_merge(out)
     assert_bits(out, np.sort(keys))
 
 
 # Orders given by expressions.
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @pytest.mark.parametrize("dtype", ["u1", "i4", "u4", "i8"])
-def test_sort_by_less_is_stable(cp: Any, guarded: Any, dtype: str, expression: str, strategy: dict[str, str]) -> None:
+@pytest.mark.usefixtures("sort")
+def test_sort_by_less_is_stable(cp: Any, guarded: Any, dtype: str, expression: str) -> None:
     keys = np.abs(make_keys(dtype, 20_011, "random") // 2)
     wanted = np.argsort(EXPRESSIONS[expression](keys), kind="stable")
     out, positions = guarded(keys.size, dtype), guarded(keys.size, np.int64)
-    kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **strategy)
-    kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **strategy)
+    kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out)
+    kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions)
     assert_bits(positions, wanted)
     assert_bits(out, keys[wanted])
 
@@ -141,20 +135,16 @@ def test_less_on_complex_numbers(cp: Any) -> None:
     wanted = np.argsort(keys.imag, kind="stable")
     assert_bits(kernels.sort_by_comparison(cp.asarray(keys), less=less), keys[wanted])
     assert_bits(kernels.argsort_by_comparison(cp.asarray(keys), less=less), wanted)
-    wanted = np.argsort(-keys.imag, kind="stable")
-    assert_bits(kernels.sort_by_comparison(cp.asarray(keys), less=less, descending=True), keys[wanted])
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, {"algorithm": "odd_even_merge"}], ids=str)
 @pytest.mark.parametrize("expression", BAD_EXPRESSIONS)
-def test_less_that_is_no_order_yields_valid_positions(
-    cp: Any, guarded: Any, expression: str, strategy: dict[str, str]
-) -> None:
+@pytest.mark.usefixtures("sort")
+def test_less_that_is_no_order_yields_valid_positions(cp: Any, guarded: Any, expression: str) -> None:
     for n in (1, 1009, MIDDLE):
         keys = make_keys("u4", n, "random")
         out, positions = guarded(n, "u4"), guarded(n, np.int64)
-        kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out, **strategy)
-        kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions, **strategy)
+        kernels.sort_by_comparison(cp.asarray(keys), less=expression, out=out)
+        kernels.argsort_by_comparison(cp.asarray(keys), less=expression, out=positions)
         assert int(positions.min()) >= 0
         assert int(positions.max()) < n
 
@@ -195,8 +185,6 @@ def test_invalid_less_raises(cp: Any) -> None:
         kernels.sort_by_comparison(cp.zeros(3, np.float16), less="a < b")
     with pytest.raises(TypeError, match="CUDA C\\+\\+ expression"):
         kernels.sort_by_comparison(cp.zeros(3), less=" ")
-    with pytest.raises(ValueError, match="algorithm"):
-        kernels.sort_by_comparison(cp.zeros(3), algorithm="quick")
 
 
 # Merging.
@@ -393,9 +381,7 @@ def test_ties_in_the_second_word(cp: Any, guarded: Any, kind: str) -> None:
             for last in (rng.integers(0, 3, n, "u8"), rng.integers(0, 1 << 63, n, "u8")):
                 keys = [last, second, first]
                 wanted = np.lexsort(keys)
-                out, by_rows = guarded(n, np.int64), guarded(n, np.int64)
-                kernels.lexsort([cp.asarray(key) for key in keys], out=out)
-                assert_bits(out, wanted)
+                by_rows = guarded(n, np.int64)
                 rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
                 kernels.argsort_words(cp.asarray(rows), out=by_rows)
                 assert_bits(by_rows, wanted)
@@ -410,11 +396,9 @@ def test_ties_in_many_words(cp: Any, guarded: Any, distinct: int) -> None:
         # Every word resolves the ties of some keys.
         rows = np.where(rng.random((n, 5)) < 0.1, rng.integers(0, 1 << 63, (n, 5), np.uint64), few)
         wanted = np.lexsort(rows.T[::-1])
-        by_rows, by_columns = guarded(n, np.int64), guarded(n, np.int64)
+        by_rows = guarded(n, np.int64)
         kernels.argsort_words(cp.asarray(rows), out=by_rows)
-        kernels.lexsort([cp.asarray(np.ascontiguousarray(column)) for column in rows.T[::-1]], out=by_columns)
         assert_bits(by_rows, wanted)
-        assert_bits(by_columns, wanted)
 
 
 def complex_positions(keys: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, Any]:
@@ -435,46 +419,7 @@ def test_floor_codes(cp: Any, dtype: str) -> None:
         assert_bits(kernels.floor_codes(cp.asarray(codes), dtype, descending), floors)
 
 
-def test_whole_numbers_in_floats(cp: Any) -> None:
-    rng = np.random.default_rng(6)
-    keys = [rng.choice([*range(-50, 50), -0.0, np.nan], MIDDLE).astype(dtype) for dtype in ("f8", "f4", "f8", "f2")]
-    got = kernels.lexsort([cp.asarray(key) for key in keys])
-    assert_bits(got, np.lexsort(keys))
-
-
-COLUMNS = {
-    "two u4": ["u4", "u4"],
-    "three f8": ["f8", "f8", "f8"],
-    "mixed": ["?", "i2", "f4", "c8", "i8", "u8"],
-    "narrow": ["u1", "i1", "?"],
-}
-
-
-@pytest.mark.parametrize("distribution", ["random", "few", "equal", "special"])
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_lexsort(cp: Any, guarded: Any, columns: str, distribution: str) -> None:
-    for n in (0, 1, 1009, MIDDLE):
-        keys = []
-        for seed, dtype in enumerate(COLUMNS[columns]):
-            keys.append(make_keys(dtype, n, distribution, seed))
-        for descending in (False, True, [index % 2 == 0 for index in range(len(keys))]):
-            directions = descending if isinstance(descending, list) else [descending] * len(keys)
-            floors = [
-                codes_of.tie_floor(codes_of.encode(key, descending=down), key.dtype, descending=down)
-                for key, down in zip(keys, directions, strict=True)
-            ]
-            out = guarded(n, np.int64)
-            kernels.lexsort([cp.asarray(key) for key in keys], descending=descending, out=out)
-            assert_bits(out, np.lexsort(floors))
-
-
 def test_wide_keys_with_invalid_arguments(cp: Any) -> None:
-    with pytest.raises(ValueError, match="at least one key"):
-        kernels.lexsort([])
-    with pytest.raises(ValueError, match="same length"):
-        kernels.lexsort([cp.zeros(3), cp.zeros(4)])
-    with pytest.raises(ValueError, match="one a key"):
-        kernels.lexsort([cp.zeros(3), cp.zeros(3)], descending=[True])
     with pytest.raises(TypeError, match="complex128"):
         kernels.sort_wide(cp.zeros(3))
     with pytest.raises(TypeError, match="uint64"):
@@ -489,7 +434,7 @@ def test_two_streams_at_once(cp: Any) -> None:
     results = []
     for stream, key in zip(streams, inputs, strict=True):
         with stream:
-            results.append(kernels.sort_by_comparison(key))
+            results.append(kernels.sort_by_comparison(key, less="a < b"))
     for stream in streams:
         stream.synchronize()
     for got, key in zip(results, keys, strict=True):

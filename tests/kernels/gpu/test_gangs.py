@@ -33,7 +33,7 @@ SORTS_AT_ONCE = 12
 STAGES = {
     "sort": ("dask_gpusort.graph.gang.tasks", "sort_bundle"),
     "cut": ("dask_gpusort.graph.gang.tasks", "scan"),
-    "merge": ("dask_gpusort.graph.gang.outputs", "pieces_in_order"),
+    "merge": ("dask_gpusort.graph.gang.tasks", "pieces_in_order"),
 }
 
 

@@ -19,9 +19,7 @@ from support.dask_gpu import DTYPES, sample
 from support.marks import grid
 
 import dask_gpusort
-from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.graph.ranks import plan_rank
-from dask_gpusort.graph.sets.build import plan_distinct
+from dask_gpusort.graph.explain import plans_of
 
 cupy = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -313,16 +311,12 @@ def test_peak_of_an_argsort(pool: Any, dtype: str, most: float, make: Any) -> No
 
 
 OF_KEYS = {
-    "values": (dask_gpusort.unique, {}, Columns()),
-    "counts": (dask_gpusort.unique, {"return_counts": True}, Columns(counts=True)),
-    "index": (dask_gpusort.unique, {"return_index": True}, Columns(firsts=True)),
-    "inverse": (dask_gpusort.unique, {"return_inverse": True}, Columns(inverse=True)),
-    "all": (
-        dask_gpusort.unique,
-        {"return_index": True, "return_inverse": True, "return_counts": True},
-        Columns(counts=True, firsts=True, inverse=True),
-    ),
-    **{method: (dask_gpusort.rank, {"method": method, "axis": -1}, None) for method in ("average", "dense", "ordinal")},
+    "values": (dask_gpusort.unique, {}),
+    "counts": (dask_gpusort.unique, {"return_counts": True}),
+    "index": (dask_gpusort.unique, {"return_index": True}),
+    "inverse": (dask_gpusort.unique, {"return_inverse": True}),
+    "all": (dask_gpusort.unique, {"return_index": True, "return_inverse": True, "return_counts": True}),
+    **{method: (dask_gpusort.rank, {"method": method, "axis": -1}) for method in ("average", "dense", "ordinal")},
 }
 
 
@@ -333,12 +327,12 @@ OF_KEYS = {
 def test_peaks_of_distinct_keys_and_ranks_are_at_most_the_projected_ones(
     pool: Any, what: str, dtype: str, distinct: int, rows: int
 ) -> None:
-    function, options, columns = OF_KEYS[what]
+    function, options = OF_KEYS[what]
     host = np.random.default_rng(0).integers(0, distinct, MEMORY_KEYS, "u8").astype(dtype)
     quarter = MEMORY_KEYS // 4
     x = apart(host, quarter) if rows == 1 else apart(host.reshape(rows, -1), (rows, quarter // rows))
     taken = peak_beyond(pool, lambda: dask.persist(function(x, **options)))
-    plan = plan_rank(x, x.ndim - 1) if columns is None else plan_distinct(x, columns)
+    plan, *_ = plans_of(function, x, **options)
     assert plan.strategy == "join"
     # Positions are of the flat array: its chunks, which are copies in C order, are the input of the plan.
     flat = x.nbytes if "return_index" in options and rows > 1 else 0

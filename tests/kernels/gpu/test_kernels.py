@@ -19,10 +19,9 @@ ALGORITHMS = ["auto", "msd", "lsd"]
 CAPACITIES = sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes})
 TILES = sorted({tile.keys for table in (tuning.PARTITION, tuning.LSD) for tile in table.values()})
 EDGES = sorted({0, 1, 2, 31, 33, 1009, 65537, *(edge + d for edge in CAPACITIES + TILES for d in (-1, 0, 1))})
-MIDDLE = 300_007  # several tiles, one level of partition; a prime
+MIDDLE = 300_007  # several tiles, few buckets; a prime
 LARGE = (1 << 22) + 3  # two levels of partition, or stable passes
 TWO_LEVELS = (1 << 23) + 5  # of partition, for every dtype
-SMALL = sorted({tile.keys for tiles in tuning.LSD_COOPERATIVE.values() for tile in tiles})
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -68,10 +67,8 @@ def test_sort_keys_of_two_levels(cp: Any, guarded: Any, dtype: str, distribution
 
 @pytest.mark.parametrize("distribution", ["random", "equal", "few", "low entropy"])
 @pytest.mark.parametrize("dtype", ["u4", "i8"])
-def test_small_arrays_in_one_launch(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
-    first, end = tuning.LSD_COOPERATIVE_KEYS[np.dtype(dtype).itemsize]
-    tiles = {int(m * tile) + d for tile in SMALL for m in (7, 132, 133, 2.5 * 132) for d in (-1, 0, 1)}
-    for n in sorted(n for n in {first, end - 1, end, *tiles} if n >= first):
+def test_arrays_beyond_one_block(cp: Any, guarded: Any, dtype: str, distribution: str) -> None:
+    for n in (CAPACITIES[-1] + 1, 1 << 16, 1 << 19, (1 << 19) + 1, 1 << 22):
         keys = make_keys(dtype, n, distribution)
         out = guarded(n, dtype)
         kernels.sort_keys(cp.asarray(keys), out=out)
@@ -434,17 +431,6 @@ def test_rank_samples(cp: Any, dtype: str, distribution: str) -> None:
                     np.testing.assert_array_equal(at_most, np.searchsorted(classes, least, "right"))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_top_histogram(cp: Any, dtype: str) -> None:
-    for distribution in ("random", "equal"):
-        keys = make_keys(dtype, LARGE, distribution)
-        width = 8 * keys.dtype.itemsize
-        for width_bits in (1, 8, min(16, width)):
-            digits = expected_codes(keys, False) >> np.array(width - width_bits, expected_codes(keys[:1], False).dtype)
-            wanted = np.bincount(digits.astype(np.int64), minlength=1 << width_bits)
-            assert_bits(kernels.top_histogram(cp.asarray(keys), width_bits), wanted)
-
-
 def test_two_streams_at_once(cp: Any) -> None:
     keys = [make_keys("u4", LARGE, "random", seed) for seed in range(6)]
     device = [cp.asarray(k) for k in keys]
@@ -474,23 +460,29 @@ def test_current_allocator_and_temporary_memory(cp: Any) -> None:
         pool.free_all_blocks()
 
 
+def count_of_each(cp: Any, keys: Any, shift: int = 0) -> Any:
+    """Number of keys of each value of their bits from `shift` on, of at most 16, for arrays of any size."""
+    parts = (keys[first : first + (1 << 28)] >> shift for first in range(0, keys.size, 1 << 28))
+    return sum(cp.bincount(part, minlength=1 << 16) for part in parts)
+
+
 @pytest.mark.thorough
 def test_more_than_2_to_32_keys(cp: Any) -> None:
     n = (1 << 32) + 12_345
     keys = cp.random.default_rng(5).integers(0, 1 << 16, n, dtype=cp.uint16)
-    counts = kernels.top_histogram(keys, 16)
+    counts = count_of_each(cp, keys)
     assert int(counts.sum()) == n
     out = kernels.sort_keys(keys)
-    assert bool((kernels.top_histogram(out, 16) == counts).all())
+    assert bool((count_of_each(cp, out) == counts).all())
     assert bool((out[1:] >= out[:-1]).all())
     del keys, out
     wide = cp.random.default_rng(6).integers(0, 1 << 32, n, dtype=cp.uint32)
     total = int(wide.sum(dtype=cp.uint64))
-    counts = kernels.top_histogram(wide, 16)
+    counts = count_of_each(cp, wide, 16)
     kernels.sort_keys(wide, out=wide)
     assert bool((wide[1:] >= wide[:-1]).all())
     assert int(wide.sum(dtype=cp.uint64)) == total
-    assert bool((kernels.top_histogram(wide, 16) == counts).all())
+    assert bool((count_of_each(cp, wide, 16) == counts).all())
 
 
 @pytest.mark.thorough
@@ -503,7 +495,7 @@ def test_positions_of_more_than_2_to_32_keys(cp: Any) -> None:
     assert int(positions.min()) == 0
     assert int(positions.max()) == n - 1
     ordered = few[positions]
-    assert bool((kernels.top_histogram(ordered, 8) == kernels.top_histogram(few, 8)).all())
+    assert bool((count_of_each(cp, ordered) == count_of_each(cp, few)).all())
     for first in range(0, n - 1, 1 << 28):
         ordered, found = few[positions[first : first + (1 << 28) + 1]], positions[first : first + (1 << 28) + 1]
         ahead = found[1:] > found[:-1]

@@ -105,13 +105,13 @@ def check(memory: Memory, function: str, share: float, make: Callable[[np.ndarra
 
     plans: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        of_recipe = dask_gpusort.graph.global_sort.new_arrays
+        of_recipe = dask_gpusort.graph.sort.global_sort.new_arrays
         patch.setattr(
-            "dask_gpusort.graph.global_sort.new_arrays",
+            "dask_gpusort.graph.sort.global_sort.new_arrays",
             lambda recipe, *rest: plans.append(recipe) or of_recipe(recipe, *rest),
         )
         outputs = build(lambda dtype: make(draw(dtype)))
-    assert [type(recipe).__name__ for recipe in plans] == ["Recipe"]
+    assert [type(recipe).__name__ for recipe in plans] == ["SortRecipe"]
     options = {"scheduler": "threads" if threads > 1 else "sync", "num_workers": threads}
     dask.persist(*outputs, **options)  # loads kernels
     taken, found = memory.peak(lambda: dask.persist(*outputs, **options))

@@ -13,21 +13,17 @@ from support.host_kernels import bits_of_keys, use_small_merges
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import comparing, complex_keys, merging
 from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.merge import merge_sort
+from dask_gpusort.kernels.papers import odd_even_merge, sampled_merge_sort
 from dask_gpusort.kernels.wide import columns, tie_groups, word_sort
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
 #: Sizes around one tile and around two, and several tiles with a partial last one.
 SIZES = (0, 1, 2, 5, 63, *(tiles * TILE.keys + d for tiles in (1, 2) for d in (-1, 0, 1)), 1100, 2203, 4500)
-STRATEGIES = {
-    "four_way": {"split": "four_way"},
-    "path": {"split": "path"},
-    "samples": {"split": "samples"},
-    "network tiles": {"tiles": "network"},
-    "odd-even merge": {"algorithm": "odd_even_merge"},
-    "odd-even transposition": {"algorithm": "odd_even_transposition"},
-}
-DTYPES = ("u1", "f4", "i8")
+SORTS = {"merge": merge_sort.sort, "sampled": sampled_merge_sort.sort}
+NETWORKS = odd_even_merge.odd_even_merge, odd_even_merge.odd_even_transposition
+DTYPES = ("u1", "u4", "i8")
 LESS = "a % 10 < b % 10"
 NOT_AN_ORDER = ("true", "a != b", "(a ^ b) & 1")
 COMPANIONS = ([], ["f4"], ["i2", "f8"])
@@ -46,15 +42,18 @@ def calls():
 
 
 def sorts_and_merges():
-    for strategy in STRATEGIES.values():
-        sizes = (5, TILE.keys + 1, SIZES[-1]) if "algorithm" not in strategy else (5,)
-        for n in sizes:
-            for dtype in DTYPES:
-                yield from sorts_by_comparison(n, dtype, **strategy)
-            if n == SIZES[-1]:
-                for less in (LESS, *NOT_AN_ORDER):
-                    yield from sorts_by_comparison(n, "u4", less=less, **strategy)
-                yield from sorts_by_comparison(n, "u4", less=LESS, descending=True, **strategy)
+    for sort in SORTS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(merge_sort, "sort", sort)
+            for n in (5, TILE.keys + 1, SIZES[-1]):
+                for dtype in DTYPES:
+                    yield from sorts_by_comparison(n, dtype, "a < b")
+            for less in (LESS, "b < a", *NOT_AN_ORDER):
+                yield from sorts_by_comparison(SIZES[-1], "u4", less)
+    for network in NETWORKS:
+        for dtype in DTYPES:
+            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype))
+            yield lambda empty, network=network, dtype=dtype: network(empty(5, dtype), empty(5, "u4"))
     for kind in ("u1", "u8", 2, 5):
         for chosen in COMPANIONS:
             yield lambda empty, kind=kind, chosen=chosen: merging.merge_runs(
@@ -64,23 +63,18 @@ def sorts_and_merges():
     yield from sorts_of_words()
 
 
-def sorts_by_comparison(n, dtype, **options):
-    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), **options)
-    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), **options)
+def sorts_by_comparison(n, dtype, less):
+    yield lambda empty: comparing.sort_by_comparison(empty(n, dtype), less=less)
+    yield lambda empty: comparing.argsort_by_comparison(empty(n, dtype), less=less)
 
 
 def sorts_of_words():
     for n in (9, TIE_SIZES[-1]):
         for words in (2, 3, 5):
             yield lambda empty, n=n, words=words: word_sort.argsort_words(empty((n, words), "u8"))
-        for dtypes in (("f8", "i4", "?", "f8"), ("u8", "u8", "u8"), ("f8", "f8", "f8"), ("i8", "f8", "f8")):
-            yield lambda empty, n=n, dtypes=dtypes: word_sort.lexsort([empty(n, dtype) for dtype in dtypes])
         for descending in (False, True):
             for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
                 yield lambda empty, n=n, sort=sort, strategy=descending: sort(empty(n, "c16"), descending=strategy)
-    directions = [True, False, True, False]
-    yield lambda empty: word_sort.lexsort([empty(9, t) for t in ("f8", "i4", "?", "f8")], descending=directions)
-    yield lambda empty: word_sort.lexsort([empty(9, "f8")] * 4, descending=True)
     for side in ("left", "right"):
         yield lambda empty, side=side: word_sort.search_words(empty((9, 3), "u8"), empty((9, 3), "u8"), side)
 
@@ -96,58 +90,63 @@ def small_tiles(monkeypatch):
     use_small_merges(monkeypatch)
 
 
-def stable_positions(keys):
-    floors = codes_of.tie_floor(codes_of.encode(keys), keys.dtype)
-    return np.argsort(floors, kind="stable")
+@pytest.fixture(params=SORTS)
+def sort(request, monkeypatch):
+    """The merge sort that the functions call: ours, or the paper's."""
+    monkeypatch.setattr(merge_sort, "sort", SORTS[request.param])
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "sorted"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sorts_around_the_tile(device, strategy, dtype, kind):
+@pytest.mark.usefixtures("sort")
+def test_sorts_around_the_tile(device, dtype, kind):
     rng = np.random.default_rng(1)
-    for n in [n for n in SIZES if strategy != "odd-even transposition" or n < 100]:
+    for n in SIZES:
         keys = bits_of_keys(rng, dtype, n, kind)
-        wanted = stable_positions(keys)
-        np.testing.assert_array_equal(
-            comparing.argsort_by_comparison(device.array(keys), **STRATEGIES[strategy]), wanted
-        )
-        np.testing.assert_array_equal(
-            comparing.sort_by_comparison(device.array(keys), **STRATEGIES[strategy]), keys[wanted]
-        )
+        wanted = np.argsort(keys, kind="stable")
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less="a < b"), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less="a < b"), keys[wanted])
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sorts_in_place(device, strategy):
+@pytest.mark.usefixtures("sort")
+def test_sorts_in_place(device):
     for n in (50, 1000):
         keys = bits_of_keys(np.random.default_rng(2), "u1", n, "random")
         array = device.array(keys)
-        comparing.sort_by_comparison(array, out=array, **STRATEGIES[strategy])
+        comparing.sort_by_comparison(array, less="a < b", out=array)
         np.testing.assert_array_equal(array, np.sort(keys))
 
 
-def test_stable_sort_keeps_the_order_of_zeros_and_nans(device):
-    keys = np.random.default_rng(3).choice(np.array([0.0, -0.0, np.nan, -np.nan, 1.0], "f4"), 1000)
-    got = comparing.sort_by_comparison(device.array(keys), stable=True)
-    np.testing.assert_array_equal(got.view("u4"), keys[stable_positions(keys)].view("u4"))
+@pytest.mark.parametrize("kind", ["random", "few", "sorted"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_networks(device, network, dtype, kind):
+    rng = np.random.default_rng(3)
+    for n in (0, 1, 2, 5, 63, 100):
+        keys = bits_of_keys(rng, dtype, n, kind)
+        alone, paired, positions = device.array(keys), device.array(keys), device.array(np.arange(n, dtype="u4"))
+        network(alone)
+        network(paired, positions)
+        wanted = np.argsort(keys, kind="stable")
+        for found in (alone, paired):
+            np.testing.assert_array_equal(found, keys[wanted])
+        np.testing.assert_array_equal(positions, wanted)
 
 
-@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
-def test_less(device, strategy):
+@pytest.mark.usefixtures("sort")
+def test_less(device):
     keys = np.random.default_rng(4).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    for descending in (False, True):
-        digits = keys % 10
-        wanted = np.argsort(-digits.astype(int) if descending else digits, kind="stable")
-        options = {"less": LESS, "descending": descending, **STRATEGIES[strategy]}
-        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), **options), wanted)
-        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), **options), keys[wanted])
+    for less, ranks in ((LESS, keys % 10), ("b < a", -keys.astype(int))):
+        wanted = np.argsort(ranks, kind="stable")
+        np.testing.assert_array_equal(comparing.argsort_by_comparison(device.array(keys), less=less), wanted)
+        np.testing.assert_array_equal(comparing.sort_by_comparison(device.array(keys), less=less), keys[wanted])
 
 
-@pytest.mark.parametrize("strategy", ["four_way", "path", "samples"])
 @pytest.mark.parametrize("expression", NOT_AN_ORDER)
-def test_less_that_is_no_order_yields_valid_positions(device, expression, strategy):
+@pytest.mark.usefixtures("sort")
+def test_less_that_is_no_order_yields_valid_positions(device, expression):
     keys = np.random.default_rng(5).integers(0, 1 << 30, 1500, dtype=np.uint32)
-    got = comparing.argsort_by_comparison(device.array(keys), less=expression, **STRATEGIES[strategy])
+    got = comparing.argsort_by_comparison(device.array(keys), less=expression)
     assert got.min() >= 0
     assert got.max() < len(keys)
 
@@ -211,32 +210,10 @@ def test_complex_keys(device):
             np.testing.assert_array_equal(got.view("u8"), keys[backwards].view("u8"))
 
 
-def test_lexsort(device):
-    rng = np.random.default_rng(8)
-    n = 900
-    keys = [
-        rng.choice([0.0, -0.0, 2.5], n),
-        rng.integers(-3, 3, n).astype("i4"),
-        rng.random(n) < 0.5,
-        rng.random(n).round(2),
-    ]
-    on_device = [device.array(key) for key in keys]
-    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
-    wanted = np.lexsort([-keys[0], keys[1], ~keys[2], keys[3]])
-    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=[True, False, True, False]), wanted)
-    with pytest.raises(ValueError, match="one a key"):
-        word_sort.lexsort(on_device, descending=[True])
-
-
-def test_whole_numbers_in_floats_take_narrow_columns(device):
-    rng = np.random.default_rng(9)
-    keys = [rng.integers(-50, 50, 900).astype("f8") for _ in range(4)]
-    on_device = [device.array(key) for key in keys]
-    parts = [columns.Column(key, word_sort.device_key(key.dtype)) for key in on_device]
-    widths = columns.KeyColumns(parts, 900).measure()
-    assert len(columns.lay_out(widths)) == 2  # two words of 64 bits for four keys of 64 bits
-    np.testing.assert_array_equal(word_sort.lexsort(on_device), np.lexsort(keys))
-    np.testing.assert_array_equal(word_sort.lexsort(on_device, descending=True), np.lexsort([-key for key in keys]))
+def test_columns_are_as_narrow_as_the_bits_that_vary(device):
+    rows = device.array(np.random.default_rng(9).integers(0, 100, (900, 4)).astype("u8") << np.uint64(20))
+    assert len(columns.lay_out(columns.WordColumns(rows).measure())) == 1  # one word of 64 bits for four words
+    np.testing.assert_array_equal(word_sort.argsort_words(rows), np.lexsort(np.asarray(rows).T[::-1]))
 
 
 #: Lengths of the groups that tie in the first word. Each list is repeated. SHORT is the longest group that one thread
@@ -324,8 +301,6 @@ def test_ties_in_the_second_word(device, n, kind):
     for last in (rng.integers(0, 3, n).astype("u8"), rng.integers(0, 1 << 63, n, "u8")):
         for second in (spread(rng, halves), halves.astype("f8"), spread(rng, rng.integers(0, 3, n))):
             keys = [last, second[order], spread(rng, numbers)[order]]
-            got = word_sort.lexsort([device.array(key) for key in keys])
-            np.testing.assert_array_equal(got, np.lexsort(keys))
             rows = np.stack([codes_of.encode(key) for key in keys[::-1]], axis=1)
             np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), np.lexsort(keys))
 
@@ -341,18 +316,6 @@ def test_ties_in_many_words(device, distinct):
     )
     wanted = np.lexsort(rows.T[::-1])
     np.testing.assert_array_equal(word_sort.argsort_words(device.array(rows)), wanted)
-    by_columns = word_sort.lexsort([device.array(np.ascontiguousarray(column)) for column in rows.T[::-1]])
-    np.testing.assert_array_equal(by_columns, wanted)
-
-
-def test_lexsort_keeps_equal_floats_with_different_bits_tied(device):
-    rng = np.random.default_rng(11)
-    n = 900
-    wide = np.where(rng.random(n) < 0.5, few(rng, n), rng.standard_normal(n) * 1e300)
-    keys = [rng.integers(0, 3, n).astype("i8"), few(rng, n), wide]
-    columns_of_codes = [codes_of.tie_floor(codes_of.encode(key), key.dtype) for key in keys]
-    got = word_sort.lexsort([device.array(key) for key in keys])
-    np.testing.assert_array_equal(got, np.lexsort(columns_of_codes))
 
 
 @pytest.fixture
@@ -378,8 +341,8 @@ def test_launches_without_ties(device, launched):
     complex_keys.sort_wide(device.array(keys))
     assert launched == ["measure_complex", "resolve_ties"]
     launched.clear()
-    word_sort.lexsort([device.array(real)] * 2)
-    assert launched == ["measure_column", "measure_column", "resolve_ties"]
+    word_sort.argsort_words(device.array(np.stack([codes_of.encode(real)] * 2, axis=1)))
+    assert launched == ["measure_column", "measure_column", "append_column", "resolve_ties"]
 
 
 def test_launches_with_few_ties(device, launched):

@@ -139,7 +139,7 @@ class Module:
     def get_function(self, name): return name
 
 loader._find_cupy = lambda: SimpleNamespace(cuda=SimpleNamespace(Device=Device), RawModule=Module)
-for wanted in ((0, "msd/partition.cu", "a", False, None), (0, "msd/partition.cu", "b", False, None)):
+for wanted in ((0, "msd/partition.cu", "a", None), (0, "msd/partition.cu", "b", None)):
     loader._compile(wanted)
     for name in ("primitives/block.cuh", "msd/partition.cu"):
         with (loader.SOURCES / name).open("a") as file:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from support import host_cuda
 from support.host_kernels import (
-    BLOCK_SORT_KEYS,
     LSD_TILE,
     POSITIONS,
     SORTED,
@@ -15,7 +14,6 @@ from support.host_kernels import (
 )
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels.policy import tuning
 
 pytestmark = pytest.mark.skipif(host_cuda.compiler() is None, reason="no g++: kernels cannot be built for the host")
 
@@ -27,13 +25,6 @@ def calls():
         for dtype in ("u1", "i2", "i4", "u4", "f8"):
             yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype), algorithm="lsd")
         yield lambda empty: kernels.argsort(empty(5003, "u4"), algorithm="lsd")
-        patch.setattr(tuning, "LSD_COOPERATIVE_KEYS", SMALL_KEYS)
-        for dtype in ("i4", "f8"):
-            yield lambda empty, dtype=dtype: kernels.sort_keys(empty(5003, dtype))
-
-
-#: Any number of keys is sorted in one launch.
-SMALL_KEYS = {4: (1, 1 << 20), 8: (1, 1 << 20)}
 
 
 #: Function, the NumPy function with the same result, dtype, shapes.
@@ -63,17 +54,3 @@ def test_lsd_in_place(device, monkeypatch, dtype, shared):
         keys.view("u1").reshape(n, -1)[:, :shared] = 3
         array = device.array(keys)
         np.testing.assert_array_equal(kernels.sort_keys(array, out=array, algorithm="lsd"), np.sort(keys))
-
-
-@pytest.mark.parametrize("kind", ["random", "few", "sorted", "clustered", "bytes"])
-@pytest.mark.parametrize("dtype", ["i4", "f8"])
-def test_small_arrays_in_one_launch(device, monkeypatch, dtype, kind):
-    use_small_blocks(monkeypatch)
-    monkeypatch.setattr(tuning, "LSD_COOPERATIVE_KEYS", SMALL_KEYS)
-    for n in (BLOCK_SORT_KEYS + 1, 3 * LSD_TILE, 5003):
-        keys = bits_of_keys(np.random.default_rng(n), dtype, n, "random" if kind == "bytes" else kind)
-        if kind == "bytes":  # the keys differ in one byte only, so one pass has work to do
-            keys.view("u1").reshape(n, -1)[:, :-1] = 1
-        np.testing.assert_array_equal(kernels.sort_keys(device.array(keys)), np.sort(keys))
-        array = device.array(keys)
-        np.testing.assert_array_equal(kernels.sort_keys(array, out=array), np.sort(keys))

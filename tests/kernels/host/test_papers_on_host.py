@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from support import host_cuda
 
-from dask_gpusort.kernels.launch.grid import instance
-from dask_gpusort.kernels.launch.launch import Launch
+from dask_gpusort.kernels.launch.launch import Launch, instance
 from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
 from dask_gpusort.kernels.papers.passes import THREADS, KeyValueArrays, keys_per_thread
 from dask_gpusort.kernels.primitives import scan

@@ -14,7 +14,8 @@ from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import run
-from dask_gpusort.graph import global_sort, scheduler, staging
+from dask_gpusort.graph import runtime, staging
+from dask_gpusort.graph.sort import global_sort
 
 cupy_ops = pytest.importorskip("dask_gpusort.chunk.cupy_ops", reason="no CuPy: install dask_gpusort[cu13]")
 steps = pytest.importorskip("dask_gpusort.chunk.cupy_staged_ops")
@@ -35,8 +36,7 @@ def cupy(device, monkeypatch):
     monkeypatch.setattr(steps, "usable_bytes", lambda: 1 << 16)
     monkeypatch.setattr(staging, "require_cupy", lambda: None)
     monkeypatch.setattr(global_sort, "fits_join", lambda *given: False)
-    for module in (global_sort, scheduler):
-        monkeypatch.setattr(module, "own_device_memory", lambda: 1 << 16)
+    monkeypatch.setattr(runtime, "own_device_memory", lambda: 1 << 16)
 
 
 def same(found, wanted):

@@ -23,8 +23,6 @@ from .build import build
 #: Bytes of canary on each side of an array: eight rounds of a warp's 16-byte accesses. It keeps the alignment.
 CANARY_BYTES = 4096
 CANARY = 0xC5
-#: Blocks that run at the same time: kOsThreads in fibers.hpp.
-MOST_RESIDENT = 2
 #: Byte that fills fresh memory. It is a wrong value for any count or index.
 POISON = 0xAB
 
@@ -242,10 +240,6 @@ class HostDevice:
 
     def launch(self, launch: Launch) -> None:
         """Run a kernel, as ``Launch.start`` does on a GPU."""
-        if launch.cooperative and launch.blocks > MOST_RESIDENT:
-            raise KernelFault(
-                f"{launch.kernel} needs {launch.blocks} resident blocks, but at most {MOST_RESIDENT} can be resident"
-            )
         self.prepare(launch.source, [launch.kernel], launch.expression)
         self.seed += 1
         kernel = self._kernels[launch.source, launch.kernel, launch.expression]

@@ -10,18 +10,18 @@ from dask_gpusort.kernels import comparing, complex_keys, merging, rows
 from dask_gpusort.kernels.keys import ranks
 from dask_gpusort.kernels.launch import array_checks
 from dask_gpusort.kernels.lsd import lsd
-from dask_gpusort.kernels.papers import count_scan_reorder, four_step, split
+from dask_gpusort.kernels.merge import merge_sort
+from dask_gpusort.kernels.papers import count_scan_reorder, four_step, odd_even_merge, sampled_merge_sort, split
 from dask_gpusort.kernels.papers.passes import DTYPES as PAPER_DTYPES
 from dask_gpusort.kernels.papers.passes import KeyValueArrays
 from dask_gpusort.kernels.policy import tuning
-from dask_gpusort.kernels.policy.limits import most_fine
 from dask_gpusort.kernels.wide import word_sort
-from dask_gpusort.kernels.wide.columns import KeyColumns, Width
+from dask_gpusort.kernels.wide.columns import Width, WordColumns
 
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "M8[ns]", "m8[ns]", "c8"]
 #: Sizes of arrays that fit one block.
 BLOCKS = tuple(sorted({shape.capacity for shapes in tuning.BLOCK_SORT.values() for shape in shapes}))
-#: Sizes for one launch, a cooperative one, one level of partition, and two levels.
+#: Sizes for one launch, few buckets, and many.
 SIZES = (*BLOCKS, 1 << 16, 1 << 19, 1 << 22, 1 << 28)
 #: Lengths of lanes from which a warp, a block and a block that reads a row several times select.
 LANES = (100, 400, 1000, 4000, 1 << 13, 1 << 15)
@@ -99,8 +99,6 @@ def record_sorts(recorder, dtype, descending):
     recorder.record(kernels.decode, recorder.record(kernels.encode, keys, **order), dtype, **order)
     for side in ("left", "right"):
         recorder.record(kernels.search_sorted, keys, keys, side, **order)
-    for bits in {1, 8, min(8 * keys.itemsize, most_fine(map_words=1).bit_length() - 1)}:
-        recorder.record(kernels.top_histogram, keys, bits, **order)
     for positions in (np.uint32, np.int64):
         recorder.record(kernels.gather, keys, recorder.empty(1000, positions))
 
@@ -131,14 +129,16 @@ EXPRESSIONS = ("a < b", "a % 10 > b % 10  // a comment\n || a < b")
 
 def record_comparisons(recorder):
     """Record comparison sorts and merges."""
-    strategies = ({}, {"split": "path"}, {"split": "samples"}, {"tiles": "network"})
-    strategies += tuple({"algorithm": algorithm} for algorithm in comparing.NETWORKS)
-    for dtype in ("?", "u1", "u2", "u4", "i8", "f4", "c8"):
-        keys = recorder.empty(10, dtype)
-        for strategy in strategies:
-            for sort in (comparing.sort_by_comparison, comparing.argsort_by_comparison):
-                sort(keys, **strategy)
-                sort(recorder.empty(10**5, dtype), **strategy) if "algorithm" not in strategy else None
+    for dtype in ("?", "u1", "u2", "u4", "i8", "f4"):
+        for network in (odd_even_merge.odd_even_merge, odd_even_merge.odd_even_transposition):
+            network(recorder.empty(10, dtype))
+            network(recorder.empty(10, dtype), recorder.empty(10, "u4"))
+        for sort in (merge_sort.sort, sampled_merge_sort.sort):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(merge_sort, "sort", sort)
+                for n in (10, 10**5):
+                    comparing.sort_by_comparison(recorder.empty(n, dtype), less="a < b")
+                    comparing.argsort_by_comparison(recorder.empty(n, dtype), less="a < b")
     keys = recorder.empty(10**5, "u4")
     for expression in EXPRESSIONS:
         comparing.argsort_by_comparison(keys, less=expression)
@@ -146,7 +146,7 @@ def record_comparisons(recorder):
         for side in ("left", "right"):
             comparing.search_by_comparison(keys, keys, side, expression)
         merging.merge_runs([keys] * 2, [[keys] * 2], less=expression)
-    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()", descending=True)
+    comparing.sort_by_comparison(recorder.empty(10**5, "c16"), less="a.real() < b.real()")
     for kind in ("u1", "u2", "u4", "u8", 2, 4):
         shape, dtype = (1000, kind) if isinstance(kind, int) else 1000, "u8" if isinstance(kind, int) else kind
         for companions in ([], ["f4"], ["f8"], ["f4", "f8"]):
@@ -158,19 +158,12 @@ def record_comparisons(recorder):
 
 def whole_widths(columns):
     """Widths of columns if all bits vary."""
-    return [Width(0, 0, column.bits) for column in columns.columns]
+    return [Width(0, 0, 64) for _ in columns.rows.T]
 
 
 def record_wide_keys(recorder):
     """Record sorts and searches of wide keys and of several keys."""
-    for dtype in DTYPES:
-        keys = recorder.empty(1000, dtype)
-        recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
-        with pytest.MonkeyPatch.context() as patch:
-            # Unpatched, the widths that are read back are those of equal keys.
-            patch.setattr(KeyColumns, "measure", whole_widths)
-            recorder.record(word_sort.lexsort, [keys] * (1 + 64 // (8 * keys.itemsize)))
-        recorder.record(word_sort.lexsort, [keys, keys])
+    recorder.record(word_sort.argsort_words, recorder.empty((1000, 1), np.uint64))
     with pytest.MonkeyPatch.context() as patch:
         # Words of the first part alone, and of both parts.
         for first_bits in (64, 15):
@@ -179,7 +172,8 @@ def record_wide_keys(recorder):
             for descending in (False, True):
                 for sort in (complex_keys.sort_wide, complex_keys.argsort_wide):
                     recorder.record(sort, recorder.empty(1000, "c16"), descending=descending)
-        patch.setattr(KeyColumns, "measure", whole_widths)
+        # Unpatched, the widths that are read back are those of equal keys.
+        patch.setattr(WordColumns, "measure", whole_widths)
         recorder.record(word_sort.argsort_words, recorder.empty((1000, 3), np.uint64))
     for descending in (False, True):
         recorder.record(complex_keys.encode_words, recorder.empty(1000, "c16"), descending)
@@ -188,7 +182,7 @@ def record_wide_keys(recorder):
             recorder.record(complex_keys.search_wide, keys, keys, side, descending=descending)
         for dtype in ("f2", "f4", "f8", "c8"):
             codes = recorder.empty(1000, f"u{np.dtype(dtype).itemsize}")
-            recorder.record(word_sort.floor_codes, codes, dtype, descending)
+            recorder.record(kernels.floor_codes, codes, dtype, descending)
             recorder.record(ranks.rank_samples, codes, 10, ties_of=dtype, descending=descending)
     for width in (1, 2, 4, 8):
         recorder.record(ranks.rank_samples, recorder.empty(1000, f"u{width}"), np.arange(9))

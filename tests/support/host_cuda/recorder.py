@@ -96,13 +96,10 @@ class Recorder:
     def check(self, launch: Launch) -> None:
         """Raise `KernelFault` for a launch beyond the limits. Static shared memory is not known here."""
         limits = self.limits
-        reserved = limits.shared - limits.block_shared  # of each block, for the driver
-        by_shared = limits.shared // max(launch.shared_bytes + reserved, 1)
-        resident = limits.multiprocessors * min(by_shared, limits.threads // launch.threads)
         for number, most in (
             (launch.shared_bytes, limits.block_shared),
             (launch.threads, MOST_THREADS),
-            (launch.blocks, resident if launch.cooperative else MOST_BLOCKS),
+            (launch.blocks, MOST_BLOCKS),
         ):
             if number > most:
                 raise KernelFault(f"{launch.kernel}: {number} > {most} on {limits}")

@@ -1,0 +1,211 @@
+r"""Functions of chunks that share one memory: one task has all of them, or all of some lanes. Nothing is exchanged.
+
+::
+
+    chunk 0   chunk 1   ...   chunk P-1
+        \        |             /
+              one task                       concatenated along every dimension, for one call
+        /        |             \
+    output chunk 0, 1, ..., C-1              views
+
+In one memory an exchange only makes work: every key would be sorted in its chunk, then again in its group, and each
+step would wait for the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from operator import getitem
+from typing import Any, TypeAlias
+
+import numpy as np
+from dask.typing import Key
+from tlz import concat
+
+from ..chunk import complete, ops_for
+from ._dask import List, TaskRef, slices_from_chunks
+from .collection import Output, new_arrays
+from .input_checks import checked_chunk, chunk_name, wrong_size
+from .sort.finish import cut_part
+from .tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
+
+#: A picklable function of chunks in C order, each array's of the first one, then of the next one, and of their sizes in
+#: each dimension. Gives arrays; behind those that are divided, the starts of the chunks in each dimension.
+OfChunks: TypeAlias = Callable[[list[Any], Chunks], tuple[Any, ...]]
+#: A picklable function of an array that gives a tuple of arrays.
+OfWhole: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class InOneTask(ArrayRecipe):
+    """Hold all that the tasks are made from that have all chunks each, or all chunks of some lanes."""
+
+    function: OfChunks
+    stage: str  # the name of the tasks
+    names: tuple[str, ...]  # of the input arrays, all with the same chunks
+    chunks: Chunks  # sizes in each dimension of the inputs, nan where unknown
+    extra_dims: tuple[int, ...] = (0,)  # further dimensions of each input, one chunk each
+    #: Whether each array has the shape of the input, and is divided into chunks; others are one chunk of each task.
+    divided: tuple[bool, ...] = (False,)
+    lanes: tuple[int, ...] = ()  # dimensions whose chunks have different lanes, and tasks
+    output_dims: tuple[int, ...] = ()  # for lanes, the dimension of the input that each of an output is; else -1
+
+    takes_held_chunks = True
+
+    @property
+    def first_tasks(self) -> int:
+        return math.prod(len(self.chunks[dim]) for dim in self.lanes)
+
+    @property
+    def _groups(self) -> Iterator[dict[int, int]]:
+        """The chunks that each task has, by number along the dimensions of lanes."""
+        for index in np.ndindex(*(len(self.chunks[dim]) for dim in self.lanes)):
+            yield dict(zip(self.lanes, index, strict=True))
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """The tasks; chunks in `held` become part of them."""
+        tasks = Tasks(self.token)
+        for own in self._groups:
+            ranges = [[own[dim]] if dim in own else range(len(sizes)) for dim, sizes in enumerate(self.chunks)]
+            arrays = list(zip(self.names, self.extra_dims, strict=True))
+            keys: Iterator[Key] = (
+                (name, *index, *(0,) * extra) for index in product(*ranges) for name, extra in arrays
+            )
+            sizes = tuple((sizes[own[dim]],) if dim in own else sizes for dim, sizes in enumerate(self.chunks))
+            tasks.add(self.stage, self._index(own), self.function, List(*(chunk_of(key, held) for key in keys)), sizes)
+        return tasks
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the arrays to the chunks of one output array."""
+        tasks = Tasks(self.token)
+        if self.divided[which]:
+            _divide(tasks, name, which, chunks, tasks.ref(self.stage, 0), len(self.chunks))
+            return tasks
+        for own in self._groups:
+            index = (own.get(dim, 0) for dim in self.output_dims or range(len(chunks)))
+            tasks.put((name, *index), getitem, tasks.ref(self.stage, *self._index(own)), which)
+        return tasks
+
+    @staticmethod
+    def _index(own: dict[int, int]) -> tuple[int, ...]:
+        return tuple(own.values()) or (0,)
+
+
+def _divide(tasks: Tasks, name: str, which: int, chunks: Chunks, made: TaskRef, dims: int) -> None:
+    """Add the chunks of whole array number `which` of a task, divided along its first `dims` dimensions."""
+    behind, grid = (0,) * (len(chunks) - dims), chunks[:dims]
+    indices = list(np.ndindex(*map(len, grid)))
+    if any(map(math.isnan, concat(grid))):
+        for index in indices:
+            tasks.put((name, *index, *behind), take_unknown, made, which, index)
+    else:
+        for index, part in zip(indices, slices_from_chunks(grid), strict=True):
+            tasks.put((name, *index, *behind), take, made, which, part)
+
+
+def take(joined: tuple[Any, ...], which: int, part: tuple[slice, ...]) -> Any:
+    """Task: one output chunk."""
+    return cut_part(joined[which], part)
+
+
+def take_unknown(joined: tuple[Any, ...], which: int, index: tuple[int, ...]) -> Any:
+    """Task: one output chunk of unknown size: it has the size of the input chunk of the same number."""
+    return cut_part(joined[which], _part(joined[-1], index))
+
+
+def chunk_starts(shapes: Sequence[Sequence[int]], chunks: Chunks) -> list[np.ndarray]:
+    """Find where the chunks of each dimension begin, and the end of the last, from the shapes of chunks in C order.
+
+    Each must have the size that its array says, and that of the chunks beside it.
+    """
+    grid = np.array([shape[: len(chunks)] for shape in shapes], np.int64)
+    grid = grid.reshape(*map(len, chunks), len(chunks))
+    starts = []
+    for dim, expected in enumerate(chunks):
+        found = np.moveaxis(grid[..., dim], dim, 0).reshape(len(expected), -1)
+        sizes = np.where(np.isnan(expected), found[:, 0], expected)
+        wrong = np.argwhere(found != sizes[:, None])
+        if len(wrong):
+            number, other = wrong[0]
+            what = f"chunk {number} of the input has {found[number, other]} keys"
+            raise wrong_size(what if len(chunks) == 1 else f"{what} along axis {dim}", sizes[number])
+        starts.append(np.concatenate([[0], np.cumsum(found[:, 0])]))
+    return starts
+
+
+def assemble(blocks: Sequence[Any], starts: Sequence[np.ndarray], axis: int) -> Any:
+    """The whole array of a grid of chunks in C order, with the elements of a row along `axis` next to each other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    ops, dims = ops_for(blocks[0]), len(starts)
+    shape = (*(int(ends[-1]) for ends in starts), *blocks[0].shape[dims:])
+    stored = [*(dim for dim in range(dims) if dim != axis), axis, *range(dims, len(shape))]
+    dtypes = {block.dtype for block in blocks}
+    dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+    whole = ops.empty(dtype, tuple(shape[dim] for dim in stored))
+    whole = whole.transpose(np.argsort(stored).tolist())
+    for index, block in zip(np.ndindex(*(len(ends) - 1 for ends in starts)), blocks, strict=True):
+        ops.paste(block, whole[_part(starts, index)])
+    return whole
+
+
+def _part(starts: Sequence[np.ndarray], index: Sequence[int]) -> tuple[slice, ...]:
+    """Where one chunk of a grid is in the whole array."""
+    return tuple(slice(*ends[i : i + 2]) for ends, i in zip(starts, index, strict=True))
+
+
+@dataclass(frozen=True)
+class CallWithWhole:
+    """Call a function with the whole array."""
+
+    function: OfWhole
+    dtype: np.dtype[Any]
+
+    def __call__(self, chunks: list[Any], sizes: Chunks) -> tuple[Any, ...]:
+        """Task: the arrays that the function makes; then the starts of the chunks in each dimension."""
+        for index, chunk in zip(np.ndindex(*map(len, sizes)), chunks, strict=True):
+            checked_chunk(chunk, self.dtype, chunk_name(index), ndim=len(sizes))
+        starts, ops = chunk_starts([chunk.shape for chunk in chunks], sizes), ops_for(chunks[0])
+        with ops.exclusive():
+            alone = len(chunks) == 1 or len(starts) > 1
+            found = self.function(assemble(chunks, starts, len(starts) - 1) if alone else ops.concatenate(chunks))
+        complete(found[0])
+        return (*found, starts)
+
+
+def of_whole(array: Any, function: OfWhole, outputs: Sequence[tuple[bool, Any]], prefix: str) -> tuple[Any, ...]:
+    """Make the arrays that a picklable function makes of a whole array, in one task.
+
+    Each output says whether it has the shape and the chunks of the input, else it is one chunk of unknown size, and its
+    dtype.
+    """
+    made = [
+        Output(
+            np.empty_like(array._meta, shape=(0,) * (array.ndim if is_divided else 1), dtype=dtype),
+            array.chunks if is_divided else ((math.nan,),),
+        )
+        for is_divided, dtype in outputs
+    ]
+    return _called(array, function, made, tuple(is_divided for is_divided, _ in outputs), prefix, prefix)
+
+
+def make_whole(array: Any, prefix: str) -> Any:
+    """An array in one chunk, made by one task."""
+    output = Output(array._meta, tuple((sum(sizes),) for sizes in array.chunks))
+    return _called(array, as_tuple, [output], (False,), prefix, f"{prefix}-whole")[0]
+
+
+def _called(
+    array: Any, function: OfWhole, outputs: Sequence[Output], divided: tuple[bool, ...], prefix: str, name: str
+) -> tuple[Any, ...]:
+    call = CallWithWhole(function, array.dtype)
+    recipe = InOneTask(call, f"{prefix}-join", (array.name,), array.chunks, divided=divided)
+    return new_arrays(recipe, [array], outputs, name)
+
+
+def as_tuple(array: Any) -> tuple[Any]:
+    """The array, as the only one of a tuple."""
+    return (array,)

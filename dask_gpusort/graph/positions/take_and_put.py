@@ -1,0 +1,252 @@
+"""From checked arguments to the arrays of reads and writes at positions, by a plan for the scheduler in use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import library_of, ops_for
+from ...chunk.numpy_positions import positions_of
+from ...config import setting
+from ...plan import Workers
+from ...plan.positions import (
+    INDEX_BYTES,
+    Addressed,
+    PositionsExchange,
+    PositionsPlan,
+    bundle_chunks,
+    choose_addressing,
+    describe_positions,
+    largest_bytes,
+    names_few_chunks,
+)
+from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
+from ..explain import note
+from ..inputs import flatten
+from ..rechunk import chunk_limit, rechunk
+from ..runtime import Runtime
+from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
+from .put import Put
+from .requests import GroupedAxis, Rows
+from .take import Take
+
+#: Elements, or indices, of each chunk, and the bytes that move with each.
+Moved = tuple[Sequence[float], int]
+
+
+def build_take(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
+    """`numpy.take`, of indices in a Dask array."""
+    array, axis = flatten(array, axis)
+    plan = plan_take(array, indices, axis)
+    if plan.exchange is None:
+        return take_from_axis(array, indices, axis, mode, _limit_of(plan))
+    first = [axis, *(dim for dim in range(array.ndim) if dim != axis)]
+    found = _take_by_exchange(_with_axes(array, first), indices, axis, mode, plan.exchange)
+    behind = list(range(indices.ndim, found.ndim))
+    found = _with_axes(found, [*behind[:axis], *range(indices.ndim), *behind[axis:]])
+    return rechunk(found, (*array.chunks[:axis], *indices.chunks, *array.chunks[axis + 1 :]))
+
+
+def take_known(array: Any, indices: Any, axis: int | None, mode: str) -> Any:
+    """Take elements of a Dask array as `numpy.take` does, of indices in an array in memory."""
+    array, positions, axis = _checked_known(array, indices, axis, mode)
+    if plan_slices(array, positions, axis) is None:
+        return build_take(array, da.from_array(positions, asarray=False), axis, mode)
+    found = array[(*(slice(None),) * axis, positions.reshape(-1))]
+    if positions.ndim == 1:
+        return found
+    shape = (*array.shape[:axis], *positions.shape, *array.shape[axis + 1 :])
+    return rechunk(found, {axis: -1}).reshape(shape)
+
+
+def _checked_known(array: Any, indices: Any, axis: int | None, mode: str) -> tuple[Any, Any, int]:
+    """The array or its elements in C order, the indices as positions if the size of the axis is known, and the axis."""
+    array, axis = flatten(array, axis)
+    size = array.shape[axis]
+    if library_of(indices) != library_of(array._meta):
+        indices = ops_for(array._meta).from_host(np.atleast_1d(indices)).reshape(indices.shape)
+    return array, indices if math.isnan(size) else positions_of(indices, int(size), axis, mode), axis
+
+
+def build_take_along(array: Any, indices: Any, axis: int) -> Any:
+    """`numpy.take_along_axis`."""
+    plan = plan_take_along(array, indices, axis)
+    if plan.exchange is None:
+        return take_from_lanes(array, indices, axis, _limit_of(plan))
+    exchange = plan.exchange
+
+    def take_lane(lane: Any, own: Any) -> Any:
+        return _take_by_exchange(lane, own, axis, "raise", exchange)
+
+    return rechunk(_lane_by_lane(take_lane, [array, indices], axis), along_chunks(array, indices, axis))
+
+
+def build_put_along(array: Any, indices: Any, values: Any, axis: int) -> Any:
+    """`numpy.put_along_axis`, as a new array."""
+    if indices.size == 0:
+        return array
+    values = whole_units(values[(None,) * (array.ndim - values.ndim)])
+    sizes = list(enumerate(zip(array.shape, indices.shape, strict=True)))
+    # Several indices of another dimension for one lane are written in C order, by one task.
+    shared = any(own == 1 != other for dim, (own, other) in sizes if dim != axis)
+    plan = plan_put_along(array, indices, values, axis)
+    if shared or plan.exchange is None:
+        return put_into_lanes(array, indices, values, axis, _limit_of(plan))
+    exchange = plan.exchange
+
+    def put_lane(lane: Any, own: Any, some: Any) -> Any:
+        some = rechunk(some, own.chunks) if some.shape == own.shape else spread_along(some, own)
+        return _put_by_exchange(some.astype(array.dtype), own, axis, exchange, lane)
+
+    return rechunk(_lane_by_lane(put_lane, [array, indices, values], axis), array.chunks)
+
+
+def _limit_of(plan: PositionsPlan) -> float:
+    """Most bytes of a chunk that is joined of several ones."""
+    return math.inf if plan.strategy == "gather" else plan.array.limit
+
+
+def _lane_by_lane(function: Callable[..., Any], arrays: Sequence[Any], axis: int) -> Any:
+    """Apply a function to the lanes of some arrays, which are broadcast, one by one; they are few and long."""
+    others = [dim for dim in range(arrays[0].ndim) if dim != axis]
+    moved = [_with_axes(array, [*others, axis]) for array in arrays]
+    back = np.argsort([*others, axis]).tolist()
+    return _with_axes(_stacked(function, moved), back)
+
+
+def _with_axes(array: Any, axes: list[int]) -> Any:
+    # Dask makes tasks even if nothing changes.
+    return array if axes == sorted(axes) else array.transpose(axes)
+
+
+def _stacked(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    if arrays[0].ndim == 1:
+        return function(*arrays)
+    sizes = {array.shape[0] for array in arrays} - {1} or {1}
+    if any(map(math.isnan, sizes)):
+        raise ValueError(
+            "indices or arr has chunks of unknown sizes, where arr has several chunks along the axis: call "
+            "compute_chunk_sizes() on it first"
+        )
+    (count,) = sizes
+    lanes = [
+        _stacked(function, [array[index if array.shape[0] > 1 else 0] for array in arrays]) for index in range(count)
+    ]
+    return da.stack(lanes, axis=0, allow_unknown_chunksizes=True).astype(lanes[0].dtype)
+
+
+def _take_by_exchange(source: Any, indices: Any, axis: int, mode: str, exchange: PositionsExchange) -> Any:
+    """Rows of a source, by an exchange with the groups of its chunks; `axis` is for errors."""
+    source = rechunk(source, {dim: -1 for dim in range(1, source.ndim) if source.numblocks[dim] > 1})
+    recipe = Take(
+        names=(source.name, indices.name),
+        axis=GroupedAxis.of(source.chunks[0], exchange.groups, axis, mode),
+        groups=exchange.groups,
+        bundles=exchange.bundles,
+        index_dtype=indices.dtype,
+        index_chunks=indices.chunks,
+        rows=Rows(source.dtype, source.shape[1:]),
+        kept=exchange.kept,
+    )
+    meta = np.empty_like(source._meta, shape=(0,) * (indices.ndim + source.ndim - 1))
+    output = Output(meta, (*indices.chunks, *source.chunks[1:]))
+    return new_arrays(recipe, [source, indices], [output], "take")[0]
+
+
+def _put_by_exchange(values: Any, indices: Any, axis: int, exchange: PositionsExchange, array: Any) -> Any:
+    """An array with values at some of its positions; all are of one dimension, which is `axis` in errors."""
+    recipe = Put(
+        names=(indices.name, values.name, array.name),
+        axis=GroupedAxis.of(array.chunks[0], exchange.groups, axis),
+        groups=exchange.groups,
+        bundles=exchange.bundles,
+        dtypes=(indices.dtype, values.dtype),
+        sizes=indices.chunks[0],
+        kept=exchange.kept,
+    )
+    return new_arrays(recipe, [indices, values, array], [Output(array._meta, array.chunks)], "put")[0]
+
+
+def plan_take(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take`: the rows of an array, each of all elements at one position."""
+    row = array.dtype.itemsize * math.prod(size for dim, size in enumerate(array.shape) if dim != axis)
+    in_chunk = [math.prod(sizes) for sizes in product(*indices.chunks)]
+    return _plan(array, indices, axis, (array.chunks[axis], row), (in_chunk, row + INDEX_BYTES))
+
+
+def plan_take_along(array: Any, indices: Any, axis: int) -> PositionsPlan:
+    """The plan of `take_along_axis`; an exchange is that of one lane."""
+    item = array.dtype.itemsize
+    return _plan(array, indices, axis, (array.chunks[axis], item), (indices.chunks[axis], item + INDEX_BYTES))
+
+
+def plan_put_along(array: Any, indices: Any, values: Any, axis: int) -> PositionsPlan:
+    """The plan of `put_along_axis`; an exchange is that of one lane."""
+    item = array.dtype.itemsize + INDEX_BYTES
+    moved = (array.chunks[axis], item), (indices.chunks[axis], item)
+    return _plan(array, indices, axis, *moved, written_bytes=values.dtype.itemsize)
+
+
+def plan_slices(array: Any, positions: Any, axis: int) -> PositionsPlan | None:
+    """The plan of `take` of few indices in memory; None if they are taken as indices in a Dask array are."""
+    if not names_few_chunks(positions.size, array.shape[axis], array.size, da.array_expr_enabled()):
+        return None
+    return _noted(PositionsPlan("slices", "few", _addressed(array, positions.size, 1, axis), math.inf))
+
+
+def _plan(
+    array: Any, indices: Any, axis: int, elements: Moved, requests: Moved, written_bytes: int = 0
+) -> PositionsPlan:
+    """The plan for reading, or for writing values; elements and requests are what an exchange of one lane moves."""
+    runtime = Runtime.of(array)
+    count = 0 if 0 in indices.shape else indices.size
+    addressed = _addressed(array, count, indices.numblocks[axis] if written_bytes else 1, axis, written_bytes)
+    workers = _workers(runtime)
+    shared = runtime.one_process or workers.processes == 1 or (workers.devices and workers.threads == 1)
+    memory = math.inf if workers.memory is None else workers.memory * workers.threads
+    memory *= setting("held_share")
+    chosen = choose_addressing(addressed, shared, memory, setting("exchange"))
+    plan = PositionsPlan(*chosen, addressed, memory)
+    if plan.strategy != "exchange":
+        return _noted(plan)
+    groups, bundles = (bundle_chunks(*moved, workers, setting("groups")) for moved in (elements, requests))
+    exchange = PositionsExchange(
+        groups=groups,
+        bundles=bundles,
+        kept=keeps_runs(runtime),
+        group_bytes=largest_bytes(groups, *elements),
+        bundle_bytes=largest_bytes(bundles, *requests),
+    )
+    return _noted(replace(plan, exchange=exchange))
+
+
+def _noted(plan: PositionsPlan) -> PositionsPlan:
+    note(plan, lambda made: describe_positions(plan, made.tasks, made.found_chunks))
+    return plan
+
+
+def _addressed(array: Any, indices: float, least_chunks: int, axis: int, written_bytes: int = 0) -> Addressed:
+    others = [dim for dim in range(array.ndim) if dim != axis]
+    return Addressed(
+        chunks=max(array.numblocks[axis], least_chunks),
+        size=array.shape[axis],
+        lanes=math.prod(array.shape[dim] for dim in others),
+        itemsize=array.dtype.itemsize,
+        indices=indices,
+        limit=chunk_limit(array),
+        index_bytes=8 + written_bytes if written_bytes else 0,
+        blocks=math.prod(array.numblocks[dim] for dim in others),
+    )
+
+
+def _workers(runtime: Runtime) -> Workers:
+    workers = runtime.workers
+    memory = runtime.memory if workers.memory is None else None
+    return workers if memory is None else replace(workers, memory=memory // workers.threads)

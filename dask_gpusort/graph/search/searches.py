@@ -1,0 +1,138 @@
+"""From checked arguments to the array of a search."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from ...config import setting
+from ...order import Order
+from ...plan import Size
+from ...plan.search import (
+    Searched,
+    SearchPlan,
+    SearchReason,
+    choose_membership,
+    describe_no_search,
+    describe_search,
+    make_search_plan,
+)
+from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
+from ..explain import note
+from ..inputs import concatenated_dtype, flatten
+from ..runtime import Runtime
+from ..sort.build import build_sort
+from ..sort.request import Keys, Options
+from .lookup import Lookup
+from .question import Question
+
+#: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
+#: all: the set is an array of bool.
+VALUES_PER_ELEMENT = 6
+MOST_VALUES = 1 << 26
+
+#: What elements of the kinds of dtypes are; numbers are of all other ones.
+_KINDS_OF_EQUALS = {"S": "bytes", "U": "text", "T": "text", "M": "date", "m": "duration", "V": "record"}
+
+
+def build_search(array: Any, needles: Any, side: Literal["left", "right"], sorter: Any = None) -> Any:
+    """Rank needles among keys, one-dimensional, sorted or with a `sorter` of positions; then all keys are joined."""
+    order = Order(concatenated_dtype([array, needles]), stable=True)
+    question = Question(order, side, array.dtype, needles.dtype)
+    plan = _plan(array, needles, near=True, whole=None if sorter is None else "sorter")
+    return _looked_up(plan, question, array, needles, sorter)
+
+
+def build_membership(array: Any, test: Any, invert: bool, by_values: bool | None) -> Any:
+    """Tell whether each element of an array is among test elements, or with `invert` is not."""
+    # `by_values` looks integers up in a set of values; None chooses by their range.
+    dtype = equality_dtype(array.dtype, test.dtype)
+    if dtype is None:
+        dtypes = array.dtype, test.dtype
+        note(dtypes, lambda made: describe_no_search(*dtypes, made.tasks, made.given_chunks))
+        return array.map_blocks(partial(np.full_like, fill_value=invert, dtype=bool), dtype=bool)
+    whole = choose_membership(Order(test.dtype), dtype, test.size)
+    plan = _plan(test if whole else flatten(test, None)[0], array, whole=whole, sorts=whole is None)
+    if plan.sorts:
+        (test,) = build_sort(Options(), "keys", flatten(test, None)[0], axis=0)
+    question = Question(
+        order=Order(dtype, stable=True),
+        want="not in" if invert else "in",
+        key_dtype=test.dtype,
+        needle_dtype=array.dtype,
+        most_values=_most_values(array, test, by_values) if plan.joined and dtype.kind in "biu" else 0,
+        presorted=plan.sorts,
+    )
+    return _looked_up(plan, question, test, array)
+
+
+def equality_dtype(dtype: np.dtype[Any], test: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Find the dtype in which elements and test elements are compared; None if none are equal."""
+    if dtype.kind in "iu" and test.kind in "iu" and np.result_type(dtype, test).kind == "f":
+        return dtype  # test elements out of its range are equal to none
+    try:
+        common = np.result_type(dtype, test)
+    except TypeError:
+        _ = np.empty(0, dtype) == np.empty(0, test)  # raises where NumPy does
+        return None
+    if common.kind == "O":
+        return common
+    # NumPy promotes numbers and bytes to text, and durations to dates, but none are equal.
+    both = {_KINDS_OF_EQUALS.get(each.kind, "number") for each in (dtype, test)}
+    return common if len(both) == 1 or both == {"duration", "number"} else None
+
+
+def _most_values(array: Any, test: Any, by_values: bool | None) -> float:
+    if by_values is not None:
+        return math.inf if by_values else 0
+    elements = test.size + (0 if math.isnan(array.size) else array.size)
+    return MOST_VALUES if math.isnan(elements) else min(VALUES_PER_ELEMENT * elements, MOST_VALUES)
+
+
+def _looked_up(plan: SearchPlan, question: Question, keys: Any, needles: Any, sorter: Any = None) -> Any:
+    Options().check(Keys(needles.astype(question.order.dtype), question.order))
+    inputs = [keys, needles, *(() if sorter is None else (sorter,))]
+    lookup = Lookup(
+        plan=plan,
+        question=question if plan.joined else replace(question, most_values=0, joined=False),
+        names=tuple(array.name for array in inputs),
+        key_chunks=keys.chunks,
+        chunks=needles.chunks,
+        sorter_blocks=0 if sorter is None else sorter.numblocks[0],
+    )
+    meta = np.empty_like(needles._meta, shape=(0,) * needles.ndim, dtype=question.dtype)
+    prefix = "searchsorted" if question.is_rank else "isin"
+    return new_arrays(lookup, inputs, [Output(meta, needles.chunks)], prefix)[0]
+
+
+def _plan(
+    array: Any, needles: Any, *, near: bool = False, whole: SearchReason | None = None, sorts: bool = False
+) -> SearchPlan:
+    runtime = Runtime.of(needles)
+    plan = make_search_plan(
+        Searched(_bytes(array), _bytes(needles), max(needles.dtype.itemsize, 1)),
+        runtime.workers,
+        runtime.memory,
+        setting("groups"),
+        one_memory=near and runtime.one_process,
+        whole=whole,
+        sorts=sorts,
+        kept=runtime.kind == "distributed" and keeps_runs(runtime),
+    )
+    note(plan, lambda made: describe_search(plan, made.tasks))
+    return plan
+
+
+def _sizes(array: Any) -> list[Size]:
+    """Elements of each chunk in C order."""
+    return [math.prod(sizes) for sizes in product(*array.chunks)]
+
+
+def _bytes(array: Any) -> tuple[Size, ...]:
+    return tuple(size * array.dtype.itemsize for size in _sizes(array))

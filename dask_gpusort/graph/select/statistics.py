@@ -1,0 +1,189 @@
+"""From checked arguments to the array of an order statistic, by the strategy of its plan.
+
+Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.highlevelgraph import HighLevelGraph
+
+from ...chunk import complete, ops_for
+from ...config import setting
+from ...plan.select import LANES_BYTES, Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
+from ...table.quantiles import Ranks, Statistic
+from ..collection import Output, StageLayer, new_arrays
+from ..copies import read_again
+from ..explain import note
+from ..in_one_task import InOneTask
+from ..input_checks import checked_chunk, only_chunk
+from ..rechunk import chunk_limit, largest_chunk, rechunk, whole_axes
+from ..runtime import Runtime, chunk_library
+from ..sort.rows import check_length
+from .joined_lanes import JoinedLanes
+from .samples import Selection
+
+#: The message of an array whose lanes cannot be made whole.
+UNKNOWN_LANES = "a has chunks of unknown sizes, and several along the axis: call a.compute_chunk_sizes() first"
+#: Kinds of dtypes whose keys NumPy compares by value: booleans, numbers, dates and time differences.
+_SEARCHABLE = "biufcmM"
+
+
+def build_statistic(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, strategy: str) -> Any:
+    """Build an order statistic of an array over the reduced axes, which ascend."""
+    if statistic.objects and chunk_library(array) == "cupy":
+        raise TypeError("q of Python objects needs NumPy chunks: give q as floats")
+    statistic.check_objects(array.dtype)
+    statistic.dtype_of(array.dtype)
+    plan = plan_statistic(array, statistic, axes, strategy)
+    if plan.strategy == "join":
+        return join_lanes(array, statistic, axes, keepdims, plan)
+    if plan.strategy != "samples":
+        return reduce_blocks(array, statistic, axes, keepdims, plan.lanes_bytes)
+    return select_by_samples(array, statistic, axes, keepdims, plan)
+
+
+def select_by_samples(
+    array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan
+) -> Any:
+    """Apply a statistic to the keys at its ranks in each lane, found by samples."""
+    selection = Selection(plan, statistic, (array.name,), axes, array.chunks, array.dtype, keepdims)
+    inputs = [array]
+    if not plan.held:
+        scans = _first_scans(selection, array)
+        again = read_again(array, scans)
+        selection, inputs = replace(selection, names=(array.name, again.name)), [scans, again]
+    return new_arrays(selection, inputs, [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+
+
+def join_lanes(array: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool, plan: SelectPlan) -> Any:
+    """An order statistic of the lanes of an array, each in one task."""
+    kept = tuple(dim for dim in range(array.ndim) if dim not in axes)
+    join = InOneTask(
+        JoinedLanes(statistic, axes, array.dtype, keepdims, plan.searches),
+        "select-join",
+        (array.name,),
+        array.chunks,
+        lanes=kept,
+        output_dims=(-1,) * len(statistic.shape) + (tuple(range(array.ndim)) if keepdims else kept),
+    )
+    return new_arrays(join, [array], [_output_of(array, statistic, axes, keepdims)], "quantile")[0]
+
+
+def _output_of(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], keepdims: bool) -> Output:
+    kept = [(1,) if dim in axes else sizes for dim, sizes in enumerate(array.chunks) if keepdims or dim not in axes]
+    chunks = (*((size,) for size in statistic.shape), *kept)
+    return Output(np.empty_like(array._meta, shape=(0,) * len(chunks), dtype=statistic.dtype_of(array.dtype)), chunks)
+
+
+def _first_scans(selection: Selection, array: Any) -> Any:
+    """The first brackets of each group of lanes, as chunks of a Dask array of objects."""
+    name, chunks = selection.first_scans()
+    graph = HighLevelGraph.from_collections(name, StageLayer(selection.first_pass), [array])
+    return da.Array(graph, name, chunks, dtype=object)
+
+
+def plan_statistic(array: Any, statistic: Statistic | Ranks, axes: tuple[int, ...], strategy: str) -> SelectPlan:
+    """The plan of an order statistic of an array."""
+    lanes = lanes_of(array, axes)
+    lanes = replace(lanes, searchable=lanes.searchable and not statistic.objects)
+    runtime = Runtime.of(array)
+    asked = None if strategy == "auto" else strategy
+    if asked == "samples" and not lanes.searchable:
+        what = "q of Python objects" if statistic.objects else array.dtype
+        raise ValueError(f"strategy='samples' needs numbers or dates, not {what}: use strategy='auto'")
+    if asked == "blocks" and lanes.chunks > 1:
+        raise ValueError("strategy='blocks' needs axes that are whole in their chunks: use strategy='auto' or rechunk")
+    quantiles = math.prod(statistic.shape)
+    held = is_held(array, lanes, runtime)
+    plan = make_select_plan(lanes, quantiles, runtime.workers, held, asked)  # type: ignore[arg-type]
+    if plan.strategy in ("rechunk", "samples") and math.isnan(lanes.in_chunk):
+        raise ValueError(UNKNOWN_LANES)
+    note(plan, lambda _: describe_selection(plan))
+    return plan
+
+
+def is_held(array: Any, lanes: Lanes, runtime: Runtime) -> bool:
+    """Whether the source stays in memory between passes over it: it fits, or is there already."""
+    return (
+        da.array_expr_enabled()  # where the second pass cannot wait for the first one
+        or fits_held(lanes, runtime.workers, runtime.memory, setting("held_share"))
+        or runtime.holds([array])
+        or None not in (runtime.holders(array) or [None])
+    )
+
+
+def lanes_of(array: Any, axes: tuple[int, ...]) -> Lanes:
+    """The lanes of an array along some axes."""
+    kept = [dim for dim in range(array.ndim) if dim not in axes]
+    library = chunk_library(array)
+    return Lanes(
+        count=math.prod(array.shape[dim] for dim in kept),
+        keys=math.prod(array.shape[dim] for dim in axes),
+        in_chunk=math.prod(max(array.chunks[dim]) for dim in kept),
+        chunks=math.prod(array.numblocks[dim] for dim in axes),
+        blocks=math.prod(array.numblocks[dim] for dim in kept),
+        itemsize=max(array.dtype.itemsize, 1),
+        limit=chunk_limit(array),
+        searchable=array.dtype.kind in (_SEARCHABLE if library == "numpy" else "biuf"),
+    )
+
+
+def reduce_block(
+    block: Any, statistic: Statistic, expected: np.dtype[Any], lengths: dict[int, float], keepdims: bool
+) -> Any:
+    """Task: the statistic of each lane of one chunk, along the axes that have `lengths`."""
+    block = only_chunk(block)
+    checked_chunk(block, expected)
+    for axis, length in lengths.items():
+        check_length(block, axis, length)
+    return complete(ops_for(block).reduce_lanes(block, statistic, tuple(lengths), keepdims))
+
+
+def reduce_blocks(
+    array: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool, limit: float = LANES_BYTES
+) -> Any:
+    """Find the statistic of each lane of an array, shape (*statistic.shape, *kept axes), by chunks of whole lanes.
+
+    A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
+    """
+    dtype = statistic.dtype_of(array.dtype)
+    lanes = whole_lanes(array, axes, limit)
+    first = len(statistic.shape)
+    kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
+    indices = (*range(first), *kept)
+    meta = np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype)
+    return da.blockwise(
+        reduce_block,
+        indices,
+        lanes,
+        tuple(range(first, first + array.ndim)),
+        statistic=statistic,
+        expected=lanes.dtype,
+        lengths={axis: lanes.shape[axis] for axis in sorted(axes)},
+        keepdims=keepdims,
+        new_axes=dict(enumerate(statistic.shape)),
+        adjust_chunks={first + axis: 1 for axis in axes} if keepdims else None,
+        concatenate=False,
+        align_arrays=False,
+        token="reduce-lanes",
+        dtype=dtype,
+        meta=meta,
+    )
+
+
+def whole_lanes(array: Any, axes: Sequence[int], limit: float = LANES_BYTES) -> Any:
+    """The array with the reduced axes in one chunk each."""
+    divided = [axis for axis in axes if array.numblocks[axis] > 1]
+    if not divided:
+        return array
+    if any(math.isnan(array.shape[axis]) for axis in divided):
+        raise ValueError(UNKNOWN_LANES)
+    most = min(chunk_limit(array), max(limit, largest_chunk(array)))
+    return rechunk(array, whole_axes(array, axes, array.dtype.itemsize, most), most)

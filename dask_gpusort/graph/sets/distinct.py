@@ -1,0 +1,242 @@
+"""From checked arguments to distinct values, inverses and sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from ...chunk.distinct import Columns, find_distinct
+from ...chunk.tie_groups import are_nan
+from ...order import Order
+from ...plan import Plan
+from ...plan.distinct import DistinctPlan, describe_distinct, device_bytes, make_distinct_plan
+from ..collection import Output, new_arrays
+from ..exchanges import keeps_runs
+from ..explain import note
+from ..in_one_task import of_whole
+from ..inputs import describe_flat, flatten
+from ..runtime import Runtime
+from ..sort.global_sort import device_order, global_sort, joins_rows
+from ..sort.request import Keys, Options, Request
+from .local import OF_KEYS, local_distinct, spread_back
+from .number import Numbered, Numbering
+
+#: Which tie groups of two sides are kept: all, those of both sides, of the first side alone, or of one side alone.
+Keep = Literal["all", "both", "first", "one"]
+
+
+@dataclass(frozen=True)
+class OfGroups:
+    """Make an array of one element for each tie group that begins in a chunk and is kept."""
+
+    what: Literal["values", "counts", "firsts"]
+    keep: Keep = "all"
+    side: int = 0  # of counts and firsts
+
+    def __call__(self, numbered: Numbered) -> Any:
+        begun = slice(int(numbered.offset.continued), None)
+        of_groups = {
+            "values": lambda: _values(numbered),
+            "counts": lambda: numbered.counts[self.side],
+            "firsts": lambda: numbered.firsts[self.side],
+        }
+        found = of_groups[self.what]()[begun]
+        if self.keep == "all":
+            return found
+        kept = _kept(numbered, self.keep)[begun]
+        # NaN of both sides differ, so that each side has one.
+        twice = [found[-1:]] if self.keep == "one" and len(kept) and bool(_nan_of_both(numbered)[-1]) else []
+        return np.concatenate([found[kept], *twice])
+
+
+def _values(numbered: Numbered) -> Any:
+    return numbered.groups.values
+
+
+def _kept(numbered: Numbered, keep: Keep) -> Any:
+    """Whether each tie group is kept. A group of NaN counts as one for each side, which the other side lacks."""
+    first, second = (count > 0 for count in numbered.counts)
+    nans = are_nan(_values(numbered))
+    if keep == "both":
+        return first & second & ~nans
+    return first & (~second | nans) if keep == "first" else (first ^ second) | nans
+
+
+def _nan_of_both(numbered: Numbered) -> Any:
+    """Whether each tie group is NaN of both sides."""
+    first, second = (count > 0 for count in numbered.counts)
+    return first & second & are_nan(_values(numbered))
+
+
+def numbers(numbered: Numbered) -> Any:
+    """The number of each key's tie group."""
+    return numbered.numbers[numbered.groups.numbers]
+
+
+def origins(numbered: Numbered) -> Any:
+    """The number of the chunk from which each key comes."""
+    return numbered.chunks
+
+
+@dataclass(frozen=True)
+class SortedDistinct:
+    """Hold the sorted distinct keys of all chunks."""
+
+    columns: dict[str, Any]  # the "values", and their companions "chunks", "counts" and "firsts" where these are wanted
+    #: The "inverse" and the "repeats" of each key, in the input's chunks, where these are wanted.
+    of_keys: dict[str, Any]
+    equal_nan: bool
+    kept: bool  # whether workers keep what is not wanted at once, in runs
+    runtime: Runtime
+
+    def number(
+        self,
+        outputs: Sequence[Callable[[Numbered], Any]],
+        dtypes: Sequence[Any],
+        second: int | None = None,
+        **options: bool,
+    ) -> tuple[Any, ...]:
+        """Make arrays of what functions make of the tie groups of each sorted chunk, in chunks of unknown sizes."""
+        arrays = list(self.columns.values())
+        sizes = ((math.nan,) * arrays[0].numblocks[0],)
+        recipe = Numbering(
+            tuple(array.name for array in arrays),
+            tuple(self.columns),
+            len(sizes[0]),
+            self.equal_nan,
+            tuple(outputs),
+            second=second,
+            kept=self.kept,
+            **options,
+        )
+        metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
+        return new_arrays(recipe, arrays, [Output(meta, sizes) for meta in metas], "unique")
+
+    def spread_back(self, known: Any, chunks: Any) -> Any:
+        """For each key of the input what its distinct key knows; the arguments are those of `spread_back`."""
+        return spread_back(known, chunks, list(self.of_keys.values()), self.kept, self.runtime)
+
+
+def stable_keys(array: Any) -> tuple[Request, Keys]:
+    """Request a stable sort of an array, with companions, and make its keys."""
+    options = Options(stable=True)
+    keys = options.keys(array, "both")
+    return options.request("both", keys), keys
+
+
+def sorted_distinct(request: Request, array: Any, columns: Columns, equal_nan: bool) -> SortedDistinct:
+    """Sort the distinct keys of an array of any dimensions, as `stable_keys` requests it."""
+    kept = math.prod(array.numblocks) > 1 and keeps_runs(request.runtime)
+    _plan_distinct(request, array, columns, joins=False)
+    found = local_distinct(array, request.order, columns, equal_nan, kept)
+    of_keys = {name: found.pop(name) for name in OF_KEYS if name in found}
+    values, *others = found.values()
+    if values.numblocks[0] > 1:
+        request = replace(request, want="both" if others else "keys", most_keys=array.size)
+        keys, sizes = Keys(values, request.order), values.chunks[0]
+        arrays = global_sort(request, keys, others, sizes, ((0, len(sizes)),))
+        found = dict(zip(found, arrays, strict=True))
+    return SortedDistinct(found, of_keys, equal_nan, kept, request.runtime)
+
+
+@dataclass(frozen=True)
+class Unique:
+    """What `unique` gives besides the values, and how NaN compare."""
+
+    index: bool = False
+    inverse: bool = False
+    counts: bool = False
+    equal_nan: bool = True
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of each chunk's distinct keys that the results need."""
+        return Columns(origins=self.inverse, counts=self.counts, firsts=self.index, inverse=self.inverse)
+
+
+def _plan_distinct(request: Request, array: Any, columns: Columns, joins: bool) -> DistinctPlan:
+    sizes = [math.prod(sizes) for sizes in product(*array.chunks)]
+    plan = make_distinct_plan(sizes, array.dtype.itemsize, columns, joins, device_order(request))
+    note(plan, lambda made: describe_distinct(plan, made.tasks, made.given_chunks, made.step(Plan)))
+    return plan
+
+
+@dataclass(frozen=True)
+class DistinctOfWhole:
+    """Find the distinct keys of a whole array: the values, then what else is wanted of them."""
+
+    order: Order  # ascending and stable
+    columns: Columns
+    equal_nan: bool
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        found = find_distinct(array, self.order, self.columns, self.equal_nan)
+        return tuple(getattr(found, name) for name in self.outputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the arrays."""
+        columns = self.columns
+        wanted = {"values": True, "firsts": columns.firsts, "inverse": columns.inverse, "counts": columns.counts}
+        return tuple(name for name, is_wanted in wanted.items() if is_wanted)
+
+
+def build_unique(array: Any, wanted: Unique) -> tuple[Any, ...]:
+    """The distinct values of an array, then what is wanted of them, in NumPy's order: index, inverse, counts."""
+    source = array
+    if wanted.index:  # the first of equal keys is the first in C order
+        note(None, partial(describe_flat, array, None))
+        source, _ = flatten(array, None)
+    request, keys = stable_keys(source)
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize, wanted.columns))
+    plan = _plan_distinct(request, source, wanted.columns, joins)
+    if plan.strategy == "sort":
+        made = _numbered(sorted_distinct(request, source, plan.columns, wanted.equal_nan), wanted)
+    else:
+        columns = replace(plan.columns, inverse_dtype=np.dtype(np.int64))
+        function = DistinctOfWhole(request.order, columns, wanted.equal_nan)
+        outputs = [(name == "inverse", np.int64 if name != "values" else array.dtype) for name in function.outputs]
+        made = dict(zip(function.outputs, of_whole(source, function, outputs, "unique"), strict=True))
+    if wanted.inverse:
+        made["inverse"] = _shaped_as(made["inverse"], array)
+    return tuple(made[name] for name in ("values", "firsts", "inverse", "counts") if name in made)
+
+
+def _numbered(found: SortedDistinct, wanted: Unique) -> dict[str, Any]:
+    """Number the distinct keys of several chunks, and make the results from the numbers."""
+    makes: dict[str, Callable[[Numbered], Any]] = {"values": OfGroups("values")}
+    if wanted.index:
+        makes["firsts"] = OfGroups("firsts")
+    if wanted.inverse:
+        makes |= {"inverse": numbers, "chunks": origins}
+    if wanted.counts:
+        makes["counts"] = OfGroups("counts")
+    dtypes = [found.columns[name].dtype if name in ("values", "chunks") else np.dtype(np.int64) for name in makes]
+    made = dict(zip(makes, found.number(list(makes.values()), dtypes, counted=wanted.counts), strict=True))
+    if wanted.inverse:
+        made["inverse"] = found.spread_back(made["inverse"], made.pop("chunks"))
+    return made
+
+
+def _shaped_as(found: Any, array: Any) -> Any:
+    """The array in the shape and the chunks of another one."""
+    shaped = found if found.ndim == array.ndim else found.reshape(array.shape)
+    return shaped if shaped.numblocks == array.numblocks else shaped.rechunk(array.chunks)
+
+
+def build_nunique(array: Any, equal_nan: bool) -> Any:
+    """The number of distinct values, a dask array of shape ()."""
+    (values,) = build_unique(array, Unique(equal_nan=equal_nan))
+    meta = np.empty_like(values._meta, dtype=np.int64)
+    return values.map_blocks(count_values, chunks=((1,) * values.numblocks[0],), dtype=np.int64, meta=meta).sum()
+
+
+def count_values(block: Any) -> Any:
+    """Task: the number of a chunk's elements, shape (1,)."""
+    return np.full_like(block, len(block), shape=(1,), dtype=np.int64)

@@ -1,0 +1,125 @@
+"""Ranks of keys along an axis: of rows that are whole in a chunk, or by sorted distinct keys (see `plan.ranks`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import complete
+from ...chunk.distinct import Columns
+from ...chunk.tie_groups import ranks_of_groups
+from ...chunk.tie_ranks import Ranking, rank_rows
+from ...plan import Plan
+from ...plan.distinct import DistinctPlan
+from ...plan.ranks import describe_rank, device_bytes, make_rank_plan
+from ..explain import Made, note
+from ..in_one_task import of_whole
+from ..input_checks import checked_chunk
+from ..inputs import describe_flat, flatten
+from ..rechunk import rechunk_checked
+from ..select.statistics import lanes_of, whole_lanes
+from ..sort.global_sort import device_order, joins_rows
+from ..sort.request import Request
+from ..sort.rows import check_length
+from .distinct import origins, sorted_distinct, stable_keys
+from .number import Numbered
+
+
+@dataclass(frozen=True)
+class RankOf:
+    """Make the rank of each sorted distinct key; of "ordinal" ranks that of the first of its keys."""
+
+    ranking: Ranking
+
+    def __call__(self, numbered: Numbered) -> Any:
+        ranking, groups = self.ranking, numbered.groups
+        ranking.refuse_nan(numbered.scan.nans)
+        if ranking.method == "ordinal":
+            ranks = numbered.passed + 1
+        else:
+            of_groups = numbered.numbers, numbered.before, numbered.counts[0]
+            ranks = ranks_of_groups(ranking.method, *of_groups)[groups.numbers]
+        ranks = ranks.astype(ranking.dtype_of(groups.keys.dtype), copy=False)
+        if numbered.scan.nans and ranking.nan_policy == "propagate":
+            ranks[:] = np.nan
+        elif numbered.scan.nans:
+            ranks[numbered.nans] = np.nan
+        return ranks
+
+
+def count_ranked(numbered: Numbered) -> Any:
+    """The number of keys that are not NaN, at least 1: shape (1,)."""
+    scan = numbered.scan
+    return np.full_like(numbered.groups.bounds, max(scan.keys - scan.nans, 1), shape=(1,))
+
+
+@dataclass(frozen=True)
+class RanksOfWhole:
+    """Rank the keys of a whole array along an axis."""
+
+    ranking: Ranking
+    axis: int
+
+    def __call__(self, array: Any) -> tuple[Any]:
+        return (rank_rows(array, self.ranking, self.axis),)
+
+
+def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int, length: float) -> Any:
+    """Task: the ranks along an axis of one chunk."""
+    checked_chunk(block, expected)
+    check_length(block, axis, length)
+    return complete(rank_rows(block, ranking, axis))
+
+
+def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:
+    """Rank an array's keys along an axis, or flat if None, in the array's chunks."""
+    note(None, partial(describe_flat, array, axis))
+    array, axis = flatten(array, axis)
+    request, keys = stable_keys(array)
+    joins = joins_rows(request, keys, (), device_bytes(array.dtype.itemsize))
+    plan = make_rank_plan(lanes_of(array, (axis,)), array.ndim == 1, joins, device_order(request))
+
+    def describe(made: Made) -> str:
+        return describe_rank(plan, made.tasks, made.given_chunks, made.step(DistinctPlan), made.step(Plan))
+
+    note(plan, describe)
+    if plan.strategy == "blocks":
+        return _rank_blocks(array, ranking, axis)
+    if plan.strategy == "global":
+        ranks = _lane_by_lane(request, array, ranking, axis)
+        return ranks if array.ndim == 1 else rechunk_checked(ranks, array.chunks)
+    if plan.strategy == "join":
+        return of_whole(array, RanksOfWhole(ranking, axis), [(True, ranking.dtype_of(array.dtype))], "rank")[0]
+    return rechunk_checked(_rank_blocks(whole_lanes(array, (axis,)), ranking, axis), array.chunks)
+
+
+def _rank_blocks(array: Any, ranking: Ranking, axis: int) -> Any:
+    dtype = ranking.dtype_of(array.dtype)
+    meta = np.empty_like(array._meta, dtype=dtype)
+    return array.map_blocks(rank_block, array.dtype, ranking, axis, array.shape[axis], dtype=dtype, meta=meta)
+
+
+def _lane_by_lane(request: Request, array: Any, ranking: Ranking, axis: int) -> Any:
+    if array.ndim == 1:
+        return _rank_lane(request, array, ranking)
+    other = int(axis == 0)
+    lanes = (array[(slice(None),) * other + (index,)] for index in range(array.shape[other]))
+    ranked = [_lane_by_lane(request, lane, ranking, axis - (other < axis)) for lane in lanes]
+    return da.stack(ranked, axis=other)
+
+
+def _rank_lane(request: Request, array: Any, ranking: Ranking) -> Any:
+    """The ranks of a one-dimensional array of several chunks."""
+    columns = Columns(origins=True, counts=True, inverse=True, repeats=ranking.method == "ordinal")
+    found = sorted_distinct(request, array, columns, equal_nan=True)
+    dtype = ranking.dtype_of(array.dtype)
+    dtypes = dtype, np.dtype(np.int64), found.columns["chunks"].dtype
+    ranks, ranked, chunks = found.number((RankOf(ranking), count_ranked, origins), dtypes, counted=True)
+    result = found.spread_back(ranks, chunks)
+    if not ranking.pct:
+        return result
+    return da.map_blocks(np.true_divide, result, ranked, dtype=dtype, meta=result._meta, chunks=result.chunks)

@@ -1,0 +1,217 @@
+"""The global sort: one-dimensional arrays of many chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...config import setting
+from ...cost import describe_rows
+from ...order import POSITION_BYTES, Order
+from ...plan import (
+    BY_BUNDLES,
+    InputChunks,
+    Plan,
+    Size,
+    Workers,
+    divide_chunks,
+    fits_gang,
+    fits_join,
+    is_small,
+    joined_bytes,
+    make_plan,
+)
+from ..collection import Output, new_arrays
+from ..exchanges import choose_exchange, install_or_else
+from ..explain import note
+from ..in_one_task import InOneTask
+from ..rechunk import rechunk
+from ..tasks import Chunks
+from .finish import Finish
+from .joined import JoinedSort
+from .local import LocalSort
+from .recipe import SortRecipe
+from .request import Keys, Request, Want
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Say how many bytes a sort of all chunks at once needs of a GPU which has less."""
+
+    needed: float  # nan if unknown
+    memory: int
+
+
+def plan_for(
+    request: Request, keys: Keys, values: Sequence[Any], chunks: Sequence[Size], presorted: bool = False
+) -> Plan:
+    """Plan a global sort of one-dimensional keys into chunks of some sizes, nan where unknown.
+
+    Companions have the keys' chunks along the first dimension and one chunk along others.
+    """
+    array, runtime, asked = keys.array, request.runtime, request.asked
+    workers = runtime.workers
+    if request.staged:
+        workers = replace(workers, staging_memory=runtime.device_memory)
+    given = replace(
+        _given(request.want, keys, values), sizes=array.chunks[0], presorted=presorted, most_keys=request.most_keys
+    )
+    inputs = (*(keys.parts or (array,)), *values)
+    bound = replace(given, sizes=(given.most_keys,)) if math.isnan(keys.template.size) else given
+    joins = not request.staged and _joins(request, bound, inputs)
+    if asked in BY_BUNDLES or (asked == "auto" and runtime.library == "cupy"):
+        given = replace(given, workers=runtime.holders(inputs[0]))
+    gangs = fits_gang(request.order, given, workers)
+    exchange = choose_exchange(asked, runtime.kind, runtime.library, joins=joins, gangs=gangs)
+    exchange, instead_of = install_or_else(exchange, asked, runtime.client)
+    if exchange in BY_BUNDLES:
+        holders = given.workers or runtime.holders(inputs[0])
+        held = None not in holders if holders else runtime.holds(inputs)
+        given = replace(given, workers=holders, held=held)
+    plan = make_plan(
+        request.order,
+        given,
+        chunks,
+        method=request.method,
+        exchange=exchange,
+        workers=workers,
+        groups=setting("groups"),
+    )
+    return replace(plan, instead_of=instead_of)
+
+
+def _given(want: Want, keys: Keys, values: Sequence[Any]) -> InputChunks:
+    """All keys as one chunk."""
+    return InputChunks(
+        sizes=(keys.template.size,),
+        companion_bytes=sum(_row_bytes(value, keys.template.ndim) for value in values)
+        + POSITION_BYTES * (want == "positions"),
+        companions=len(values),
+        positions=want == "positions",
+        packed=bool(keys.parts),
+    )
+
+
+def divide_inputs(request: Request, keys: Keys, values: Sequence[Any]) -> tuple[Keys, list[Any]]:
+    """The keys and the values of a staged sort, with chunks small enough for the GPU: views of the given ones."""
+    memory = request.runtime.device_memory if request.staged else None
+    if memory is None or math.isnan(keys.array.shape[0]):
+        return keys, list(values)
+    given = replace(_given(request.want, keys, values), sizes=keys.array.chunks[0])
+    sizes = {0: divide_chunks(request.order, given, memory)}
+    return Keys(rechunk(keys.array, sizes), keys.order), [rechunk(value, sizes) for value in values]
+
+
+def shortage_of(request: Request, keys: Keys, values: Sequence[Any]) -> Shortage | None:
+    """Tell the memory that is missing to sort all chunks of the host at once on a GPU; None if nothing is missing."""
+    memory = request.runtime.device_memory
+    if request.runtime.kind == "distributed" or memory is None or request.asked in ("join", "device"):
+        return None
+    given = _given(request.want, keys, values)
+    if not math.isnan(keys.template.size) and fits_join(keys.order, given, Workers(1, memory, devices=True)):
+        return None
+    return Shortage(joined_bytes(keys.order, given), memory)
+
+
+def _joins(request: Request, given: InputChunks, inputs: Sequence[Any]) -> bool:
+    """Tell whether one task sorts all chunks: those of a GPU that can hold the whole sort, or few keys of the host."""
+    # One thread of the host also sorts any number of keys at once, if they are in memory: an exchange would sort each
+    # key twice and hold as many bytes. Who asks for a number of groups asks for an exchange on the host.
+    runtime, workers = request.runtime, request.runtime.workers
+    if workers.devices:
+        return workers.threads == 1 and fits_join(request.order, given, workers)
+    if runtime.kind == "distributed" or setting("groups") is not None:
+        return False
+    return is_small(request.order, given) or (workers.threads == 1 and runtime.holds(inputs))
+
+
+def joins_rows(request: Request, keys: Keys, values: Sequence[Any], task_bytes: int = 0) -> bool:
+    """Tell whether an array of any dimensions is sorted by a join."""
+    if request.asked != "auto" or request.runtime.library != "cupy":
+        return request.asked == "join"
+    given = replace(_given(request.want, keys, values), task_bytes=task_bytes)
+    return request.runtime.workers.devices and _joins(request, given, ())
+
+
+def device_order(request: Request) -> Order | None:
+    """The order of keys in CuPy chunks, None for NumPy chunks."""
+    return request.order if request.runtime.library == "cupy" else None
+
+
+def _row_bytes(value: Any, dims: int) -> int:
+    """Bytes that travel with one key, for keys of `dims` dimensions."""
+    return int(value.dtype.itemsize * math.prod(value.shape[dims:]))
+
+
+def global_sort(
+    request: Request,
+    keys: Keys,
+    values: Sequence[Any],
+    chunks: Sequence[Size],
+    presorted: tuple[tuple[int, int], ...] = (),
+) -> tuple[Any, ...]:
+    """Sort a one-dimensional array of any number of chunks: keys, indices, keys and values, or values alone."""
+    if not presorted:
+        keys, values = divide_inputs(request, keys, values)
+    plan = plan_for(request, keys, values, chunks, bool(presorted))
+    note(plan, lambda _: describe_rows("global", None, plan))
+    if plan.exchange == "join":
+        return join(request, keys, values, 0, (plan.chunks,), presorted)
+    inputs = (*(keys.parts or (keys.array,)), *values)
+    recipe = SortRecipe(
+        plan=plan,
+        local=_local_sort(request, keys),
+        finish=_finish(request),
+        names=tuple(array.name for array in inputs),
+        extra_dims=tuple(array.ndim - 1 for array in inputs),
+        presorted=presorted,
+        gang_timeout=setting("gang_timeout"),
+        on_devices=request.runtime.library == "cupy",
+    )
+    return new_arrays(recipe, inputs, _outputs(request, inputs, (plan.chunks,)), _prefix(request, presorted))
+
+
+def _local_sort(request: Request, keys: Keys) -> LocalSort:
+    packed = tuple(part.dtype for part in keys.parts)
+    return LocalSort(request.order, request.want == "positions", request.staged, packed, keys.directions)
+
+
+def _finish(request: Request) -> Finish:
+    return Finish(request.order, request.want in ("keys", "both"), request.want == "positions", request.staged)
+
+
+def join(
+    request: Request,
+    keys: Keys,
+    values: Sequence[Any],
+    axis: int,
+    chunks: Chunks,
+    presorted: tuple[tuple[int, int], ...] = (),
+) -> tuple[Any, ...]:
+    """Sort an array along one axis in one task, into chunks of some sizes in each dimension, as `global_sort`."""
+    inputs, dims = (*(keys.parts or (keys.array,)), *values), len(chunks)
+    outputs = _outputs(request, inputs, chunks)
+    recipe = InOneTask(
+        JoinedSort(_local_sort(request, keys), _finish(request), axis, len(inputs), presorted),
+        "sort-local",
+        tuple(array.name for array in inputs),
+        keys.array.chunks[:dims],
+        extra_dims=tuple(array.ndim - dims for array in inputs),
+        divided=(True,) * len(outputs),
+    )
+    return new_arrays(recipe, inputs, outputs, _prefix(request, presorted))
+
+
+def _outputs(request: Request, inputs: Sequence[Any], chunks: Chunks) -> list[Output]:
+    dims = len(chunks)
+    if request.want == "positions":
+        return [Output(np.empty_like(inputs[0]._meta, shape=(0,) * dims, dtype=np.int64), chunks)]
+    return [Output(array._meta, (*chunks, *array.chunks[dims:])) for array in inputs[request.want == "values" :]]
+
+
+def _prefix(request: Request, presorted: Sequence[Any]) -> str:
+    return "argsort" if request.want == "positions" else "merge-sorted" if presorted else "sort"

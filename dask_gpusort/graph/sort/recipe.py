@@ -1,0 +1,128 @@
+"""The recipe of a sort by an exchange: one graph for each exchange, from the input chunks to the output chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from dask.tokenize import tokenize
+from dask.typing import Key
+
+from ...plan import Plan
+from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks
+from .by_tasks import Sources, direct_outputs, exchange_by_tasks
+from .finish import Finish, finish_groups, output_chunks
+from .local import LocalSort, local_sorts, run_sources
+from .scan import find_cuts
+from .scatter import scatter
+
+
+@dataclass(frozen=True)
+class SortRecipe(ArrayRecipe):
+    """Hold all that the tasks of one sort are made from."""
+
+    plan: Plan
+    local: LocalSort  # how runs are made from chunks
+    finish: Finish  # the function that finishes a group
+    #: Of the input arrays, keys first; all with the same chunks along the first dimension, and one along others.
+    names: tuple[str, ...]
+    extra_dims: tuple[int, ...]  # dimensions of each input after the first
+    #: For presorted chunks, (number, chunks): how many come from each of the user's arrays; else empty.
+    presorted: tuple[tuple[int, int], ...] = ()
+    gang_timeout: float = 60  # the setting where the sort is built, read here because tasks are made on a scheduler
+    on_devices: bool = False  # whether the chunks are on GPUs
+
+    @cached_property
+    def token(self) -> str:
+        return tokenize(self.plan, self.local, self.finish, self.names, self.presorted)
+
+    @property
+    def takes_held_chunks(self) -> bool:
+        """Whether held chunks become part of the tasks: all run in one process."""
+        return self.plan.exchange == "gather"
+
+    @property
+    def first_tasks(self) -> int:
+        return len(self.plan.runs)
+
+    @property
+    def direct(self) -> dict[int, int]:
+        """Groups that are one chunk of the only output, and the number of that chunk."""
+        return self.plan.whole_chunks if self._one_output else {}
+
+    @property
+    def _one_output(self) -> bool:
+        values = len(self.names) - max(1, len(self.local.packed))
+        return self.finish.with_keys + self.finish.with_positions + values == 1
+
+    @property
+    def _sources(self) -> Sources:
+        """How runs are made, and from which chunks."""
+        keys = [
+            [(name, chunk) + (0,) * extra for name, extra in zip(self.names, self.extra_dims, strict=True)]
+            for chunk in range(len(self.plan.sizes))
+        ]
+        return run_sources(self.plan, self.presorted), self.local, keys
+
+    @property
+    def _gang(self) -> Any:
+        # Imported here, because it imports distributed.
+        return import_module("dask_gpusort.graph.gang.tasks")
+
+    @property
+    def _runs(self) -> Any:
+        return import_module("dask_gpusort.graph.runs.tasks")  # as above
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the input chunks to the finished groups; chunks in `held` become part of them."""
+        plan, tasks = self.plan, Tasks(self.token)
+        if plan.exchange == "gang":
+            self._gang.gang_exchange(tasks, *self._member)
+        elif plan.exchange == "runs":
+            self._runs.exchange_runs(tasks, plan, self._sources, self.finish, self.direct)
+        elif plan.by_tasks:
+            exchange_by_tasks(tasks, plan, self._sources, self.finish, self.direct)
+        else:
+            runs = local_sorts(tasks, *self._sources, held)
+            found = find_cuts(tasks, plan, runs)
+            finish_groups(tasks, plan, scatter(tasks, plan, runs, found), found.boundaries, self.finish)
+        return tasks
+
+    @property
+    def _member(self) -> tuple[Any, ...]:
+        """What the tasks of the members of a gang are made from."""
+        return self.plan, self._sources, self.finish, self.gang_timeout, self.on_devices
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the finished groups to the chunks of one output array."""
+        plan, tasks, extra = self.plan, Tasks(self.token), len(chunks) - 1
+        if plan.exchange == "gang":
+            return self._of_members(tasks, name, which, extra, all_wanted=False)
+        keeps = plan.exchange == "runs"
+        groups = [tasks.ref("sort-merge", group) for group in range(len(plan.groups))]
+        cuts = tasks.ref("sort-list", 0) if keeps else tasks.ref("sort-scan", plan.rounds)
+        output_chunks(tasks, name, plan, plan.groups, groups, cuts, which, extra)
+        if keys := {group: (name, chunk) for group, chunk in self.direct.items()}:
+            finish = self._runs.direct_outputs if keeps else direct_outputs
+            finish(tasks, keys, plan, self.finish)
+        return tasks
+
+    @property
+    def whole_output(self) -> Callable[[str, int, Chunks], Tasks] | None:
+        """For a gang, which needs fewer tasks if all output chunks are computed."""
+        return self._whole_output if self.plan.exchange == "gang" else None
+
+    def _whole_output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        tasks = self._of_members(Tasks(self.token), name, which, len(chunks) - 1, all_wanted=True)
+        if self._one_output and self.plan.members_are_chunks:
+            return self._gang.member_chunks(tasks, *self._member)
+        return tasks
+
+    def _of_members(self, tasks: Tasks, name: str, which: int, extra: int, all_wanted: bool) -> Tasks:
+        members, cuts = self._gang.member_outputs(tasks, self.plan, all_wanted)
+        made = [(own.start, own.stop, 0, 1) for own in self.plan.member_chunks]
+        output_chunks(tasks, name, self.plan, made, members, cuts, which, extra)
+        return tasks

@@ -1,0 +1,152 @@
+"""Sorts along one axis of arrays of several dimensions: many sorts of rows.
+
+The strategy depends on the chunks of a row::
+
+    "join"       on one device                   one task concatenates all chunks and sorts      no exchange
+    "whole"      in one chunk                    sort the rows of each chunk                          no exchange
+    "rechunk"    in several, fits one chunk      rechunk so that rows are whole, sort, rechunk back   Dask's rechunk
+    "global"     in several, too long for one    one global sort a row                                our exchange
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from ...chunk import complete, ops_for
+from ...cost import describe_rows
+from ...order import Order
+from ...plan import Plan
+from ..explain import note
+from ..input_checks import checked_chunk, wrong_size
+from ..rechunk import chunk_limit, rechunk, rechunk_checked, whole_axes
+from .global_sort import global_sort, join, joins_rows
+from .request import Keys, Request
+
+
+def check_length(block: Any, axis: int, length: float) -> None:
+    """Refuse a chunk whose rows differ from the array's length, if that is known."""
+    if block.shape[axis] != length and not math.isnan(length):
+        raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
+
+
+def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
+    """Task: sort the rows of one chunk."""
+    checked_chunk(block, order.dtype.base)
+    check_length(block, axis, length)
+    return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
+
+
+def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
+    """Task: indices that sort the rows of one chunk."""
+    checked_chunk(block, order.dtype.base)
+    check_length(block, axis, length)
+    return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
+
+
+def take_block(block: Any, indices: Any, axis: int, staged: bool = False) -> Any:
+    """Task: rows of one chunk, reordered by indices."""
+    checked_chunk(block, None)
+    ops = ops_for(block, staged=staged)
+    ops.check_lengths(indices, [block], indices.ndim)
+    return complete(ops.take_rows(block, indices, axis))
+
+
+def row_strategy(request: Request, keys: Keys, values: Sequence[Any], axis: int) -> str:
+    """The strategy for an axis: "join", "whole", "rechunk" or "global" (see the module's table)."""
+    array = keys.array
+    if (array.numblocks[axis] > 1 or math.prod(array.numblocks) == 1) and joins_rows(request, keys, values):
+        return "join"
+    if array.numblocks[axis] == 1:
+        return "whole"
+    length = array.shape[axis]
+    if keys.template.ndim > 1 and any(map(math.isnan, array.shape)):
+        if math.isnan(length):
+            raise ValueError(
+                f"the array to sort has several chunks of unknown sizes along axis {axis}: "
+                "call its compute_chunk_sizes() first"
+            )
+        # An unknown number of rows cannot be sorted one by one.
+        return "rechunk"
+    row_bytes = length * _widest(keys, values)
+    return "rechunk" if array.size == 0 or row_bytes <= chunk_limit(array) else "global"
+
+
+def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, chunks: Any) -> tuple[Any, ...]:
+    """Sort along an axis of an array of several dimensions, or of one chunk, as `global_sort`."""
+    strategy = row_strategy(request, keys, values, axis)
+    array, template = keys.array, keys.template
+    if strategy == "join" and template.ndim == 1:
+        return global_sort(request, keys, values, chunks[0])
+    others = (size for dim, size in enumerate(template.shape) if dim != axis)
+    count = math.prod(others if strategy == "global" else template.numblocks)
+    note(strategy, lambda made: describe_rows(strategy, count, made.step(Plan), request.method))
+    if strategy == "join":
+        return join(request, keys, values, axis, chunks)
+    if strategy == "global":
+        found = _row_by_row(request, array, values, axis)
+    else:
+        if strategy == "rechunk":
+            whole = _whole_rows(keys, values, axis)
+            array, *values = (rechunk(each, whole) for each in (array, *values))
+        found = _sort_blocks(request, array, values, axis)
+    return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
+
+
+def equal_chunks(chunks: Any, others: Any) -> bool:
+    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
+    return len(chunks) == len(others) and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
+    )
+
+
+def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
+    """Chunks, for `rechunk`, with a whole axis."""
+    return whole_axes(keys.template, (axis,), _widest(keys, values), chunk_limit(keys.array))
+
+
+def _widest(keys: Keys, values: Sequence[Any]) -> int:
+    """Bytes of the widest element; of objects, whose size Dask does not know, that of their references."""
+    return max(keys.order.transit_dtype.itemsize, *(value.dtype.itemsize for value in values), 1)
+
+
+def _sort_blocks(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    order, meta = request.order, keys._meta
+    length, staged = keys.shape[axis], request.staged
+    if request.want == "keys":
+        return (keys.map_blocks(sort_block, order, axis, length, staged, dtype=keys.dtype, meta=meta),)
+    dropped = {"drop_axis": [keys.ndim - 1]} if order.words else {}
+    meta = np.empty_like(meta, shape=(0,) * (keys.ndim - len(dropped)), dtype=np.int64)
+    positions = keys.map_blocks(argsort_block, order, axis, length, staged, dtype=np.int64, meta=meta, **dropped)
+    if request.want == "positions":
+        return (positions,)
+    return tuple(
+        da.map_blocks(take_block, array, positions, axis, staged, dtype=array.dtype, meta=array._meta)
+        for array in ((keys, *values) if request.want == "both" else values)
+    )
+
+
+def _row_by_row(request: Request, keys: Any, values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    dims = keys.ndim - bool(request.order.words)
+    last = [dim for dim in range(dims) if dim != axis] + [axis]
+    behind = [dims] if request.order.words else []
+    moved = [keys.transpose(last + behind), *(value.transpose(last) for value in values)]
+    stacked = _stack_rows(request, moved)
+    return tuple(array.transpose(np.argsort(last).tolist()) for array in stacked)
+
+
+def _stack_rows(request: Request, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Sort along the last axis: one global sort for one dimension, else recursively for each index of the first."""
+    keys, *values = arrays
+    if keys.ndim == 1 + bool(request.order.words):
+        return global_sort(request, Keys(keys, request.order), values, keys.chunks[0])
+    parts = [_stack_rows(request, [array[index] for array in arrays]) for index in range(keys.shape[0])]
+    # Stacking makes swapped byte orders native and padded records packed.
+    return tuple(
+        da.stack(column, axis=0, allow_unknown_chunksizes=True).astype(column[0].dtype)
+        for column in zip(*parts, strict=True)
+    )

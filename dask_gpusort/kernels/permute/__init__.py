@@ -1,1 +1,0 @@
-"""Writes to the positions of a permutation."""
