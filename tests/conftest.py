@@ -12,17 +12,18 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from dask_gpusort.chunk import numpy_ops
 
 # A busy machine can make a single example slow, so there is no deadline. The "ci" profile draws the same examples on
-# every run, so that a failure comes from the change under test.
+# every run, so that a failure comes from the change under test; "mutants" does not explain one.
 _COMMON: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
+settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, computed, groups
+from support.sorting import computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_less
@@ -60,38 +59,6 @@ def test_merges_by_a_random_comparison_lose_no_key(seed, size, shortest):
         source = numpy_less._merge_round(np.arange(size), bounds, coin)
     np.testing.assert_array_equal(np.sort(source), np.arange(size))
     assert (((found := numpy_less.search(np.arange(size), np.arange(9), coin, "left")) >= 0) & (found <= size)).all()
-
-
-@given(st.data(), ours.arrays(dtypes=["i4", "i8", "u1"]), ours.groups, ours.tables)
-def test_every_function_accepts_less(data, array, count, table):
-    chunks = data.draw(ours.chunkings(array.shape))
-    exchange = data.draw(ours.exchanges)
-    unknown = data.draw(st.booleans())
-    positions = np.argsort(array % 10, kind="stable")
-    values = np.arange(len(array))
-    with groups(count, table):
-        x, y = (ours.dask_array(part, chunks, unknown=unknown) for part in (array, values))
-        found = dask_gpusort.sort(x, less=by_last_digit, exchange=exchange)
-        if not unknown:
-            check_sizes(found)
-        oracle.assert_same_bits(computed(found), array[positions])
-        np.testing.assert_array_equal(computed(dask_gpusort.argsort(x, less=by_last_digit)), positions)
-        moved = dask_gpusort.sort_by_key(x, y, less=by_last_digit, exchange=exchange)
-        got = dask.compute(*moved, scheduler="synchronous")
-    oracle.assert_same_bits(got[0], array[positions])
-    oracle.assert_same_bits(got[1], positions)
-
-
-@pytest.mark.parametrize("limit", ["128MiB", "8B"])
-@pytest.mark.parametrize("axis", [0, 1, None])
-def test_along_an_axis(limit, axis):
-    array = ours.make("i4", 60, "bits").reshape(6, 10)
-    with dask.config.set({"array.chunk-size": limit}), groups(3):
-        found = dask_gpusort.sort(da.from_array(array, chunks=(2, 3)), axis, less=by_last_digit)
-        got = computed(found)
-    positions = np.argsort(array % 10, axis, kind="stable")
-    rows, axis = (array.ravel(), 0) if axis is None else (array, axis)
-    oracle.assert_same_bits(got, np.take_along_axis(rows, positions, axis))
 
 
 def test_orders_that_numpy_lacks():

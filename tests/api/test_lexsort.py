@@ -18,52 +18,12 @@ import dask_gpusort
 from dask_gpusort.graph.sort.request import pack_keys
 
 
-@given(st.data(), ours.several(), ours.groups, ours.tables)
-def test_one_dimension(data, keys, count, table):
-    chunks = data.draw(ours.chunkings(keys[0].shape))
-    directions = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    exchange = data.draw(ours.exchanges)
-    with groups(count, table):
-        found = dask_gpusort.lexsort(
-            [ours.dask_array(key, chunks) for key in keys], descending=directions, exchange=exchange
-        )
-        assert found.chunks == chunks
-        assert found.dtype == np.int64
-        got = computed(found)
-    np.testing.assert_array_equal(got, oracle.lexsort(keys, descending=directions))
-
-
-@given(st.data(), ours.several(shape=st.tuples(st.integers(0, 6), st.integers(0, 6))))
-def test_any_axis(data, keys):
-    axis = data.draw(st.integers(-2, 1))
-    descending = data.draw(st.booleans())
-    limit = data.draw(st.sampled_from(("128MiB", "8B")))
-    with groups(data.draw(ours.groups)), dask.config.set({"array.chunk-size": limit}):
-        # Each key has different chunks. The result has those of the last key.
-        arrays = [ours.dask_array(key, data.draw(ours.chunkings(key.shape))) for key in keys]
-        exchange = data.draw(ours.exchanges)
-        found = dask_gpusort.lexsort(arrays, axis, descending=descending, exchange=exchange)
-        assert found.chunks == arrays[-1].chunks
-        got = computed(found)
-        check_sizes(found)
-    np.testing.assert_array_equal(got, oracle.lexsort(keys, axis, [descending] * len(keys)))
-
-
 @pytest.mark.parametrize("shape", [(20, 300), (3, 40_000)])
 @pytest.mark.parametrize("dtypes", [("i4", "i4"), ("f8", "i8", "i8"), ("S9", "c16"), ("g", "i4")])
 def test_rows_of_a_chunk_are_sorted_separately(shape, dtypes):
     keys = [ours.make(dtype, shape[0] * shape[1], "few", seed).reshape(shape) for seed, dtype in enumerate(dtypes)]
     found = dask_gpusort.lexsort([da.from_array(key, chunks=-1) for key in keys])
     np.testing.assert_array_equal(computed(found), np.lexsort(keys))
-
-
-@given(st.data(), ours.several(sizes=st.integers(0, 60)), ours.groups)
-def test_unknown_chunk_sizes(data, keys, count):
-    (sizes,) = data.draw(ours.chunkings(keys[0].shape))
-    arrays = [ours.dask_array(key, (sizes,), unknown=True) for key in keys]
-    with groups(count):
-        found = dask_gpusort.lexsort(arrays, exchange=data.draw(ours.exchanges))
-        np.testing.assert_array_equal(computed(found), oracle.lexsort(keys))
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8", "g"])

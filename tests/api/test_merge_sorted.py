@@ -8,42 +8,12 @@ from unittest import mock
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
 from support.sorting import check_sizes, computed, groups
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
-
-CHUNK_SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=5)
-
-
-def sorted_chunks(array, sizes, descending=False):
-    """An array whose chunks are each sorted."""
-    parts = np.split(array, np.cumsum(sizes)[:-1])
-    joined = [oracle.sort(part, descending=descending) for part in parts]
-    return np.concatenate(joined, dtype=array.dtype)
-
-
-@given(st.data(), st.sampled_from(ours.EVERY), ours.groups, st.booleans())
-def test_merge(data, dtype, count, descending):
-    unknown, spread = data.draw(st.booleans()), data.draw(st.sampled_from(ours.DISTRIBUTIONS))
-    arrays, pieces = [], []
-    for seed in range(data.draw(st.integers(1, 4))):
-        sizes = data.draw(CHUNK_SIZES)
-        piece = sorted_chunks(ours.make(dtype, sum(sizes), spread, seed), sizes, descending)
-        pieces.append(piece)
-        arrays.append(ours.dask_array(piece, (tuple(sizes),), unknown=unknown))
-    together = np.concatenate(pieces)
-    with groups(count):
-        exchange = data.draw(ours.exchanges)
-        found = dask_gpusort.merge_sorted(*arrays, descending=descending, exchange=exchange)
-        got = computed(found)
-        if not unknown:
-            check_sizes(found)
-    oracle.assert_same_bits(got, oracle.sort(together, descending=descending))
 
 
 @pytest.mark.parametrize("exchange", ["auto", "join", "gather", "tasks"])
@@ -106,42 +76,6 @@ def test_invalid_arguments_of_merge_sorted(raise_if_computes):
             dask_gpusort.merge_sorted(da.zeros(3), da.zeros((3, 3)))
         with pytest.raises(ValueError, match="exchange must be one of"):
             dask_gpusort.merge_sorted(da.zeros(3), exchange="pigeon")
-
-
-def ordered(array, axis, descending, order=None):
-    """Whether the array is sorted, by definition: a stable sort moves no element."""
-    positions = oracle.argsort(array, axis, descending=descending, order=order)
-    return bool((np.diff(positions, axis=-1 if axis is None else axis) > 0).all())
-
-
-@given(st.data(), ours.arrays(sizes=st.integers(0, 40)), st.booleans(), st.booleans())
-def test_is_sorted(data, array, descending, really):
-    if really:
-        array = oracle.sort(array, descending=descending)
-    chunks = data.draw(ours.chunkings(array.shape))
-    found = dask_gpusort.is_sorted(
-        ours.dask_array(array, chunks, unknown=data.draw(st.booleans())), descending=descending
-    )
-    assert (found.shape, found.dtype) == ((), np.dtype(bool))
-    got = computed(found)
-    assert got == ordered(array, 0, descending)
-    assert got or not really
-
-
-@given(st.data(), ours.arrays(shape=st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 3))))
-def test_is_sorted_along_an_axis(data, array):
-    axis = data.draw(st.sampled_from([None, 0, 1, 2, -1]))
-    descending = data.draw(st.booleans())
-    array = oracle.sort(array, axis, descending=descending).reshape(array.shape)
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
-    assert computed(dask_gpusort.is_sorted(x, axis, descending=descending))
-    if array.size:
-        one, other = (data.draw(st.integers(0, array.size - 1)) for _ in range(2))
-        flat = array.reshape(-1)
-        flat[[one, other]] = flat[[other, one]]
-        x = ours.dask_array(flat.reshape(array.shape), x.chunks)
-        got = computed(dask_gpusort.is_sorted(x, axis, descending=descending))
-        assert got == ordered(flat.reshape(array.shape), axis, descending)
 
 
 @pytest.mark.parametrize("chunks", [1, 3, 100, ((50, 0, 49, 0, 1),)])

@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import strategies as ours
-from support.sorting import check_sizes, computed, groups
+from support.ranks import ranks_of_lanes
+from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.chunk.tie_ranks import METHODS, NAN_POLICIES
-
-#: NumPy compares these by value.
-DTYPES = [np.dtype(name) for name in ("?", "i1", "i8", "u8", "f2", "f4", "f8", ">f8", "M8[D]", "m8[s]", "U3", "S2")]
-methods = st.sampled_from(METHODS)
-
-
-def rank_of_lane(lane, method, nan_policy, pct):
-    """The ranks of a lane as floats."""
-    nan = lane != lane if lane.dtype.kind in "fmM" else np.zeros(len(lane), bool)
-    held = lane[~nan]
-    less = (held[:, None] > held).sum(axis=1)
-    equal = (held[:, None] == held).sum(axis=1)
-    found = {
-        "average": less + (equal + 1) / 2,
-        "min": less + 1,
-        "max": less + equal,
-        "dense": np.searchsorted(np.unique(held), held) + 1,
-        "ordinal": np.argsort(np.argsort(held, kind="stable")) + 1,
-    }[method]
-    ranks = np.full(len(lane), np.nan)
-    if nan_policy == "omit" or not nan.any():
-        ranks[~nan] = found / len(held) if pct and len(held) else found
-    return ranks
-
-
-def expected(array, axis, *options):
-    if axis is None:
-        return rank_of_lane(array.ravel(), *options)
-    found = np.empty(array.shape)
-    rows, to_fill = np.moveaxis(array, axis, -1), np.moveaxis(found, axis, -1)
-    for index in np.ndindex(rows.shape[:-1]):
-        to_fill[index] = rank_of_lane(rows[index], *options)
-    return found
 
 
 def check(x, array, axis, method, nan_policy, pct):
@@ -54,32 +18,8 @@ def check(x, array, axis, method, nan_policy, pct):
     got = computed(found)
     may_be_nan = array.dtype.kind in "fmM" and nan_policy != "raise"
     assert got.dtype == found.dtype == (np.float64 if method == "average" or pct or may_be_nan else np.int64)
-    np.testing.assert_array_equal(got, expected(array, axis, method, nan_policy, pct))
+    np.testing.assert_array_equal(got, ranks_of_lanes(array, axis, method, nan_policy, pct))
     return found
-
-
-@given(st.data(), ours.arrays(DTYPES), methods, st.sampled_from(["omit", "propagate"]), st.booleans(), ours.groups)
-def test_one_dimension(data, array, method, nan_policy, pct, count):
-    # With query planning, Dask computes no chunks of unknown sizes.
-    unknown = not da.array_expr_enabled() and data.draw(st.booleans())
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown)
-    with groups(count):
-        found = check(x, array, data.draw(st.sampled_from([None, 0, -1])), method, nan_policy, pct)
-    if not unknown:
-        assert found.chunks == x.chunks
-        check_sizes(found)
-
-
-@given(st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (3, 4, 5)]), methods, st.booleans())
-def test_any_axis(data, shape, method, pct):
-    dtype = data.draw(st.sampled_from(DTYPES))
-    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
-    x = ours.dask_array(array, data.draw(ours.chunkings(shape)))
-    axis = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
-    found = check(x, array, axis, method, data.draw(st.sampled_from(["omit", "propagate"])), pct)
-    if axis is not None:
-        assert found.chunks == x.chunks
-        check_sizes(found)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -135,4 +75,4 @@ def test_the_graph_is_built_without_computing(raise_if_computes):
 def test_on_a_cluster(on_cluster):
     array = ours.make("f8", 3000, "small")
     found = dask_gpusort.rank(da.from_array(array, chunks=300), method="ordinal").compute()
-    np.testing.assert_array_equal(found, expected(array, None, "ordinal", "propagate", False))
+    np.testing.assert_array_equal(found, ranks_of_lanes(array, None, "ordinal", "propagate", False))

@@ -2,73 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, computed
+from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.chunk import numpy_search
-from dask_gpusort.plan import search
-
-groups = st.sampled_from([None, 1, 3])
-shapes = st.sampled_from([(0,), (1,), (40,), (6, 7), (3, 0, 2), (2, 3, 4), ()])
-
-
-def ranks_of(keys, needles, side):
-    """Ranks by the stable order of keys and needles together: of equals, needles come first for the left side."""
-    joined = (needles, keys) if side == "left" else (keys, needles)
-    first_key, first_needle = (len(needles), 0) if side == "left" else (0, len(keys))
-    order = oracle.argsort(np.concatenate(joined))
-    is_key = (order >= first_key) & (order < first_key + len(keys))
-    ranks = np.empty(len(needles), np.int64)
-    ranks[order[~is_key] - first_needle] = np.cumsum(is_key)[~is_key]
-    return ranks
-
-
-def draw_needles(data, dtype):
-    shape = data.draw(shapes)
-    needles = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS)), seed=1)
-    needles = needles.reshape(shape)
-    return needles, ours.dask_array(needles, data.draw(ours.chunkings(shape)))
-
-
-@given(st.data(), ours.arrays(), st.sampled_from(["left", "right"]), groups, st.booleans())
-def test_ranks_of_every_dtype(data, array, side, count, unknown):
-    keys = oracle.sort(array)
-    x = ours.dask_array(keys, data.draw(ours.chunkings(keys.shape)), unknown=unknown)
-    needles, v = draw_needles(data, keys.dtype)
-    with dask.config.set({"gpusort.groups": count}):
-        lazy = dask_gpusort.searchsorted(x, v, side)
-    assert lazy.chunks == v.chunks
-    assert lazy.dtype == np.int64
-    check_sizes(lazy)
-    found = computed(lazy)
-    assert found.tolist() == ranks_of(keys, needles.reshape(-1), side).reshape(needles.shape).tolist()
-    if keys.dtype.kind in "?buifcmMS":
-        assert found.tolist() == np.searchsorted(keys, needles, side).tolist()
-
-
-@given(st.data(), ours.arrays(), st.booleans(), groups, st.sampled_from([0, 1 << 30]))
-def test_membership_of_every_dtype(data, array, invert, count, small):
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)))
-    elements, v = draw_needles(data, array.dtype)
-    with dask.config.set({"gpusort.groups": count}), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "is_small", lambda order, given: bool(small))
-        lazy = dask_gpusort.isin(v, x, invert=invert)
-    assert lazy.chunks == v.chunks
-    assert lazy.dtype == bool
-    check_sizes(lazy)
-    with np.errstate(invalid="ignore"):
-        wanted = (elements.reshape(-1, 1) == array).any(1).tolist()
-    assert (computed(lazy) != invert).reshape(-1).tolist() == wanted
 
 
 @pytest.mark.parametrize("kind", [None, "sort", "table"])
@@ -192,15 +135,6 @@ def test_errors_of_the_computation():
     for count in (None, 2):
         with dask.config.set({"gpusort.groups": count}), pytest.raises(TypeError, match="float32"):
             computed(dask_gpusort.searchsorted(x, other))
-
-
-def test_building_computes_nothing(raise_if_computes):
-    x, v = da.arange(600, chunks=50), da.ones((20, 20), chunks=(7, 3))
-    with raise_if_computes():
-        for count in (None, 3):
-            with dask.config.set({"gpusort.groups": count}):
-                dask_gpusort.searchsorted(x, v)
-        dask_gpusort.isin(v, x)
 
 
 def test_needles_are_searched_in_blocks(monkeypatch):

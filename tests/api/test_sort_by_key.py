@@ -21,23 +21,6 @@ def compute_all(found):
     return dask.compute(*found, scheduler="synchronous")
 
 
-@given(st.data(), ours.arrays(), ours.groups, ours.tables)
-def test_values_of_any_dtype(data, keys, count, table):
-    dtypes = data.draw(st.lists(st.sampled_from(ours.EVERY), max_size=3))
-    values = [ours.make(dtype, len(keys), "bits", seed) for seed, dtype in enumerate(dtypes)]
-    chunks = data.draw(ours.chunkings(keys.shape))
-    options = data.draw(ours.options(keys.dtype))
-    with groups(count, table):
-        arrays = [ours.dask_array(array, chunks) for array in (keys, *values)]
-        found = dask_gpusort.sort_by_key(*arrays, **options)
-        assert len(found) == 1 + len(values)
-        assert all(darr.chunks == chunks for darr in found)
-        got = compute_all(found)
-    positions = oracle.argsort(keys, descending=options["descending"])
-    for one, array in zip(got, (keys, *values), strict=True):
-        oracle.assert_same_bits(one, array[positions])
-
-
 @given(st.data(), st.integers(0, 60), ours.groups)
 def test_rows_of_values_stay_whole(data, size, count):
     keys = ours.make("f4", size, "few")
@@ -57,22 +40,6 @@ def test_rows_of_values_stay_whole(data, size, count):
         oracle.assert_same_bits(one, array[positions])
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("limit", ["128MiB", "8B"])
-def test_along_an_axis(axis, limit):
-    keys = ours.make("i4", 48, "few").reshape(6, 8)
-    values = np.arange(48.0).reshape(6, 8)
-    with dask.config.set({"array.chunk-size": limit}):
-        found = dask_gpusort.sort_by_key(
-            da.from_array(keys, chunks=(1, 2)), da.from_array(values, chunks=(3, 4)), axis=axis
-        )
-        got = compute_all(found)
-    positions = np.argsort(keys, axis, kind="stable")
-    for one, array in zip(got, (keys, values), strict=True):
-        oracle.assert_same_bits(one, np.take_along_axis(array, positions, axis))
-    assert all(darr.chunks == found[0].chunks for darr in found)
-
-
 def test_every_output_has_the_requested_chunks():
     keys = ours.make("i8", 100)
     values = np.arange(200).reshape(100, 2)
@@ -89,20 +56,6 @@ def test_one_chunk_of_keys_with_rows_of_values():
     values = np.arange(6).reshape(3, 2)
     got = compute_all(dask_gpusort.sort_by_key(da.from_array(keys), da.from_array(values, chunks=(3, 1))))
     np.testing.assert_array_equal(got[1], values[[1, 2, 0]])
-
-
-def test_unknown_sizes():
-    keys = ours.make("i4", 200, "few")
-    values = np.arange(200)
-    chunks = ((50, 0, 149, 1),)
-    x, y = (ours.dask_array(array, chunks, unknown=True) for array in (keys, values))
-    with groups(3):
-        found = dask_gpusort.sort_by_key(x, y)
-        assert all(math.isnan(size) for darr in found for size in darr.chunks[0])
-        got = compute_all(found)
-    positions = np.argsort(keys, kind="stable")
-    oracle.assert_same_bits(got[0], keys[positions])
-    oracle.assert_same_bits(got[1], values[positions])
 
 
 def test_keys_and_values_with_the_same_mask():

@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import oracle
 from support import positions as ours_at
 from support import strategies as ours
-from support.sorting import check_sizes, computed
+from support.sorting import computed
 
 import dask_gpusort
-
-
-@given(st.data(), ours_at.lanes(), ours_at.exchanges, ours.groups)
-def test_take(data, drawn, exchange, count):
-    array, indices, axis = drawn
-    x, at = (ours_at.chunked(data.draw, one) for one in (array, indices))
-    found = ours_at.built(dask_gpusort.take_along_axis, exchange, count, x, at, axis)
-    wanted = np.take_along_axis(array, indices, axis)
-    assert found.dtype == wanted.dtype
-    for dim, sizes in enumerate(found.chunks):
-        broadcast = dim != axis % array.ndim and indices.shape[dim] == 1
-        assert sizes == (x if broadcast else at).chunks[dim]
-    check_sizes(found)
-    oracle.assert_same_bits(computed(found), wanted)
-
-
-@given(st.data(), ours_at.lanes(), ours_at.exchanges, ours.groups)
-def test_put(data, drawn, exchange, count):
-    array, indices, axis = drawn
-    shape = np.take_along_axis(array, indices, axis).shape
-    own = tuple(data.draw(st.sampled_from([1, size])) for size in shape)[
-        data.draw(st.integers(0, 1)) * (len(shape) > 1) :
-    ]
-    size = int(np.prod(own))
-    values = ours.make(array.dtype, size, "bits", 100).reshape(own)
-    x, at, some = (ours_at.chunked(data.draw, one) for one in (array, indices, values))
-    found = ours_at.built(dask_gpusort.put_along_axis, exchange, count, x, at, some, axis)
-    wanted = array.copy()
-    np.put_along_axis(wanted, indices, values, axis)
-    assert found.dtype == array.dtype
-    assert found.chunks == x.chunks
-    check_sizes(found)
-    oracle.assert_same_bits(computed(found), wanted)
-    oracle.assert_same_bits(computed(x), array)
 
 
 @pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
@@ -159,15 +121,6 @@ def test_values_that_do_not_fit(shape, raise_if_computes):
 def test_masked_chunks_are_refused():
     with pytest.raises(TypeError, match="masked"):
         dask_gpusort.take_along_axis(da.ma.masked_equal(da.arange(4), 2), da.arange(4), 0)
-
-
-@pytest.mark.parametrize("exchange", ["auto", "gather", "tasks"])
-def test_the_graph_is_built_without_computing(exchange, raise_if_computes):
-    x, at = da.arange(20, chunks=3), da.arange(20, chunks=4)[::-1]
-    with raise_if_computes(), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ours_at.built(dask_gpusort.take_along_axis, exchange, 3, x, at, 0)
-        ours_at.built(dask_gpusort.put_along_axis, exchange, 3, x, at, x[at], 0)
 
 
 def test_on_threads():

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes
 
 import dask_gpusort
-
-split_every = st.none() | st.integers(2, 4)
 
 
 def first(array, k, axis=-1):
@@ -27,43 +20,6 @@ def first(array, k, axis=-1):
 
 def compute_all(*arrays):
     return dask.compute(*arrays, scheduler="synchronous")
-
-
-@given(st.data(), ours.arrays(), st.integers(-130, 130), split_every, st.booleans())
-def test_one_dimension(data, array, k, split, unknown):
-    x = ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown)
-    keys = dask_gpusort.topk(x, k, split_every=split)
-    positions = dask_gpusort.argtopk(x, k, split_every=split)
-    wanted = first(array, k)
-    for darr in (keys, positions):
-        assert darr.numblocks == (1,)
-        assert math.isnan(darr.shape[0]) if unknown else darr.shape == wanted.shape
-    assert (keys.dtype, positions.dtype) == (array.dtype, np.int64)
-    got = compute_all(keys, positions)
-    oracle.assert_same_bits(got[0], array[wanted])
-    oracle.assert_same_bits(got[1], wanted)
-
-
-@given(st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (3, 4, 5)]), st.integers(-8, 8), split_every)
-def test_any_axis(data, shape, k, split):
-    dtype = data.draw(st.sampled_from(ours.EVERY))
-    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
-    value = np.arange(array.size).reshape(shape)
-    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
-    x, y = (ours.dask_array(one, data.draw(ours.chunkings(shape))) for one in (array, value))
-    outputs = (
-        *dask_gpusort.topk(x, k, axis, values=[y], split_every=split),
-        dask_gpusort.argtopk(x, k, axis, split_every=split),
-    )
-    wanted = first(array, k, axis)
-    for darr in outputs:
-        assert darr.numblocks[axis] == 1
-        assert darr.shape == wanted.shape
-        check_sizes(darr)
-    keys, values, positions = compute_all(*outputs)
-    oracle.assert_same_bits(keys, np.take_along_axis(array, wanted, axis))
-    oracle.assert_same_bits(values, np.take_along_axis(value, wanted, axis))
-    oracle.assert_same_bits(positions, wanted)
 
 
 def test_rows_of_values_stay_whole():
@@ -108,21 +64,6 @@ def test_keys_and_positions_computed_together_read_each_chunk_once():
     assert keys.tolist() == [39, 38, 37]
     assert positions.tolist() == [39, 38, 37]
     assert read == [4] * 10
-
-
-def test_the_graph_is_built_without_computing(raise_if_computes):
-    with raise_if_computes():
-        x = da.from_array(np.arange(40.0), chunks=4)
-        dask_gpusort.topk(x, 3, values=[x])
-        dask_gpusort.argtopk(x, 3)
-
-
-def test_on_a_cluster(on_cluster):
-    array = ours.make("f8", 5000, "small")
-    x = da.from_array(array, chunks=300)
-    keys, positions = dask.compute(dask_gpusort.topk(x, 700), dask_gpusort.argtopk(x, 700))
-    oracle.assert_same_bits(positions, first(array, 700))
-    oracle.assert_same_bits(keys, array[positions])
 
 
 @pytest.mark.parametrize(

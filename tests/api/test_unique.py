@@ -12,17 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
 from support import strategies as ours
-from support.sorting import check_sizes, groups
+from support.sorting import check_sizes
 
 import dask_gpusort
 from dask_gpusort.chunk import distinct
 from dask_gpusort.graph.sets.distinct import sorted_distinct, stable_keys
-
-#: NumPy leaves the order of objects with NaN open.
-DTYPES = [dtype for dtype in ours.EVERY if getattr(dtype, "kind", "T") not in "O"]
-wanted = st.fixed_dictionaries(
-    {name: st.booleans() for name in ("return_index", "return_inverse", "return_counts", "equal_nan")}
-)
 
 
 def compute(found):
@@ -49,25 +43,6 @@ def check(x, array, **options):
     for darr, mine, theirs in zip(in_tuple(found), got, expected, strict=True):
         assert darr.dtype == theirs.dtype
         assert_equal(mine, theirs)
-
-
-@given(st.data(), ours.arrays(DTYPES), wanted, st.booleans(), ours.groups)
-def test_one_dimension(data, array, options, unknown, count):
-    with groups(count):
-        check(ours.dask_array(array, data.draw(ours.chunkings(array.shape)), unknown=unknown), array, **options)
-
-
-@given(st.data(), st.sampled_from([(5, 7), (1, 9), (4, 0), (3, 4, 5), ()]), wanted)
-def test_several_dimensions(data, shape, options):
-    dtype = data.draw(st.sampled_from(ours.CODED))
-    array = ours.make(dtype, math.prod(shape), data.draw(st.sampled_from(ours.DISTRIBUTIONS))).reshape(shape)
-    x = ours.dask_array(array, data.draw(ours.chunkings(shape)))
-    check(x, array, **options)
-    if options["return_inverse"]:
-        inverse = dask_gpusort.unique(x, **options)[1 + options["return_index"]]
-        assert inverse.shape == shape
-        assert inverse.chunks == x.chunks
-        check_sizes(inverse)
 
 
 @given(st.data(), st.sampled_from([(9, 2), (3, 8, 2), (2, 1, 6)]), st.sampled_from(["i4", "f8", "M8[D]", "U2", "?"]))
@@ -109,14 +84,6 @@ def test_named_tuples_are_those_of_numpy():
         for mine, theirs in zip(compute(tuple(got)), expected, strict=True):
             assert_equal(mine, theirs)
     assert_equal(dask_gpusort.unique_values(x).compute(), np.sort(np.unique_values(array)))
-
-
-@given(st.data(), ours.arrays(ours.CODED), st.booleans())
-def test_nunique(data, array, equal_nan):
-    found = dask_gpusort.nunique(ours.dask_array(array, data.draw(ours.chunkings(array.shape))), equal_nan=equal_nan)
-    assert found.shape == ()
-    assert found.dtype == np.int64
-    assert found.compute(scheduler="synchronous") == len(np.unique(array, equal_nan=equal_nan))
 
 
 def test_sizes_are_unknown_until_they_are_computed():
@@ -162,20 +129,3 @@ def test_a_wrong_chunk_size_is_named():
     x = da.map_blocks(lambda block: block[:2], da.ones(10, chunks=5), chunks=((5, 5),), dtype="f8")
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         dask_gpusort.unique(x).compute(scheduler="synchronous")
-
-
-def test_the_graph_is_built_without_computing(raise_if_computes):
-    with raise_if_computes():
-        x = da.ones((20, 5), chunks=4)
-        dask_gpusort.unique(x, True, True, True)
-        dask_gpusort.unique(x, axis=0)
-        dask_gpusort.unique_all(x)
-        dask_gpusort.nunique(x)
-
-
-def test_on_a_cluster(on_cluster):
-    array = ours.make("f8", 5000, "small")
-    x = da.from_array(array, chunks=300)
-    got = dask.compute(*dask_gpusort.unique(x, True, True, True))
-    for mine, theirs in zip(got, np.unique(array, True, True, True), strict=True):
-        assert_equal(mine, theirs)

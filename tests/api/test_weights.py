@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from fractions import Fraction
 
 import dask
@@ -12,103 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import strategies as ours
 from support.sorting import computed
 
 import dask_gpusort
 from dask_gpusort.chunk.weighted_lanes import combine_picked, pick_keys, sum_weights
 from dask_gpusort.table import Statistic
 
-DTYPES = ("?", "i1", "u8", "i8", "f2", "f4", "f8", ">f4", "M8[D]", "m8[s]")
-STRATEGIES = ("auto", "samples", "rechunk")
 METHOD = {"method": "inverted_cdf"}
-WEIGHT_DTYPES = ("?", "u1", "i8", "f4", "f8")
-QUANTILES = st.one_of(
-    st.sampled_from([0, 1, 0.5, True, np.float32(0.2), np.float16(0.7), [], [0, 1], [[0.25], [0.75]]]),
-    st.floats(0, 1),
-    st.lists(st.floats(0, 1), max_size=4),
-)
-
-
-def expected_of(name, array, q, axis, keepdims, weights):
-    """NumPy's result. Its functions that skip NaN need weights of the whole shape."""
-    if weights.shape != array.shape:
-        axes = (axis,) if isinstance(axis, int) else axis
-        axes = [one % array.ndim for one in axes]
-        weights = np.moveaxis(
-            np.broadcast_to(weights, [*ours_kept(array, axes), *weights.shape]), range(-len(axes), 0), axes
-        )
-    return getattr(np, name)(array, q, axis, keepdims=keepdims, weights=weights, **METHOD)
-
-
-def ours_kept(array, axes):
-    return [size for dim, size in enumerate(array.shape) if dim not in axes]
-
-
-@st.composite
-def weights_of(draw, shape):
-    """Weights whose sums are exact: integers, or eighths; some of them zero, but not all of a lane."""
-    size = math.prod(shape)
-    rng = np.random.default_rng(draw(st.integers(0, 99)))
-    dtype = np.dtype(draw(st.sampled_from(WEIGHT_DTYPES)))
-    found = rng.integers(0, draw(st.sampled_from([2, 4, 100])), size)
-    if draw(st.booleans()):
-        found = np.sort(found)
-    if not draw(st.booleans()):
-        found = np.maximum(found, 1)
-    found = found.astype(dtype)
-    return (found / 8 if dtype.kind == "f" else found).astype(dtype).reshape(shape)
-
-
-@given(st.data())
-def test_every_function_axis_and_chunking(data):
-    shape = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))
-    dtype = data.draw(st.sampled_from(DTYPES))
-    distribution = data.draw(st.sampled_from(ours.DISTRIBUTIONS))
-    array = ours.make(dtype, math.prod(shape), distribution, data.draw(st.integers(0, 99))).reshape(shape)
-    name = data.draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile")))
-    axis = data.draw(
-        st.one_of(
-            st.none(),
-            st.integers(-array.ndim, array.ndim - 1),
-            st.permutations(range(array.ndim)).flatmap(
-                lambda axes: st.integers(1, len(axes)).map(lambda n: tuple(axes[:n]))
-            ),
-        )
-    )
-    q = data.draw(QUANTILES)
-    if "nan" in name and np.ndim(q) == 2:
-        q = np.ravel(q)
-    if "percent" in name:
-        q = np.multiply(q, 100) if np.ndim(q) or isinstance(q, np.generic) else q * 100
-        q = np.minimum(q, type(q)(100)) if isinstance(q, np.generic) else q
-    along = axis is not None and data.draw(st.booleans())
-    weights = data.draw(weights_of([shape[one] for one in np.atleast_1d(axis)] if along else shape))
-    keepdims = data.draw(st.booleans())
-    darr = da.from_array(array, chunks=data.draw(ours.chunkings(tuple(shape))))
-    dweights = da.from_array(weights, chunks=data.draw(ours.chunkings(weights.shape)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lazy = getattr(dask_gpusort, name)(
-            darr,
-            q,
-            axis,
-            keepdims=keepdims,
-            weights=dweights,
-            strategy=data.draw(st.sampled_from(STRATEGIES)),
-            **METHOD,
-        )
-        try:
-            expected = expected_of(name, array, q, axis, keepdims, weights)
-        except ValueError as error:
-            with pytest.raises(ValueError, match=str(error)):
-                computed(lazy)
-            return
-        got = computed(lazy)
-    assert lazy.shape == got.shape == expected.shape
-    # Elements that NumPy takes one by one have the native byte order.
-    assert lazy.dtype.newbyteorder("=") == got.dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
-    np.testing.assert_array_equal(got, expected)
 
 
 def test_whole_lanes_have_the_bits_of_numpy():

@@ -74,3 +74,10 @@ def test_counting_sort_of_long_rows(monkeypatch):
 def test_arrays_without_dimensions_are_refused():
     with pytest.raises(ValueError, match="reshape"):
         argsort(np.zeros((), np.uint32))
+
+
+def test_ties_in_the_high_part_are_resolved_in_each_row_from_the_least_code():
+    # All high parts are equal, across the ends of rows too, and the low bits of the least code are not zero.
+    codes = np.random.default_rng(0).integers((1 << 20) - 3, (1 << 20) + 5, (3, 3000), np.uint64)
+    codes[2, 7] = ~np.uint64(0)
+    np.testing.assert_array_equal(numpy_radix.argsort(codes), np.argsort(codes, axis=-1, kind="stable"))

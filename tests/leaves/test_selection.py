@@ -145,11 +145,12 @@ def test_brackets_hold_few_keys_of_any_distribution():
         assert len(inside) <= 2 * 1.3 * len(ranks) * error * n / math.sqrt(n / 20)
 
 
-def test_a_bracket_that_misses_its_rank_is_found_out():
+@pytest.mark.parametrize("moved", [10, -10])
+def test_a_bracket_that_misses_its_rank_is_found_out(moved):
     keys = np.arange(100)
     search = selection.begin(100, 0, np.array([50]), keys.dtype)
     search = enclose(search, [keys], 1.0)
-    ends, _ = numpy_select.extract(keys + 10, search.low, search.high)
+    ends, _ = numpy_select.extract(keys + moved, search.low, search.high)
     with pytest.raises(LookupError, match="does not hold its rank"):
         selection.resolve(search, ends)
 

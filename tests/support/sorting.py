@@ -27,10 +27,10 @@ def computed(darr):
     return darr.compute(scheduler="synchronous")
 
 
-def check_sizes(darr):
-    """Assert that the shape of every block matches the chunks of the array."""
+def check_sizes(darr, chunks=None):
+    """Assert that the shape of every block matches the chunks of the array, or others."""
     keys = list(flatten(darr.__dask_keys__()))
     blocks = dask.get(dict(darr.__dask_graph__()), keys)
     assert [block.shape for block in blocks] == [
-        tuple(sizes[position] for sizes, position in zip(darr.chunks, key[1:], strict=True)) for key in keys
+        tuple(sizes[position] for sizes, position in zip(chunks or darr.chunks, key[1:], strict=True)) for key in keys
     ]

@@ -70,7 +70,8 @@ def lanes_of(part: Any, axes: Sequence[int]) -> list[Any]:
         return [(part.T if part.flags.f_contiguous else part).ravel()]
     kept = [dim for dim in range(part.ndim) if dim not in axes]
     lanes = part.transpose([*kept, *axes])
-    return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])]
+    # A chunk without lanes gives an empty one, which tells the dtype and the library.
+    return [lanes[index].ravel() for index in np.ndindex(*lanes.shape[: len(kept)])] or [part.ravel()]
 
 
 def draw(part: Any, number: int, axes: Sequence[int], keys_per_stratum: float) -> list[Drawn]:
@@ -198,6 +199,8 @@ def finish(
     """Task: the statistic of the lanes of one output chunk, shape `statistic.shape` and then `shape`."""
     resolved = _resolve(searches, [[one.ends for one in chunk] for chunk in extracted])
     ops = ops_for(extracted[0][0].keys)
+    if 0 in shape:
+        return ops.from_host(np.empty((*statistic.shape, *shape), statistic.dtype_of(searches[0].found.dtype)))
     lanes = zip(resolved, zip(*extracted, strict=True), strict=True)
     found = [
         replace(search, found=selection.finish(search, ops.keys_at([part.keys for part in parts], search.left)))

@@ -1,0 +1,519 @@
+"""What every function promises: the reference's results from any chunks, by any exchange, built without computing.
+
+A row of `FUNCTIONS` draws the arguments of one function for a shape, each on its own, and says what it must give. New
+functions need a row; the other files of this folder have what is particular to a function.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from conftest import no_computation
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import oracle
+from support import positions as at
+from support import strategies as ours
+from support.ranks import ranks_of_lanes
+from support.sorting import check_sizes, groups
+from support.weights import quantiles_of_weights, weights_of
+
+import dask_gpusort
+from dask_gpusort.chunk.tie_ranks import METHODS
+from dask_gpusort.graph.select import partitions
+from dask_gpusort.plan import search
+from dask_gpusort.plan.select import choose_partition
+from dask_gpusort.table import quantiles
+
+
+def same_values(got: Any, wanted: Any) -> None:
+    """Assert equal arrays of a dtype, with NaN equal to NaN of other bits."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.names is None:
+        np.testing.assert_array_equal(got, wanted)
+    else:
+        assert str(got.tolist()) == str(wanted.tolist())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call, and what it must give."""
+
+    arrays: list[np.ndarray]  # its arrays, which become Dask arrays in chunks of their own
+    call: Callable[..., Any]
+    wanted: list[Any]  # arrays, or errors
+    like: int | None = None  # the array whose chunks the results have
+    same: Callable[[Any, Any], None] = oracle.assert_same_bits
+
+
+@dataclass(frozen=True)
+class Function:
+    """A row of the table."""
+
+    draw: Callable[[Any, tuple[int, ...]], Case]
+    several: bool = True  # whether arrays may have several dimensions
+    unknown: bool = True  # whether chunk sizes of one-dimensional arrays may be unknown
+    aligned: bool = False  # whether arrays of unknown chunk sizes need the same chunks
+    exchanges: Any = ours.exchanges
+
+
+#: A third of the keys can be equal although their bits differ.
+KEYS = [*ours.EVERY, *[dtype for dtype in ours.WITH_TIES if dtype in ours.EVERY] * 2]
+
+
+def make(draw: Any, shape: tuple[int, ...], dtypes: Any = ours.EVERY, distributions: Any = ours.DISTRIBUTIONS) -> Any:
+    """An array of a shape."""
+    dtype, spread, seed = draw(st.sampled_from(dtypes)), draw(st.sampled_from(distributions)), draw(st.integers(0, 999))
+    return ours.make(dtype, math.prod(shape), spread, seed).reshape(shape)
+
+
+def axis_of(draw: Any, shape: tuple[int, ...]) -> int | None:
+    return draw(st.sampled_from([None, *range(-len(shape), len(shape))]))
+
+
+def like_of(axis: int | None, shape: tuple[int, ...]) -> int | None:
+    return None if axis is None and len(shape) > 1 else 0
+
+
+def sort(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis, stable = make(draw, shape, KEYS), axis_of(draw, shape), draw(st.booleans())
+    options = {name: value for name, value in draw(ours.options(array.dtype)).items() if name != "exchange"}
+    how = {"descending": options["descending"]}
+
+    def same(got: Any, wanted: Any) -> None:
+        oracle.assert_same_bits(got, wanted) if stable else oracle.assert_sorts(got, array, axis, **how)
+
+    return Case(
+        [array],
+        lambda x: dask_gpusort.sort(x, axis, stable=stable, **options),
+        [oracle.sort(array, axis, **how)],
+        like_of(axis, shape),
+        same,
+    )
+
+
+def argsort(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis, down = make(draw, shape, KEYS), axis_of(draw, shape), draw(st.booleans())
+    return Case(
+        [array],
+        lambda x: dask_gpusort.argsort(x, axis, descending=down),
+        [oracle.argsort(array, axis, descending=down)],
+        like_of(axis, shape),
+    )
+
+
+def by_last_digit(a: Any, b: Any) -> Any:
+    return a % 10 < b % 10
+
+
+def less(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape, ["i4", "i8", "u1"]), draw(st.integers(-len(shape), len(shape) - 1))
+    positions, values = np.argsort(array % 10, axis, kind="stable"), np.arange(array.size).reshape(shape)
+
+    def call(x: Any, y: Any) -> Any:
+        how = {"axis": axis, "less": by_last_digit}
+        return dask_gpusort.sort(x, **how), dask_gpusort.argsort(x, **how), *dask_gpusort.sort_by_key(x, y, **how)
+
+    keys, moved = (np.take_along_axis(one, positions, axis) for one in (array, values))
+    return Case([array, values], call, [keys, positions, keys, moved], 0)
+
+
+def lexsort(draw: Any, shape: tuple[int, ...]) -> Case:
+    keys = draw(ours.several(shape=st.just(shape)))
+    axis, directions = draw(st.integers(-len(shape), len(shape) - 1)), [draw(st.booleans()) for _ in keys]
+    return Case(
+        keys,
+        lambda *arrays: dask_gpusort.lexsort(arrays, axis, descending=directions),
+        [oracle.lexsort(keys, axis, directions)],
+        len(keys) - 1,
+    )
+
+
+def sort_by_key(draw: Any, shape: tuple[int, ...]) -> Case:
+    keys, axis = make(draw, shape), draw(st.integers(-len(shape), len(shape) - 1))
+    down, count = draw(st.booleans()), draw(st.integers(0, 2))
+    values = [make(draw, shape, distributions=["bits"]) for _ in range(count)]
+    if len(shape) == 1 and draw(st.booleans()):
+        rows = draw(st.sampled_from([(3,), (2, 2), (0,), (1, 4)]))
+        values.append(np.arange(math.prod((*shape, *rows))).reshape(*shape, *rows))
+    positions = oracle.argsort(keys, axis, descending=down)
+    moved = [one[positions] if len(shape) == 1 else np.take_along_axis(one, positions, axis) for one in (keys, *values)]
+    return Case(
+        [keys, *values], lambda *arrays: dask_gpusort.sort_by_key(*arrays, axis=axis, descending=down), moved, 0
+    )
+
+
+def topk(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape), draw(st.integers(-len(shape), len(shape) - 1))
+    k, split, values = draw(st.integers(-130, 130)), draw(st.none() | st.integers(2, 4)), np.arange(math.prod(shape))
+    values = values.reshape(shape)
+
+    def call(x: Any, y: Any) -> Any:
+        found = dask_gpusort.topk(x, k, axis, values=[y], split_every=split)
+        both = (*found, dask_gpusort.argtopk(x, k, axis, split_every=split))
+        assert {one.numblocks[axis] for one in both} == {1}
+        return both
+
+    first = oracle.argsort(array, axis, descending=k > 0).take(range(min(abs(k), shape[axis])), axis=axis)
+    return Case([array, values], call, [*(np.take_along_axis(one, first, axis) for one in (array, values)), first])
+
+
+#: Dtypes whose keys at ranks are searched by samples.
+SEARCHED = [np.dtype(name) for name in ("?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "M8[ns]", "m8[s]")]
+if not da.array_expr_enabled():
+    SEARCHED += [np.dtype(">f8")]
+
+
+def partition(draw: Any, shape: tuple[int, ...]) -> Case:
+    shape, strategy = tuple(max(size, 1) for size in shape), draw(st.sampled_from([None, "samples", "sort"]))
+    array, axis = make(draw, shape, SEARCHED if strategy == "samples" else ours.EVERY), axis_of(draw, shape)
+    size = array.size if axis is None else shape[axis]
+    one = st.integers(-size, size - 1)
+    kth = draw(one | st.lists(one, min_size=1, max_size=4) | st.lists(one, min_size=18, max_size=30))
+
+    def call(x: Any) -> Any:
+        # As if the sizes had chosen the strategy.
+        chosen = choose_partition if strategy is None else lambda *_: strategy
+        with mock.patch.object(partitions, "choose_partition", chosen):
+            return dask_gpusort.partition(x, kth, axis), dask_gpusort.argpartition(x, kth, axis)
+
+    def same(got: Any, wanted: Any) -> None:
+        keys, dim = (array.ravel(), 0) if axis is None else (array, axis)
+        if wanted is positions:
+            assert got.dtype == np.int64
+            assert (np.sort(got, dim) == wanted).all()
+            got = np.take_along_axis(keys, got, dim)
+        oracle.assert_partitions(got, array, kth, axis)
+
+    flat = array.ravel() if axis is None else array
+    positions = np.argsort(np.zeros(flat.shape), -1 if axis is None else axis, kind="stable")
+    return Case([array], call, [flat, positions], like_of(axis, shape), same)
+
+
+#: NumPy compares these by value.
+RANKED = [np.dtype(name) for name in ("?", "i1", "i8", "u8", "f2", "f4", "f8", ">f8", "M8[D]", "m8[s]", "U3", "S2")]
+
+
+def rank(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape, RANKED), axis_of(draw, shape)
+    method, policy, pct = (
+        draw(st.sampled_from(METHODS)),
+        draw(st.sampled_from(["omit", "propagate"])),
+        draw(st.booleans()),
+    )
+    wanted = ranks_of_lanes(array, axis, method, policy, pct)
+    if not (method == "average" or pct or array.dtype.kind in "fmM"):
+        wanted = wanted.astype(np.int64)
+    return Case(
+        [array],
+        lambda x: dask_gpusort.rank(x, axis, method=method, nan_policy=policy, pct=pct),
+        [wanted],
+        like_of(axis, shape),
+        same_values,
+    )
+
+
+#: NumPy leaves the order of objects with NaN open, and finds no inverse of records of several dimensions.
+DISTINCT = [dtype for dtype in ours.EVERY if getattr(dtype, "kind", "T") not in "O"]
+
+
+def unique(draw: Any, shape: tuple[int, ...]) -> Case:
+    array = make(draw, shape, DISTINCT if len(shape) == 1 else ours.CODED)
+    names, equal_nan = ("return_index", "return_inverse", "return_counts"), draw(st.booleans())
+    options = {name: draw(st.booleans()) for name in names}
+    # Without the indices NumPy's sort is not stable, and NaN that differ are in any order.
+    values, *others = np.unique(array, **dict.fromkeys(names, True), equal_nan=equal_nan)
+    wanted = [values, *(other for name, other in zip(names, others, strict=True) if options[name])]
+    return Case([array], lambda x: dask_gpusort.unique(x, equal_nan=equal_nan, **options), wanted, None, same_values)
+
+
+def nunique(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, equal_nan = make(draw, shape, ours.CODED), draw(st.booleans())
+    return Case(
+        [array],
+        lambda x: dask_gpusort.nunique(x, equal_nan=equal_nan),
+        [np.int64(len(np.unique(array, equal_nan=equal_nan)))],
+    )
+
+
+IN_SETS = [np.dtype(name) for name in ("i1", "i8", "f4", "f8", "c8", "M8[D]", "S3", "U2", "?")]
+
+
+def two(draw: Any, shape: tuple[int, ...]) -> list[Any]:
+    first = make(draw, shape, IN_SETS)
+    return [first, make(draw, (draw(st.integers(0, 60)),), [first.dtype], ["few", "small", "special", "bits"])]
+
+
+def set_function(name: str) -> Callable[[Any, tuple[int, ...]], Case]:
+    def draw_sets(draw: Any, shape: tuple[int, ...]) -> Case:
+        arrays = two(draw, shape)
+        return Case(arrays, getattr(dask_gpusort, name), [getattr(np, name)(*arrays)], None, same_values)
+
+    return draw_sets
+
+
+def intersect1d_with_positions(draw: Any, shape: tuple[int, ...]) -> Case:
+    arrays = two(draw, shape)
+    return Case(
+        arrays,
+        lambda x, y: dask_gpusort.intersect1d(x, y, return_indices=True),
+        list(np.intersect1d(*arrays, return_indices=True)),
+        None,
+        same_values,
+    )
+
+
+NEEDLES = st.sampled_from([(0,), (1,), (40,), (6, 7), (3, 0, 2), (2, 3, 4), ()])
+
+
+def ranks_by_definition(keys: Any, needles: Any, side: str) -> Any:
+    """Ranks by the stable order of keys and needles together: of equals, needles come first for the left side."""
+    joined = (needles, keys) if side == "left" else (keys, needles)
+    first_key, first_needle = (len(needles), 0) if side == "left" else (0, len(keys))
+    order = oracle.argsort(np.concatenate(joined))
+    is_key = (order >= first_key) & (order < first_key + len(keys))
+    ranks = np.empty(len(needles), np.int64)
+    ranks[order[~is_key] - first_needle] = np.cumsum(is_key)[~is_key]
+    return ranks
+
+
+def searchsorted(draw: Any, shape: tuple[int, ...]) -> Case:
+    keys, side = oracle.sort(make(draw, shape)), draw(st.sampled_from(["left", "right"]))
+    needles = make(draw, draw(NEEDLES), [keys.dtype])
+    wanted = ranks_by_definition(keys, needles.reshape(-1), side).reshape(needles.shape)
+    if keys.dtype.kind in "?buifcmMS":
+        np.testing.assert_array_equal(wanted, np.searchsorted(keys, needles, side))
+    return Case([keys, needles], lambda x, v: dask_gpusort.searchsorted(x, v, side), [wanted], 1, same_values)
+
+
+def isin(draw: Any, shape: tuple[int, ...]) -> Case:
+    test, invert, small = make(draw, shape), draw(st.booleans()), draw(st.booleans())
+    elements = make(draw, draw(NEEDLES), [test.dtype])
+
+    def call(v: Any, x: Any) -> Any:
+        with mock.patch.object(search, "is_small", return_value=small):
+            return dask_gpusort.isin(v, x, invert=invert)
+
+    with np.errstate(invalid="ignore"):
+        inside = (elements.reshape(-1, 1) == test.reshape(1, -1)).any(1).reshape(elements.shape)
+    return Case([elements, test], call, [inside != invert], 0, same_values)
+
+
+#: Where a lane in several chunks is joined, Dask makes swapped byte orders native and padded records packed.
+TAKEN = [dtype for dtype in ours.EVERY if dtype.names is None]
+
+
+def take(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis = make(draw, shape, TAKEN, ["bits"]), axis_of(draw, shape)
+    mode, size = draw(st.sampled_from(("raise", "wrap", "clip"))), array.size if axis is None else shape[axis]
+    own = draw(st.sampled_from([(0,), (5,), (90,), (3, 4), (2, 3, 2), ()])) if size else (0,)
+    dtype, spread = draw(st.sampled_from(["i8", "i4", "i2"])), draw(st.sampled_from(["random", "equal"]))
+    indices = at.indices_below(size if mode == "raise" else 3 * size, own, dtype, 3, spread)
+    # NumPy makes swapped byte orders native in its scalars.
+    return Case(
+        [array, indices],
+        lambda x, i: dask_gpusort.take(x, i, axis, mode),
+        [np.asarray(np.take(array, indices, axis, mode=mode), array.dtype)],
+    )
+
+
+def take_along_axis(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, indices, axis = draw(at.lanes())
+    return Case(
+        [array, indices],
+        lambda x, i: dask_gpusort.take_along_axis(x, i, axis),
+        [np.take_along_axis(array, indices, axis)],
+    )
+
+
+def put_along_axis(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, indices, axis = draw(at.lanes())
+    own = [draw(st.sampled_from([1, size])) for size in np.take_along_axis(array, indices, axis).shape]
+    own = own[draw(st.integers(0, 1)) * (len(own) > 1) :]
+    values, wanted = ours.make(array.dtype, math.prod(own), "bits", 100).reshape(own), array.copy()
+    np.put_along_axis(wanted, indices, values, axis)
+    return Case([array, indices, values], lambda x, i, v: dask_gpusort.put_along_axis(x, i, v, axis), [wanted], 0)
+
+
+def merge_sorted(draw: Any, shape: tuple[int, ...]) -> Case:
+    dtype, spread, down = (
+        draw(st.sampled_from(ours.EVERY)),
+        draw(st.sampled_from(ours.DISTRIBUTIONS)),
+        draw(st.booleans()),
+    )
+    arrays = [ours.make(dtype, draw(st.integers(0, 60)), spread, seed) for seed in range(draw(st.integers(1, 4)))]
+    arrays = [oracle.sort(array, descending=down) for array in arrays]
+    return Case(
+        arrays,
+        lambda *arrays: dask_gpusort.merge_sorted(*arrays, descending=down),
+        [oracle.sort(np.concatenate(arrays), descending=down)],
+    )
+
+
+def is_sorted(draw: Any, shape: tuple[int, ...]) -> Case:
+    array, axis, down = make(draw, shape), axis_of(draw, shape), draw(st.booleans())
+    if draw(st.booleans()):
+        array = oracle.sort(array, axis, descending=down).reshape(shape)
+        if array.size and draw(st.booleans()):
+            flat, (one, other) = array.reshape(-1), [draw(st.integers(0, array.size - 1)) for _ in range(2)]
+            flat[[one, other]] = flat[[other, one]]
+    # By definition: a stable sort moves no element.
+    wanted = (np.diff(oracle.argsort(array, axis, descending=down), axis=-1 if axis is None else axis) > 0).all()
+    return Case([array], lambda x: dask_gpusort.is_sorted(x, axis, descending=down), [wanted], None, same_values)
+
+
+def axes_of(draw: Any, shape: tuple[int, ...]) -> Any:
+    several = st.permutations(range(len(shape))).flatmap(
+        lambda axes: st.integers(1, len(axes)).map(lambda count: tuple(axes[:count]))
+    )
+    return draw(st.none() | st.integers(-len(shape), len(shape) - 1) | several)
+
+
+def quantile(draw: Any, shape: tuple[int, ...]) -> Case:
+    shape = tuple(max(size, 1) for size in shape)
+    array, axis = make(draw, shape, ["i1", "i4", "u8", "i8", "f2", "f4", "f8", "m8[s]"]), axes_of(draw, shape)
+    name = draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile", "median", "nanmedian")))
+    options, arguments = {"keepdims": draw(st.booleans())}, [axis]
+    if not name.endswith("median"):
+        options["method"] = draw(st.sampled_from(list(quantiles.METHODS)))
+        q = np.array(draw(st.floats(0, 1) | st.lists(st.floats(0, 1), min_size=1, max_size=4)))
+        # Of two-dimensional q, NumPy's functions that skip NaN put only the first dimension in front.
+        q = np.stack([q, q]) if q.ndim and "nan" not in name and draw(st.booleans()) else q
+        arguments = [(q * 100 if "percent" in name else q).tolist(), axis]
+    strategy = draw(st.sampled_from(("auto", "samples", "rechunk", "join")))
+    return Case(
+        [array],
+        lambda x: getattr(dask_gpusort, name)(x, *arguments, strategy=strategy, **options),
+        [np.asarray(getattr(np, name)(array, *arguments, **options))],
+        None,
+        same_scalars,
+    )
+
+
+def same_scalars(got: Any, wanted: Any) -> None:
+    same_values(np.asarray(got), wanted)
+
+
+def weighted_quantile(draw: Any, shape: tuple[int, ...]) -> Case:
+    shape = tuple(max(size, 1) for size in shape)
+    array = make(draw, shape, ["?", "i1", "u8", "i8", "f2", "f4", "f8", ">f4", "M8[D]", "m8[s]"])
+    name, axis = draw(st.sampled_from(("quantile", "nanquantile", "percentile", "nanpercentile"))), axes_of(draw, shape)
+    q = draw(st.sampled_from([0, 1, 0.5, True, np.float32(0.2), np.float16(0.7), [], [0, 1], [0.25, 0.75, 0.3]]))
+    if "percent" in name:
+        q = np.minimum(np.multiply(q, 100), type(q)(100)) if isinstance(q, np.generic) else np.multiply(q, 100).tolist()
+    along = axis is not None and draw(st.booleans())
+    weights = draw(weights_of([shape[one] for one in np.atleast_1d(axis)] if along else shape))
+    options = {"keepdims": draw(st.booleans()), "method": "inverted_cdf"}
+    strategy = draw(st.sampled_from(("auto", "samples", "rechunk")))
+
+    def call(x: Any, w: Any) -> Any:
+        return getattr(dask_gpusort, name)(x, q, axis, weights=w, strategy=strategy, **options)
+
+    def same(got: Any, wanted: Any) -> None:
+        # Elements that NumPy takes one by one have the native byte order.
+        same_values(*(np.asarray(one, one.dtype.newbyteorder("=")) for one in (got, wanted)))
+
+    return Case([array, weights], call, [quantiles_of_weights(name, array, q, axis, weights, **options)], None, same)
+
+
+FUNCTIONS = {
+    "sort": Function(sort),
+    "argsort": Function(argsort),
+    "less": Function(less, aligned=True),
+    "lexsort": Function(lexsort, aligned=True),
+    "sort_by_key": Function(sort_by_key, aligned=True),
+    "topk": Function(topk, aligned=True),
+    "partition": Function(partition, unknown=False),
+    "rank": Function(rank),
+    "unique": Function(unique),
+    "nunique": Function(nunique),
+    "union1d": Function(set_function("union1d")),
+    "intersect1d": Function(set_function("intersect1d")),
+    "setdiff1d": Function(set_function("setdiff1d")),
+    "setxor1d": Function(set_function("setxor1d")),
+    "positions of intersect1d": Function(intersect1d_with_positions, unknown=False),
+    "searchsorted": Function(searchsorted, several=False),
+    "isin": Function(isin),
+    "take": Function(take, unknown=False, exchanges=at.exchanges),
+    "take_along_axis": Function(take_along_axis, several=False, unknown=False, exchanges=at.exchanges),
+    "put_along_axis": Function(put_along_axis, several=False, unknown=False, exchanges=at.exchanges),
+    "merge_sorted": Function(merge_sorted, several=False),
+    "is_sorted": Function(is_sorted),
+    "quantile": Function(quantile, unknown=False),
+    "weighted quantile": Function(weighted_quantile, unknown=False),
+}
+
+
+def check(data: Any, function: Function, shape: tuple[int, ...], *, scheduler: str | None = "sync") -> None:
+    """Draw a case and its chunks, and assert that the results are right, and of the chunks and dtypes that they say."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        case = function.draw(data.draw, shape)
+        # With query planning, Dask computes no chunks of unknown sizes.
+        may_be_unknown = function.unknown and len(shape) == 1 and not da.array_expr_enabled()
+        unknown = may_be_unknown and data.draw(st.booleans())
+        chunks = [data.draw(ours.chunkings(array.shape)) for array in case.arrays]
+        if unknown and function.aligned:
+            chunks = [(*chunks[0], *array.shape[1:]) for array in case.arrays]
+        arrays = [ours.dask_array(one, own) for one, own in zip(case.arrays, chunks, strict=True)]
+        arrays = [ours.forget_sizes(one, (0,)) if unknown and one.ndim else one for one in arrays]
+        # A small limit makes rows too long for one chunk: each is then sorted globally.
+        limit = data.draw(st.sampled_from(("128MiB", "128MiB", "8B")))
+        config = {"gpusort.exchange": data.draw(function.exchanges), "array.chunk-size": limit}
+        with groups(data.draw(ours.groups), data.draw(ours.tables)), dask.config.set(config):
+            with no_computation() if scheduler else nullcontext():
+                found = case.call(*arrays)
+            found = list(found) if isinstance(found, (tuple, list)) else [found]
+            got = dask.compute(*found, scheduler=scheduler)
+            for darr, mine, wanted in zip(found, got, case.wanted, strict=True):
+                assert darr.dtype == mine.dtype
+                case.same(mine, wanted)
+                known = darr.chunks if case.like is None else (*(own := chunks[case.like]), *darr.chunks[len(own) :])
+                assert unknown or known == darr.chunks
+                if scheduler and not np.isnan(list(map(sum, known))).any():
+                    check_sizes(darr, known)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(data=st.data(), size=st.integers(0, 120))
+def test_one_dimension(name, data, size):
+    check(data, FUNCTIONS[name], (size,))
+
+
+SHAPES = st.sampled_from([(5, 7), (1, 9), (4, 0), (0, 4), (3, 4, 5), (2, 6, 3)])
+
+
+@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if function.several])
+@given(data=st.data(), shape=SHAPES)
+def test_several_dimensions(name, data, shape):
+    check(data, FUNCTIONS[name], shape)
+
+
+#: Few examples, because a graph takes some tenths of a second on a cluster.
+@pytest.mark.parametrize("name", FUNCTIONS)
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), size=st.integers(20, 120))
+def test_on_a_cluster(on_cluster, name, data, size):
+    check(data, FUNCTIONS[name], (size,), scheduler=None)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@settings(max_examples=1)
+@given(data=st.data())
+def test_masked_arrays_are_refused(name, number, data):
+    case = FUNCTIONS[name].draw(data.draw, (6,))
+    arrays = [da.from_array(array, name=False) for array in case.arrays]
+    arrays[number] = da.ma.masked_array(arrays[number], False)
+    with pytest.raises(TypeError, match="masked"):
+        case.call(*arrays)

@@ -1,0 +1,223 @@
+"""Faults that the tests must find: ``python tests/mutants.py [word ...]`` plants those whose names hold a word.
+
+A mutant changes one text of the package. It is planted in a copy of the package, which the tests of its
+subject import; one of these must fail. What no test finds is not tested, so a test may be deleted while all mutants of
+its subject are found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# Libraries that the tests import: each process begins with them.
+import dask.array  # noqa: F401
+import distributed  # noqa: F401
+import hypothesis.extra.numpy  # noqa: F401
+import pytest
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "dask_gpusort"
+#: Exit status of pytest where a test has failed, and where all have passed.
+FAILED, PASSED = 1, 0
+
+#: By test files, or by rows of the table of functions; by its name: a text that the package has once, and another one.
+MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
+    "leaves/test_table.py": {
+        "digits: a rank at the start of a digit": ('ranks, side="right") - 1', 'ranks, "left") - 1'),
+        "digits: a chunk that starts in the middle": ("counts)) + lead) >>", "counts))) >>"),
+        "digits: one common grid": ("max(max(d.shift for d in known),", "max(0,"),
+        "ties: first parts first": ("np.cumsum(available, axis=0) - available", "0 * available"),
+        "brackets: the last rank is not searched": ("(ranks < size)", "(ranks <= size)"),
+        "brackets: the high end": ("ranks[mine] + 1,", "ranks[mine],"),
+        "cuts: an open boundary": ("is_open = between == 1", "is_open = between == 3"),
+        "cuts: the first key received": ("np.where(is_open, ends[1], rank)", "rank"),
+        "cuts: the last key received": ("(row == 1, ends[:, 2],", "(row == 1, ends[:, 1],"),
+        "cuts: a run of another size": ("if counts.sizes[0] != cuts.first[number, -1]", "if False"),
+        "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
+        "summaries: the last entry of a cell": (" | (cell[1:] != cell[:-1])", ""),
+    },
+    "leaves/test_selection.py leaves/test_quantiles.py": {
+        "selection: ties of a low end": ("rank < counts[1], rank", "rank <= counts[1], rank"),
+        "selection: ties of a high end": ("rank >= counts[2]", "rank > counts[2]"),
+        "selection: ranks among the keys inside": ("[:-1] - ends[1]", "[:-1]"),
+        "selection: a missed rank": ("if not ((counts[0] <= rank).all()", "if not (True"),
+        "quantiles: from the nearer neighbour": ("fraction >= 0.5", "fraction >= 0.9"),
+        "quantiles: halfway to an even rank": ("(floor % 2 == 1)", "(floor % 2 == 0)"),
+        "quantiles: the middle of two keys": ("middle = [(counts - 1) // 2,", "middle = [counts // 2,"),
+    },
+    "graph/test_task_exchange.py": {
+        "bounds: a bound too narrow in front": ("right[low - 1], 0)", "right[low - 1] + 1, 0)"),
+        "bounds: a bound too narrow behind": ("following[high], right[high])", "right[high], right[high])"),
+        "bounds: ties of one chunk in front": ("first += (every ==", "first += 0 * (every =="),
+        "bounds: digits too": ("np.maximum(first, low), np.minimum(last, high)", "first, last"),
+        "bounds: what a group keeps": ("- self.first[:, group].sum())", "- self.first[0, group])"),
+        "tasks: a chunk that changed": ("if len(run) != length or", "if False and"),
+        "tasks: shards are copied": ("group, copy=True)", "group, copy=False)"),
+    },
+    "graph/test_runs.py": {
+        "stores: where a slice begins": ("offset + start * row)", "offset)"),
+        "stores: the next array": ("offset += handle.length * row", "offset += len(array) * row"),
+        "stores: pickled rows": ("whole[start - first * PICKLED_ROWS :", "whole[start :"),
+        "stores: memory of another": ("if self.path.startswith(PROCESSES) and", "if False and"),
+        "stores: a failed write": (
+            "        except BaseException:\n            self._forget(names)",
+            "        except BaseException:",
+        ),
+        "stores: memory of a host": ("min(free, psutil", "max(free, psutil"),
+    },
+    "chunk/test_numpy_radix.py chunk/test_numpy_merge.py": {
+        "radix: ties have groups": ("low |= groups << np.uint64(dropped)", "pass"),
+        "radix: rows end": ("tied[num_keys - 1 - start % num_keys :: num_keys] = False", "pass"),
+        "radix: low bits of the range": ("low -= np.uint64(least)", "pass"),
+        "radix: counts of all blocks": ("counts += np.bincount", "counts = np.bincount"),
+        "packing: positions in a row": ("+ as_word(along.start)", ""),
+        "packing: the least code": ("out += rows.dtype.type(least)", "pass"),
+    },
+    "chunk/test_numpy_words.py chunk/test_numpy_columns.py": {
+        "words: new groups": ("starts[tied[1:]] |= code[1:] != code[:-1]", "pass"),
+        "words: more of a key decides": ("found &= one == other", "pass"),
+        "words: a search from the right": ("else ~less(needles, candidates)", "else less(candidates, needles)"),
+        "columns: NaN of one part": ("+ nan.dtype.type(1) + imag_nan", "+ nan.dtype.type(1)"),
+        "columns: descending twice": (
+            "_argsort_compared(self.values[::-1])[::-1]",
+            "_argsort_compared(self.values)[::-1]",
+        ),
+        "columns: the first field": ("ranked = [*order.fields, *(", "ranked = [*("),
+    },
+    "chunk/test_numpy_ops.py chunk/test_numpy_top.py": {
+        "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
+        "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
+        "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
+        "summaries: a bracket of one key": ("np.maximum(low_right, high_left)", "high_left"),
+        "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),
+    },
+    "sort argsort lexsort": {
+        "options: stable": ('stable = self.stable or want != "keys"', "stable = False"),
+        "options: descending": ("Order(array.dtype, self.descending, stable,", "Order(array.dtype, False, stable,"),
+        "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
+    },
+    "sort argsort": {
+        "rows: axes come back": ("array.transpose(np.argsort(last).tolist())", "array.transpose(last)"),
+        "flat: in C order": (
+            "array = rechunk(array, chunks, max(limit, 1))",
+            "array = rechunk(array, array.chunks, max(limit, 1))",
+        ),
+    },
+    "merge_sorted is_sorted": {
+        "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
+        "is_sorted: empty chunks": ("for chunk in line if len(chunk.first)]", "for chunk in line]"),
+    },
+    "less": {
+        "less: ties keep their order": (
+            "inside & ~compare(less, keys[np.minimum(second, len(keys) - 1)], keys[first])",
+            "inside & compare(less, keys[first], keys[np.minimum(second, len(keys) - 1)])",
+        ),
+    },
+    "unique setxor1d intersect1d setdiff1d": {
+        "numbers: a group of several chunks": ("edge.groups - continued", "edge.groups"),
+        "numbers: totals of a group": ("totals[-1] += edge.head", "pass"),
+        "unique: a group of an earlier chunk": ("slice(int(numbered.offset.continued), None)", "slice(None)"),
+        "unique: the first of equal ones": (
+            "seen[offsets[::-1]] = np.arange(len(offsets) - 1, -1, -1)",
+            "seen[offsets] = np.arange(len(offsets))",
+        ),
+        "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
+        "sets: NaN of both": ("return first & second & ~nans", "return first & second"),
+        "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
+        "sets: NaN of the first": ("(~second | nans)", "~second"),
+        "sets: positions in the second": ("of_second - int(length)", "of_second"),
+    },
+    "rank": {
+        "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
+        "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
+        "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
+        "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
+        "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
+    },
+    "searchsorted isin": {
+        "search: the group of a needle": (
+            '"right" if question.side == "left" else "left"',
+            '"left" if question.side == "left" else "right"',
+        ),
+        "search: ranks in all groups": ("wanted + scan.starts[group] if", "wanted if"),
+        "search: needles come back": (
+            "values[0].astype(np.int64, copy=False)] = found",
+            "values[0].astype(np.int64, copy=False).argsort()] = found",
+        ),
+    },
+    "take_along_axis put_along_axis take": {
+        "positions: negative ones": ("positions + size, positions)", "-positions, positions)"),
+        "positions: clip": ("positions.clip(0, size - 1)", "positions.clip(0, size - 2)"),
+        "positions: where groups begin": ("positions[order] - starts[groups[order]]", "positions[order]"),
+        "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
+        "positions: replies come back": ("whole[positions] = found", "whole[np.sort(positions)] = found"),
+        "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
+    },
+    "topk partition": {
+        "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
+        "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
+        "partition: keys equal to a cut": (
+            "counted -= (part <= cut).view(np.uint8)",
+            "counted -= (part < cut).view(np.uint8)",
+        ),
+        "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
+    },
+    "weighted": {
+        "weights: none in front": ("shares[shares == 0] = -1", "pass"),
+        "weights: empty parts": ("~found & (part.counts > 0)", "~found"),
+    },
+}
+
+
+def main(words: list[str]) -> int:
+    """Plant the mutants, and tell whether the tests find them; the number of those that they do not find."""
+    survived = 0
+    for tests, mutants in MUTANTS.items():
+        for name, change in mutants.items():
+            if all(word in f"{name} {tests}" for word in words):
+                started = time.monotonic()
+                status = run(arguments_of(tests), *change)
+                said = {FAILED: "killed", PASSED: "SURVIVED"}.get(status, f"NO RESULT ({status})")
+                print(f"{said:9} in {time.monotonic() - started:3.0f} s  {name}", flush=True)
+                survived += status != FAILED
+    return survived
+
+
+def arguments_of(tests: str) -> list[str]:
+    """Arguments of pytest for test files, or for rows of the table of functions."""
+    if "/" in tests:
+        return [str(TESTS / test) for test in tests.split()]
+    return [str(TESTS / "api" / "test_functions.py"), "-k", f"dimension and ({' or '.join(tests.split())})"]
+
+
+def run(arguments: list[str], old: str, new: str) -> int:
+    """Plant a mutant, and run the tests up to the first failure in a process of their own; pytest's exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(PACKAGE, Path(folder) / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        texts = {file: file.read_text() for file in (Path(folder) / PACKAGE.name).rglob("*.py")}
+        (changed,) = [file for file, text in texts.items() if old in text]
+        assert texts[changed].count(old) == 1, old
+        changed.write_text(texts[changed].replace(old, new))
+        child = os.fork()
+        if not child:
+            _test(folder, arguments)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _test(folder: str, arguments: list[str]) -> None:
+    """Run tests with the package in a folder, and end this process."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.environ |= {"PYTHONPATH": folder, "HYPOTHESIS_PROFILE": "mutants"}
+    sys.path.insert(0, folder)
+    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]) > 0)
