@@ -20,7 +20,7 @@ import dask_gpusort
 from ..harness.command import arguments, measure
 from ..harness.jobs import Effort, compared, jobs_of, on_threads
 from ..harness.records import Row, slug
-from .keys import beside_numpy, chunked, make
+from .keys import numpy_baseline, chunked, make
 
 #: Numbers of keys as powers of two: in one chunk, in several chunks, and for sorts that cost more.
 ONE, MANY, SLOW = 22, 24, 20
@@ -50,7 +50,7 @@ def rows(effort: Effort) -> Iterator[Row]:
         ("less", "int64", SLOW),
     ):
         log2, what = effort.size(bits, 10), "argsort by `less=numpy.less`" if work == "less" else f"`{work}`"
-        jobs = jobs_of(beside_numpy, NAMES, work, kind, 1 << log2, on=on_one)
+        jobs = jobs_of(numpy_baseline, NAMES, work, kind, 1 << log2, on=on_one)
         yield compared(effort, slug(work, kind), f"{what} of 2^{log2} {kind}, one chunk", jobs, section="one chunk")
     for work, kind, bits in (
         ("sort", "complex128", MANY),
@@ -60,9 +60,9 @@ def rows(effort: Effort) -> Iterator[Row]:
     ):
         log2 = effort.size(bits, 12)
         title, case = f"`{work}` of 2^{log2} {kind}, {CHUNKS} chunks, two threads", (work, kind, 1 << log2, CHUNKS)
-        jobs = jobs_of(beside_numpy, NAMES, *case)
+        jobs = jobs_of(numpy_baseline, NAMES, *case)
         yield compared(effort, slug("chunks", work, kind), title, jobs, section="chunks")
-        jobs = {"ours": jobs["ours"], "ours, one thread": (on_one, beside_numpy, "ours", *case)}
+        jobs = {"ours": jobs["ours"], "ours, one thread": (on_one, numpy_baseline, "ours", *case)}
         yield compared(effort, slug("threads", work, kind), f"{title} against one", jobs, section="threads")
     log2 = effort.size(MANY, 12)
     jobs = jobs_of(merging, ("ours", "`sort` of both"), 1 << log2)

@@ -38,7 +38,7 @@ from ..harness.jobs import Effort, compared, in_turns, jobs_of, on_threads, on_w
 from ..harness.machine import ROOT
 from ..harness.records import Row, slug, timed_row
 from ..harness.verify import check_sorted, parts_of, summarize
-from .keys import beside_numpy, make
+from .keys import numpy_baseline, make
 
 CHUNKS, QUICK_CHUNKS = 64, 8
 NUMPY, DATAFRAME = "`numpy.sort` on one thread", "`dask.dataframe` sort_values"
@@ -161,7 +161,7 @@ def of_runs(kind: str, n: int, runs: int) -> Any:
 def chunk_rows(effort: Effort) -> Iterator[Row]:
     on_one, bits = partial(on_threads, threads=1), effort.size(24, 12)
     for kind in ("int32", "int64", "int64 below 2**32"):
-        jobs = jobs_of(beside_numpy, ("ours", "NumPy"), "argsort", kind, 1 << bits, on=on_one)
+        jobs = jobs_of(numpy_baseline, ("ours", "NumPy"), "argsort", kind, 1 << bits, on=on_one)
         jobs['`numpy.argsort(kind="stable")`'] = jobs.pop("NumPy")
         yield compared(
             effort, slug("argsort", kind), f"stable `argsort` of 2^{bits} {kind}, one chunk", jobs, section="chunk"

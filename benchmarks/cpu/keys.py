@@ -58,7 +58,7 @@ def chunked(keys: np.ndarray, chunks: int) -> da.Array:
     return da.from_array(keys, chunks=-(-len(keys) // chunks), name=False)
 
 
-def beside_numpy(work: str, kind: str, n: int, chunks: int = 1) -> Any:
+def numpy_baseline(work: str, kind: str, n: int, chunks: int = 1) -> Any:
     """Case: one of our functions and NumPy's."""
     keys = make(kind, n)
     ours, theirs = WORKS[work]
