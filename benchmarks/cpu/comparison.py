@@ -20,7 +20,7 @@ import dask_gpusort
 from ..harness.command import arguments, measure
 from ..harness.jobs import Effort, compared, jobs_of, on_threads
 from ..harness.records import Row, slug
-from .keys import numpy_baseline, chunked, make
+from .keys import chunked, make, numpy_baseline
 
 #: Numbers of keys as powers of two: in one chunk, in several chunks, and for sorts that cost more.
 ONE, MANY, SLOW = 22, 24, 20

@@ -38,7 +38,7 @@ from ..harness.jobs import Effort, compared, in_turns, jobs_of, on_threads, on_w
 from ..harness.machine import ROOT
 from ..harness.records import Row, slug, timed_row
 from ..harness.verify import check_sorted, parts_of, summarize
-from .keys import numpy_baseline, make
+from .keys import make, numpy_baseline
 
 CHUNKS, QUICK_CHUNKS = 64, 8
 NUMPY, DATAFRAME = "`numpy.sort` on one thread", "`dask.dataframe` sort_values"
