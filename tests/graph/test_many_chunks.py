@@ -192,9 +192,9 @@ def test_many_chunks_are_ordered_in_linear_time(find):
     seconds = []
     for chunks in (500, 4_000):
         graph = optimised(find(da.ones(chunks * 300, chunks=300) + 1))
-        start = time.perf_counter()
+        start = time.thread_time()
         dask.order.order(graph)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.thread_time() - start)
     # 8 times as many chunks take 64 times as long without the one last task.
     assert seconds[1] < 25 * max(seconds[0], 0.01)
 
