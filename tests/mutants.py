@@ -38,7 +38,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "cuts: the first key received": ("np.where(is_open, ends[1], rank)", "rank"),
         "cuts: the last key received": ("(row == 1, ends[:, 2],", "(row == 1, ends[:, 1],"),
         "cuts: a run of another size": ("if counts.sizes[0] != cuts.first[number, -1]", "if False"),
-        "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
         "summaries: the last entry of a cell": (" | (cell[1:] != cell[:-1])", ""),
     },
     "leaves/test_selection.py leaves/test_quantiles.py": {
@@ -90,8 +89,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "columns: the first field": ("ranked = [*order.fields, *(", "ranked = [*("),
     },
     "chunk/test_numpy_ops.py chunk/test_numpy_top.py": {
-        "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
-        "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
         "keys: a search passes a tie class": ('if side == "right" else needles', "if False else needles"),
         "summaries: a bracket of one key": ("np.maximum(low_right, high_left)", "high_left"),
         "top: ties of the last one": ("(np.cumsum(ties, axis=1) <= missing)", "ties"),
@@ -100,13 +97,6 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "options: stable": ('stable = self.stable or want != "keys"', "stable = False"),
         "options: descending": ("Order(array.dtype, self.descending, stable,", "Order(array.dtype, False, stable,"),
         "options: directions of keys": ("others[::-1]], directions[::-1])", "others[::-1]], directions)"),
-    },
-    "sort argsort": {
-        "rows: axes come back": ("array.transpose(np.argsort(last).tolist())", "array.transpose(last)"),
-        "flat: in C order": (
-            "array = rechunk(array, chunks, max(limit, 1))",
-            "array = rechunk(array, array.chunks, max(limit, 1))",
-        ),
     },
     "merge_sorted is_sorted": {
         "is_sorted: borders": (" and all(map(all, _borders(lines, order)))", ""),
@@ -127,23 +117,19 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
             "seen[offsets] = np.arange(len(offsets))",
         ),
         "unique: NaN that are equal": ("found &= ~(are_nan(keys) & are_nan(others))", "pass"),
+    },
+    "api/test_sets.py": {
         "sets: NaN of both": ("return first & second & ~nans", "return first & second"),
         "sets: NaN of one": ("(first ^ second) | nans", "first ^ second"),
         "sets: NaN of the first": ("(~second | nans)", "~second"),
-        "sets: positions in the second": ("of_second - int(length)", "of_second"),
     },
     "rank": {
         "ranks: the mean of ties": ("before + (counts + 1) / 2", "before + counts / 2"),
         "ranks: rows are apart": ("firsts[:: self.length] = True", "pass"),
         "ranks: keys that precede": ("ranks = numbered.passed + 1", "ranks = numbered.before + 1"),
         "ranks: NaN are left out": ("ranks[numbered.nans] = np.nan", "pass"),
-        "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
     },
     "searchsorted isin": {
-        "search: the group of a needle": (
-            '"right" if question.side == "left" else "left"',
-            '"left" if question.side == "left" else "right"',
-        ),
         "search: ranks in all groups": ("wanted + scan.starts[group] if", "wanted if"),
         "search: needles come back": (
             "values[0].astype(np.int64, copy=False)] = found",
@@ -155,21 +141,48 @@ MUTANTS: dict[str, dict[str, tuple[str, str]]] = {
         "positions: clip": ("positions.clip(0, size - 1)", "positions.clip(0, size - 2)"),
         "positions: where groups begin": ("positions[order] - starts[groups[order]]", "positions[order]"),
         "positions: the group of a bound": ('positions, "right")', 'positions, "left")'),
-        "positions: replies come back": ("whole[positions] = found", "whole[np.sort(positions)] = found"),
-        "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
+        "positions: replies come back": ("whole[positions] = found", "whole[positions[::-1]] = found"),
     },
     "topk partition": {
         "topk: positions in all chunks": ("part[1] + start,", "part[1],"),
-        "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
         "partition: keys equal to a cut": (
             "counted -= (part <= cut).view(np.uint8)",
             "counted -= (part < cut).view(np.uint8)",
         ),
+    },
+    "graph/test_graph.py": {
+        "summaries: sums restart at a bracket": (" - less_before[opening]", ""),
+    },
+    "sort": {
+        "sorts: bits of ties": ("    _restore_ties(array, members, order)\n    return array", "    return array"),
+        "sorts: ties row by row": ('np.argsort(rows[by_floor], kind="stable")', "np.arange(len(rows))"),
+    },
+    "api/test_sort.py": {
+        "rows: axes come back": ("array.transpose(np.argsort(last).tolist())", "array.transpose(last)"),
+    },
+    "intersect1d": {
+        "sets: positions in the second": ("of_second - int(length)", "of_second"),
+    },
+    "api/test_ranks.py": {
+        "ranks: a share of the numbers": ("max(scan.keys - scan.nans, 1)", "max(scan.keys, 1)"),
+    },
+    "graph/test_lookup.py": {
+        "search: the group of a needle": (
+            '"right" if question.side == "left" else "left"',
+            '"left" if question.side == "left" else "right"',
+        ),
+    },
+    "api/test_take_along_axis.py": {
+        "put: the last value": ("for shard in shards:", "for shard in list(shards)[::-1]:"),
+    },
+    "api/test_topk.py": {
+        "topk: values of rows": ("if array.ndim > indices.ndim else", "if False else"),
+    },
+    "api/test_partition.py": {
         "partition: NaN": ("counted[part != part] += len(cuts) - len(numbers)", "pass"),
     },
-    "weighted": {
+    "api/test_weights.py": {
         "weights: none in front": ("shares[shares == 0] = -1", "pass"),
-        "weights: empty parts": ("~found & (part.counts > 0)", "~found"),
     },
 }
 
