@@ -236,6 +236,7 @@ def rows(options: Any) -> Iterator[Row]:
             if kind == "companion":
                 assert summed(targets[1], in_order=True) == wanted  # the values are the keys
             row = _row(options, f"sort {kind}", memory, seconds, details)
+            row.keys = 8 * options.keys // options.chunks // KINDS[kind] * options.chunks
             row.baselines = {name: baselines[name] for name in BASELINES if name in baselines and kind == "int64"}
             row.verified = found == wanted
             yield row
