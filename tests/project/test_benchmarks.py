@@ -1,4 +1,4 @@
-"""Each benchmark runs once at a small size. The tests verify results, not times."""
+"""Each benchmark runs once at a small size, with the thorough cases. The tests verify results, not times."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def record(path: Path) -> Any:
     return load("harness.records").read(path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["core", "comparison", "order_statistics", "sorted_order"])
 def test_a_quick_run_has_the_stored_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of documents are found by their names."""
@@ -79,6 +80,7 @@ def test_a_quick_run_has_the_stored_rows(name: str, tmp_path: Path, monkeypatch:
     assert names[0] == names[1]
 
 
+@pytest.mark.thorough
 def test_baselines_sort_the_same_keys(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     run("baselines", "--quick", "--output", str(tmp_path))
@@ -88,6 +90,7 @@ def test_baselines_sort_the_same_keys(tmp_path: Path) -> None:
     assert all(point.median > 0 for line in lines.values() for point in line)
 
 
+@pytest.mark.thorough
 def test_many_threads_are_compared(tmp_path: Path) -> None:
     run("cpu.cores", "--quick", "--output", str(tmp_path))
     rows, stored = (record(one / "cores_cpu.json").rows for one in (tmp_path, RESULTS))
@@ -153,6 +156,7 @@ def some_of(params: tuple[list[Any], ...]) -> Iterator[tuple[Any, ...]]:
             yield (*(values[number % len(values)] for values in others), value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suite", list(suites()))
 def test_suite(suite: Any) -> None:
     assert len(suite.param_names) == len(suite.params)
@@ -208,6 +212,7 @@ def test_rates_are_computed_from_the_measured_time(monkeypatch: pytest.MonkeyPat
     assert doing.track_share_of_copy(1_000, "numpy") == 2 * 1_000 * 4 / 2 / 16_000
 
 
+@pytest.mark.thorough
 def test_asv_accepts_the_suites() -> None:
     pytest.importorskip("asv")
     # asv removes PYTHONPATH from the environment.
@@ -267,6 +272,7 @@ def test_jobs_run_in_separate_processes() -> None:
     assert row.details["memory"]["ours"] > 7
 
 
+@pytest.mark.thorough
 def test_several_gpus_without_a_gpu(tmp_path: Path) -> None:
     works = ["u32-28", "pairs-29-x4", "argsort-28", "zipf-28", "large-u64"]
     options = ["--library", "numpy", "--keys-log2", "12", "--no-baseline", "--output", str(tmp_path)]
@@ -381,6 +387,7 @@ GPU_SECTIONS = [
 ]
 
 
+@pytest.mark.thorough
 def test_dask_arrays_without_a_gpu(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run("gpu.dask_arrays", "--library", "numpy", "--keys-log2", "12", "--output", str(tmp_path), "--commit", "abc")
@@ -454,6 +461,7 @@ def test_numpy_chunks_are_sorted_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> 
     assert given == [None, "cuda"] + ["cuda"] * (library.WARM_UPS + library.REPEATS)
 
 
+@pytest.mark.thorough
 def test_a_soak_records_every_process(tmp_path: Path) -> None:
     run("cpu.soak", "--quick", "--output", str(tmp_path))
     found = record(tmp_path / "soak.json")
@@ -472,6 +480,7 @@ def test_sorts_are_right_while_workers_are_killed(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_passes_are_counted(tmp_path: Path) -> None:
     run("cpu.passes", "--quick", "--output", str(tmp_path))
     counted = {row.work: row.details for row in record(tmp_path / "passes.json").rows}
@@ -483,6 +492,7 @@ def test_passes_are_counted(tmp_path: Path) -> None:
     assert load("documents.blocks").span([1, 2.04]) == "1 to 2"
 
 
+@pytest.mark.thorough
 def test_the_load_of_sorts_is_counted(tmp_path: Path) -> None:
     run("cpu.scheduler_load", "--quick", "--output", str(tmp_path))
     rows = [row.details for row in record(tmp_path / "scheduler_load.json").rows]
