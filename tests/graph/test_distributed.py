@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import oracle
+from support import oracle, runs
 from support import strategies as ours
 from support.killing import KillAt, two_processes
 from support.marks import grid
@@ -401,6 +401,8 @@ def test_a_source_that_changes_when_a_worker_is_lost(processes, tmp_path):
                 # The exchange finds the change, or the check of sizes if the counts were lost too.
                 assert re.search("(?i)persist", str(error)), error
                 refused += 1
+                # Who has the error has the failed result, but no runs.
+                runs.until(lambda: not runs.left(client).keys() - {"lists"}, "the end of all runs")
             else:
                 # The killed worker held shards but none of the chunks.
                 assert not list(tmp_path.glob("block-*-1")), "a chunk that changed was not noticed"

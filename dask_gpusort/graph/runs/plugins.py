@@ -87,7 +87,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
             state = self.scheduler.tasks[key]
             if finish == "waiting":
                 self._want(key)
-            elif finish == "forgotten" or (finish == "released" and not state.waiters):
+            elif finish in ("erred", "forgotten") or (finish == "released" and not state.waiters):
                 self.scheduler.loop.add_callback(self._release, key, self._listed[key])
             if finish == "forgotten":
                 del self._listed[key]
@@ -130,7 +130,7 @@ class RunSchedulerPlugin(CheckedSchedulerPlugin):
     def _release(self, key: Key, runs: set[Key]) -> None:
         """Let the runs go, after the transitions in progress, unless the list is needed again."""
         state, client = self.scheduler.tasks.get(key), self.scheduler.clients.get(NAME)
-        if client is not None and (state is None or state.state == "released"):
+        if client is not None and (state is None or state.state in ("erred", "released")):
             self.scheduler.client_releases_keys(keys=list(runs), client=NAME, stimulus_id=f"{NAME}-done")
             if not client.wants_what:
                 del self.scheduler.clients[NAME]
