@@ -18,7 +18,13 @@ from .gangs import until
 @contextmanager
 def cluster(workers: int = 3, **config: Any) -> Iterator[Any]:
     """The client of a new cluster in this process. It is the default client."""
-    config = {"distributed.scheduler.allowed-failures": 10, "optimization.fuse.active": False, **config}
+    config = {
+        "distributed.scheduler.allowed-failures": 10,
+        # A worker tries for as long to fetch from one that is lost, before it computes what that had.
+        "distributed.comm.timeouts.connect": "5s",
+        "optimization.fuse.active": False,
+        **config,
+    }
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with (
         dask.config.set({"scheduler": "distributed", **config}),
