@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from importlib import import_module
 from unittest import mock
 
 import dask
@@ -398,19 +399,25 @@ def device_bytes(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["threads", "synchronous"])
 def test_chunks_of_one_device_are_joined_if_they_fit(kind, device_bytes):
+    copies = import_module("dask_gpusort.chunk.cupy_staging")
     x, matrix = da.zeros(1 << 20, chunks=1 << 16), da.zeros((1 << 10, 1 << 10), chunks=1 << 8)
-    with dask.config.set(scheduler=kind):
+    with dask.config.set(scheduler=kind), copies.metadata_without_device():
+        held = x.map_blocks(np.copy, dtype=x.dtype, meta=copies.empty(1, x.dtype), name="held")
         for memory in (None, 1 << 30):
             device_bytes(memory)
-            assert "exchange  join" in dask_gpusort.explain(x)
+            for array in (x, held):
+                assert "exchange  join" in dask_gpusort.explain(array)
+                assert "exchange  tasks" in dask_gpusort.explain(array, exchange="tasks")
             assert "one task" in dask_gpusort.explain(matrix, 0)
-            assert "exchange  tasks" in dask_gpusort.explain(x, exchange="tasks")
         device_bytes(8 << 20)
-        assert "exchange  device" in dask_gpusort.explain(x)
+        assert "exchange  device" in dask_gpusort.explain(held)
+        # Chunks of the host stay there, also where their size is not known.
+        for array in (x, ours.forget_sizes(x)):
+            assert re.search("some at a time.*exchange  gather", dask_gpusort.explain(array), re.DOTALL)
+            assert "exchange  join" in dask_gpusort.explain(array, exchange="join")
         assert "rechunk" in dask_gpusort.explain(matrix, 0)
-        assert "exchange  join" in dask_gpusort.explain(x, exchange="join")
-        # Where the size is not known, a join is tried.
-        assert "exchange  join" in dask_gpusort.explain(ours.forget_sizes(x))
+        # Where the size of chunks of the GPU is not known, a join is tried.
+        assert "exchange  join" in dask_gpusort.explain(ours.forget_sizes(held))
 
 
 def test_several_workers_do_not_join(on_cluster, device_bytes):
