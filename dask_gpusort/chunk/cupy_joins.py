@@ -14,7 +14,7 @@ from .. import kernels
 from ..order import Order
 from .cupy_keys import expression_of
 from .cupy_sorts import argsort_keys, check_less, require_sorted
-from .device_memory import gate_of
+from .memory import gate_of
 
 #: Bytes of the widest elements that CuPy copies.
 _WIDE_BYTES = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..chunk.device_memory import USABLE_FRACTION
+from ..chunk.memory import USABLE_FRACTION
 from ..order import POSITION_BYTES, Order
 from .terms import InputChunks, Workers
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..chunk.device_memory import step_bytes
+from ..chunk.memory import step_bytes
 from ..order import Order
 from . import counting
 from .gang import member_chunks

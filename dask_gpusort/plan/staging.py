@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..chunk.device_memory import USABLE_FRACTION, step_bytes
+from ..chunk.memory import USABLE_FRACTION, step_bytes
 from ..order import Order
 from ..plan import counting
 from .groups import MOST_GROUPS

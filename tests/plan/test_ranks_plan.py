@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.peaks import peak_of
 
-from dask_gpusort.chunk.device_memory import USABLE_FRACTION
 from dask_gpusort.chunk.distinct import Columns
-from dask_gpusort.chunk.tie_ranks import METHODS, Ranking, rank_rows
+from dask_gpusort.chunk.memory import USABLE_FRACTION
+from dask_gpusort.chunk.tie_groups import METHODS, Ranking, rank_rows
 from dask_gpusort.order import Order
 from dask_gpusort.plan.distinct import device_bytes as distinct_bytes
 from dask_gpusort.plan.distinct import make_distinct_plan

@@ -11,8 +11,7 @@ import numpy as np
 
 from ...chunk import complete
 from ...chunk.distinct import Columns
-from ...chunk.tie_groups import ranks_of_groups
-from ...chunk.tie_ranks import Ranking, rank_rows
+from ...chunk.tie_groups import Ranking, rank_rows, ranks_of_groups
 from ...plan import Plan
 from ...plan.distinct import DistinctPlan
 from ...plan.ranks import describe_rank, device_bytes, make_rank_plan
