@@ -13,7 +13,7 @@ from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import require_cupy
 from .merge import merge_sort
 
-SOURCE = "merge/compare.cu"
+SOURCE = "merge/merge.cu"
 THREADS = 256
 
 

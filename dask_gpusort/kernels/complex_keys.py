@@ -27,7 +27,7 @@ from .wide.columns import (
 from .wide.tie_groups import TieResolver, break_ties
 from .wide.word_sort import argsort_columns
 
-SOURCE = "wide/complex_keys.cu"
+SOURCE = "wide/columns.cu"
 COMPLEX_WORDS = 2
 
 

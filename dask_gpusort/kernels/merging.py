@@ -1,4 +1,4 @@
-"""Merging of sorted runs into one, in rounds of pairs (``merge_parts.cu``).
+"""Merging of sorted runs into one, in rounds of pairs (``merge.cu``).
 
 ::
 

@@ -13,7 +13,7 @@ from ..policy.limits import count_bytes, shared_limit
 from .histogram import code_buckets, count_fine, scan_fine
 
 COUNTED_BYTES = 2  # of the widest keys
-FILL_SOURCE = "buckets/fill.cu"
+FILL_SOURCE = "buckets/counting.cu"
 FILL_THREADS = cxx_constant(FILL_SOURCE, "kFillThreads")
 FILL_TILE_BYTES = (
     FILL_THREADS * cxx_constant(FILL_SOURCE, "kFillRounds") * cxx_constant(FILL_SOURCE, "kFillVectorBytes")

@@ -1,4 +1,4 @@
-"""The histogram of an array over fine buckets, and its scan (``count.cu``).
+"""The histogram of an array over fine buckets, and its scan (``counting.cu``).
 
     keys (n) -> counts (num_fine) -> starts (num_fine + 1) and cursors (num_fine)
 
@@ -17,7 +17,7 @@ from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning
 from ..policy.limits import count_bytes, multiprocessors
 
-SOURCE = "buckets/count.cu"
+SOURCE = "buckets/counting.cu"
 SCAN_THREADS = cxx_constant(SOURCE, "kScanThreads")
 SCAN_FINE = instance("scan_fine", SCAN_THREADS)
 NARROW_KEYS = 1 << 32  # from here on the counts of a table need 64 bits each

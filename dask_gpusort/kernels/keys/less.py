@@ -1,4 +1,4 @@
-"""Comparisons of keys by an expression that the user gives (``less.cuh``)."""
+"""Comparisons of keys by an expression that the user gives (``elements.cuh``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of a sorted array's own keys (``ranks.cu``): the rank summary of a chunk, for one round of counting."""
+"""Ranks of a sorted array's own keys (``transform.cu``): the rank summary of a chunk, for one round of counting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from .dtypes import device_key
 
-SOURCE = "keys/ranks.cu"
+SOURCE = "keys/transform.cu"
 THREADS = cxx_constant(SOURCE, "kRankThreads")
 THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 

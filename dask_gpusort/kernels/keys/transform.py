@@ -1,6 +1,6 @@
 """Element-wise launches (``transform.cu``), one thread per element: encode, decode, gather, search by rank.
 
-Sorted needles are ranked by tiles (``sorted_needles.cu``).
+Sorted needles are ranked by tiles (``transform.cu``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .dtypes import device_key
 
 SOURCE = "keys/transform.cu"
 THREADS = 256  # the launch bound of the kernels that have one
-NEEDLES_SOURCE = "keys/sorted_needles.cu"
+NEEDLES_SOURCE = "keys/transform.cu"
 NEEDLE_THREADS = cxx_constant(NEEDLES_SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(NEEDLES_SOURCE, "kNeedlesPerThread")
 

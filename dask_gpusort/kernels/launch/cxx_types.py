@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-#: The type of values where keys are sorted alone (``types.cuh``).
+#: The type of values where keys are sorted alone (``basics.cuh``).
 NO_VALUE: Final = "NoValue"
 
 #: Bytes of every type that kernels move without looking at it.

@@ -4,7 +4,7 @@
 //   run b   | . [ b_count ] . . . . . |        runs may be anywhere in memory
 //   out     | . . . . [ a_count + b_count ] . . |
 //
-// The plan of a level is one Part per block of merge_parts.cu, for runs of equal width (merge_sort.cu) or listed ones.
+// The plan of a level is one Part per block of merge.cu, for runs of equal width or listed ones.
 // Parts are cut by merge path (Odeh et al., IPDPS workshops 2012; Green, McColl and Bader, ICS 2012).
 #pragma once
 #include "merge/merge_tile.cuh"

@@ -1,4 +1,4 @@
-"""Merge sort by a user's comparison (``merge_sort.cu``): sorted tiles, then levels that merge pairs of runs.
+"""Merge sort by a user's comparison (``merge.cu``): sorted tiles, then levels that merge pairs of runs.
 
 One level::
 
@@ -23,8 +23,8 @@ from ..launch.loader import cxx_constant, require_cupy
 from ..policy import merge_tuning
 from ..policy.merge_tuning import MergeShape
 
-SOURCE = "merge/merge_sort.cu"
-PARTS_SOURCE = "merge/merge_parts.cu"
+SOURCE = "merge/merge.cu"
+PARTS_SOURCE = "merge/merge.cu"
 PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
 PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
 WIDE_POSITION = 8

@@ -130,5 +130,5 @@ def describe_segments(elements: Elements, buckets: BucketMap) -> tuning.Tile:
     tile = fit_tile(tuning.PARTITION[elements.shape], elements, tuning.MAP_WORDS)
     tables, sizes = buckets.tables, (np.uint32(buckets.num_fine), np.uint32(buckets.fine_bits))
     arguments = tables["starts"], *sizes, tables["coarse_cursors"], tables["coarse"]
-    Launch("buckets/count.cu", f"describe_segments<{tile.keys}>", 1, SCAN_THREADS, arguments).run()
+    Launch("buckets/counting.cu", f"describe_segments<{tile.keys}>", 1, SCAN_THREADS, arguments).run()
     return tile

@@ -16,7 +16,7 @@ from ..policy import tuning
 from ..policy.limits import fit_stable
 
 SOURCE = "msd/partition.cu"
-RADIX = cxx_constant("lsd/byte_digits.cuh", "kRadix")  # most digits of a stable pass
+RADIX = cxx_constant("lsd/onesweep_tile.cuh", "kRadix")  # most digits of a stable pass
 UNIFORM, SPLITTERS = "MapKind::kUniform", "MapKind::kSplitters"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ..launch.loader import cxx_constant
 
 SIZES = "policy/sizes.cuh"
-WARP_THREADS = cxx_constant("primitives/types.cuh", "kWarpThreads")
+WARP_THREADS = cxx_constant("primitives/basics.cuh", "kWarpThreads")
 PADDED_EMPTY_BYTES = 16  # an empty member still takes space for one element, padded
 SHARED_ALIGNMENT = 16
 WINDOW = cxx_constant(SIZES, "kWindow")

@@ -1,4 +1,4 @@
-"""Scatter by a permutation (``scatter.cu``): pairs are partitioned by position before they are written."""
+"""Scatter by a permutation (``ties.cu``): pairs are partitioned by position before they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..launch.loader import require_cupy
 from ..policy import tuning
 from ..policy.limits import fit, half
 
-SOURCE = "ties/scatter.cu"
+SOURCE = "ties/ties.cu"
 THREADS = 256
 #: C++ types of the elements of the output.
 ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}

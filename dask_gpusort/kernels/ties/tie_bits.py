@@ -1,4 +1,4 @@
-"""Tie groups of sorted keys (``tie_bits.cu``): one bit for each key, and counts of the bits before each word."""
+"""Tie groups of sorted keys (``ties.cu``): one bit for each key, and counts of the bits before each word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..launch.launch import Launch, blocks_for, instance
 from ..launch.loader import cxx_constant, require_cupy
 from ..primitives.scan import exclusive_scan
 
-SOURCE = "ties/tie_bits.cu"
+SOURCE = "ties/ties.cu"
 THREADS = cxx_constant(SOURCE, "kTieThreads")
 TILE = cxx_constant(SOURCE, "kTieTile")
 WORD_BITS = cxx_constant(SOURCE, "kWordBits")
