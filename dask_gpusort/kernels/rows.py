@@ -15,7 +15,7 @@ import numpy as np
 from .block_sort.block_sort import BlockSort, Buckets, run_block_sort, run_uniform_block_sort
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import FEWEST_CODE_BYTES, Arrays, Elements, indexed_elements, wide_elements
-from .launch.array_checks import check_array, check_indexable, prepare_out
+from .launch.arrays import check_array, check_indexable, prepare_out
 from .launch.launch import side_by_side
 from .launch.loader import require_cupy
 from .msd.row_partition import RowPartition, partition_rows, partition_rows_recursively, plan_partition

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .buckets.counting_sort import COUNTED_BYTES, count_sort, is_countable
+from .buckets.counting import COUNTED_BYTES, count_sort, is_countable
 from .keys.dtypes import DeviceKey, device_key
 from .keys.elements import WIDE_CODE, Arrays, Elements
 from .keys.transform import gather, tie_ranges
-from .launch.array_checks import check_algorithm, check_array, prepare_out
-from .launch.cxx_types import type_of_bytes
+from .launch.arrays import check_algorithm, check_array, prepare_out, type_of_bytes
 from .launch.loader import require_cupy
 from .lsd import lsd
 from .msd import msd

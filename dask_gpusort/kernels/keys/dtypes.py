@@ -1,4 +1,4 @@
-"""Key dtypes on the device: their unsigned type, their order and their codes.
+"""Key dtypes on the device: their unsigned type, their order, their codes, and comparisons by a user's expression.
 
 ``order.cuh`` holds the transform itself; it gives the same codes as `dask_gpusort.keys`, bit by bit.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...keys import encode
-from ..launch.cxx_types import type_of_bytes
+from ..launch.arrays import number_type, type_of_bytes
 
 FLOAT_BYTES = 4  # narrower floats have so few codes that each code can be a bucket
 CODE_BYTES = (1, 2, 4, 8)
@@ -65,3 +65,35 @@ def first_nan_code(dtype: Any) -> int | None:
         return None
     greatest = {"f": np.inf, "c": complex(np.inf, np.inf)}.get(dtype.kind, np.iinfo(np.int64).max)
     return int(encode(np.array([greatest]).astype(dtype))[0]) + 1
+
+
+#: C++ type whose ``less(a, b)`` compares two keys by the expression.
+USER_LESS = "UserLess"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compare keys of one C++ type by an expression of the user, which the sources call as ``UserLess``."""
+
+    code: str  # type of the keys
+    code_bytes: int  # of a key
+    expression: str
+
+    def plain(self, position: str = "u32") -> str:
+        """C++ type that loads and stores keys, and stores positions of a type."""
+        return f"Plain<{self.code}, {position}>"
+
+
+def by_expression(dtype: Any, less: str) -> Comparison:
+    """Compare keys by the user's CUDA C++ expression in ``a`` and ``b``, true where ``a`` comes first."""
+    # It is refused if it is no text, or if the dtype has no C++ type.
+    dtype = np.dtype(dtype)
+    cxx = number_type(dtype)
+    if cxx is None:
+        raise TypeError(
+            f"`less` does not take keys of {dtype}: give native bool, integers, float32/64, datetime64, timedelta64 or "
+            "complex keys (float16 keys: convert them to float32)."
+        )
+    if not isinstance(less, str) or not less.strip():
+        raise TypeError(f"`less` is {less!r}; give a CUDA C++ expression in `a` and `b`, such as 'a < b'.")
+    return Comparison(cxx, dtype.itemsize, less)

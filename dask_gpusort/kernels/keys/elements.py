@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..launch.cxx_types import NO_VALUE, bytes_of_type, type_of_bytes
+from ..launch.arrays import NO_VALUE, bytes_of_type, type_of_bytes
 from ..launch.loader import cxx_constant
 from .dtypes import DeviceKey
 

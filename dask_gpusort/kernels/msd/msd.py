@@ -31,13 +31,7 @@ from ..launch.loader import require_cupy
 from ..lsd import lsd
 from ..policy import tuning
 from ..policy.limits import block_sort_shapes, main_shapes, most_fine
-from .bucket_map import (
-    BucketMap,
-    describe_segments,
-    map_buckets,
-    split_fine,
-)
-from .partition import DigitMap, Partition
+from .partition import BucketMap, DigitMap, Partition, describe_segments, map_buckets, split_fine
 from .recursive_partition import SegmentList, partition_recursively
 
 

@@ -18,8 +18,8 @@ from support.host_cuda.recorder import MAP_FLAGS, Recorder
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.launch import loader
-from dask_gpusort.kernels.launch.kernel_cache import KernelCache
 from dask_gpusort.kernels.launch.launch import Launch, Readback, side_by_side
+from dask_gpusort.kernels.launch.loader import KernelCache
 
 SECONDS = 30
 
