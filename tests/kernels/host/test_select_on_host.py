@@ -161,7 +161,7 @@ def test_more_keys_inside_than_the_capacity(device):
 def test_rows_are_cut_into_parts(device, monkeypatch):
     """More parts than blocks, of which one is empty: rows of 5 keys in parts of 2."""
     monkeypatch.setattr(extracting, "LEAST_PIECE", 2)
-    monkeypatch.setattr(extracting, "BLOCKS", 4)
+    monkeypatch.setattr(extracting, "EXTRACT_BLOCKS", 4)
     rng = np.random.default_rng(3)
     for shape in ((1, 5), (1, 9001), (3, 5), (7, 3)):
         keys = draw("i8", shape, "random")
