@@ -1,8 +1,8 @@
 """Every step on one chunk: `numpy_ops` for NumPy chunks, `cupy_ops` for CuPy chunks, under the same names.
 
 They export the steps of files with one subject each, `numpy_...` and `cupy_...`: keys, sorts, order statistics
-(`..._select`), search and positions. `tie_groups` and `cupy_ties` find equal keys, and `cupy_joins` sorts all chunks of
-one memory. `steps`, `lanes`, `distinct` and `summarize` have one code for both.
+(`..._select`), search and positions. `tie_groups` and `cupy_ties` find equal keys, and `steps`,
+`lanes` and `distinct` have one code for both.
 
 `cupy_staged_ops` has the heavy steps of NumPy chunks, on a GPU. `cupy_nccl` moves shards between GPUs.
 """

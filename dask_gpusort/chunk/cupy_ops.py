@@ -17,26 +17,30 @@ from .. import kernels
 from .. import keys as key_codes
 from ..order import Order
 from ..table import Brackets, Digits, RankSummary, Side
-from . import numpy_ops, numpy_words, summarize
-from .cupy_joins import argsort_chunks, concatenate_chunks, exclusive, paste, sort_chunks, sort_chunks_by_key
+from . import numpy_ops, numpy_words, steps
 from .cupy_keys import before, decode, encode, encode_own, expression_of, floor
 from .cupy_positions import concatenate_along, put, put_along, take, take_along
 from .cupy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
 from .cupy_select import count_nans, draw, extract, extract_all, from_host, keys_at, reduce_lanes, sample
 from .cupy_sorts import (
+    argsort_chunks,
     argsort_keys,
     argsort_rows,
+    concatenate_chunks,
+    exclusive,
     first_indices,
     merge,
+    paste,
     sort_and_argsort,
+    sort_chunks,
+    sort_chunks_by_key,
     sort_keys,
     sort_pairs,
     sort_rows,
 )
 from .cupy_ties import tie_groups
 from .run import Run
-from .steps import add_starts, check_lengths, edges, first_descent, take_rows
-from .summarize import summarize_run
+from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 
 key_order = numpy_ops.key_order
 
@@ -81,7 +85,7 @@ def _columns(part: Any, descending: bool) -> list[tuple[Any, int]]:
     return [(rows[:, word], numpy_words.WORD_BITS) for word in range(rows.shape[1])]
 
 
-class CupyKeys(summarize.SortedKeys):
+class CupyKeys(steps.SortedKeys):
     """Sorted keys in transit on the device."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
@@ -101,7 +105,7 @@ class CupyKeys(summarize.SortedKeys):
             return kernels.search_words(self.array, needles, side)
         return kernels.search_wide(self.array, needles, side, descending=self.order.descending)
 
-    def ranked(self, samples: summarize.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ranked(self, samples: steps.Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not self.order.coded:
             return super().ranked(samples)
         positions = samples.distance if samples.are_of_all(self.size) else samples.positions
@@ -110,7 +114,7 @@ class CupyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> CupyKeys:
-    """Give the keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize_run`."""
     return CupyKeys(run.keys, order)
 
 

@@ -15,8 +15,7 @@ from .. import keys as key_codes
 from ..keys import code_dtype
 from ..order import Order
 from ..table import Statistic
-from .cupy_joins import sort_chunks
-from .cupy_sorts import sort_rows
+from .cupy_sorts import sort_chunks, sort_rows
 from .lanes import has_nan, lanes_last, reduce_sorted, result_shape
 
 #: Most quantiles that are selected; for more, lanes are sorted. Each read of the keys selects 16 ranks, and a sort

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..order import Order, of_words
 from ..table import Brackets, Digits, KeyOrder, RankSummary, Side
-from . import numpy_columns, numpy_radix, numpy_words, summarize
+from . import numpy_columns, numpy_radix, numpy_words, steps
 from .numpy_keys import before, ceiling, decode, differ, encode, floor, needles, search
 from .numpy_positions import concatenate_along, put, put_along, take, take_along
 from .numpy_search import equal_before, rank, rank_sorted, ranked_keys, scatter
@@ -42,8 +42,7 @@ from .numpy_sorts import (
 )
 from .run import Run
 from .run import concatenate as concatenate_arrays
-from .steps import add_starts, check_lengths, edges, first_descent, take_rows
-from .summarize import summarize_run
+from .steps import add_starts, check_lengths, edges, first_descent, summarize_run, take_rows
 from .tie_groups import tie_groups
 
 #: Keys scanned for descents at a time: 64-bit keys then fill about a level-2 cache.
@@ -123,7 +122,7 @@ def key_order(order: Order) -> KeyOrder:
     )
 
 
-class NumpyKeys(summarize.SortedKeys):
+class NumpyKeys(steps.SortedKeys):
     """Sorted keys in transit on the host."""
 
     def at(self, positions: np.ndarray) -> np.ndarray:
@@ -134,7 +133,7 @@ class NumpyKeys(summarize.SortedKeys):
 
 
 def sorted_keys(run: Run, order: Order) -> NumpyKeys:
-    """Give the keys of a run, for `summarize`."""
+    """Give the keys of a run, for `summarize_run`."""
     return NumpyKeys(run.keys, order)
 
 

@@ -66,7 +66,7 @@ class RunSlice:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of merging: a `Pair` of ``merge_parts.cuh`` per row, their parts, and the output of the two."""
+    """One round of merging: a `Pair` of ``merge_tile.cuh`` per row, their parts, and the output of the two."""
 
     pairs: Any
     parts: int
@@ -206,7 +206,7 @@ def merge_rounds(
 
 
 def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
-    """Pair the runs of one round, and give a `Pair` of ``merge_parts.cuh`` per row, the parts, and the merged runs.
+    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs.
 
     `keys` and `payload` (merged values or positions, or None) are the round's outputs.
     """

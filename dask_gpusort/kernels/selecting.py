@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..keys import tie_ceiling, tie_floor
-from .keys.dtypes import device_key, first_nan_code
-from .keys.elements import WIDE_CODE, Elements, wide_elements
+from .keys.dtypes import WIDE_CODE, Elements, device_key, first_nan_code, wide_elements
 from .launch.arrays import check_array, type_of_bytes
 from .launch.launch import Launch, blocks_for, instance
 from .launch.loader import cxx_constant, require_cupy

@@ -4,7 +4,6 @@
 //   CoarseMap   the same with a fraction inside the digit, for few digits
 //   ValueMap    equal widths in value, for floats
 #pragma once
-#include "buckets/domain.cuh"
 #include "buckets/splitter_map.cuh"
 #include "policy/sizes.cuh"
 

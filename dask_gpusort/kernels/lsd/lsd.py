@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import Arrays, Elements
+from ..keys.dtypes import Arrays, DeviceKey, Elements
 from ..launch.launch import Launch, Readback, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy
 from ..policy import tuning

@@ -6,7 +6,7 @@
 //
 // Parts are equal, found by a search on their diagonals (merge path).
 #include "keys/elements.cuh"
-#include "merge/merge_parts.cuh"
+#include "merge/merge_tile.cuh"
 #include "primitives/basics.cuh"
 
 namespace gpusort {

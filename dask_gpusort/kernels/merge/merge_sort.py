@@ -24,8 +24,8 @@ from ..policy import tuning
 from ..policy.tuning import MergeShape
 
 SOURCE = "merge/merge.cu"
-PART_BYTES = cxx_constant("merge/merge_parts.cuh", "kPartBytes")
-PLAN_THREADS = cxx_constant("merge/merge_parts.cuh", "kPlanThreads")
+PART_BYTES = cxx_constant("merge/merge_tile.cuh", "kPartBytes")
+PLAN_THREADS = cxx_constant("merge/merge_tile.cuh", "kPlanThreads")
 WIDE_POSITION = 8
 
 

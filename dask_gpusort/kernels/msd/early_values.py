@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import WIDE_CODE, Arrays, Elements, indexed_elements, tied_elements
+from ..keys.dtypes import WIDE_CODE, Arrays, DeviceKey, Elements, indexed_elements, tied_elements
 from ..keys.transform import decode, gather, run_gather, tie_ranges
 from ..launch.arrays import bytes_of_type, type_of_bytes
 from ..launch.launch import Readback, side_by_side

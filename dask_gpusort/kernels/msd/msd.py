@@ -24,8 +24,7 @@ from ..block_sort.block_sort import (
     sampled_buckets,
 )
 from ..buckets.splitters import narrow_base
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import Arrays, Elements, indexed_elements, tied_elements
+from ..keys.dtypes import Arrays, DeviceKey, Elements, indexed_elements, tied_elements
 from ..launch.launch import Readback, blocks_for, side_by_side
 from ..launch.loader import require_cupy
 from ..lsd import lsd

@@ -16,8 +16,7 @@ import numpy as np
 from ..block_sort.block_sort import SEGMENT_BYTES
 from ..buckets.counting import SCAN_THREADS, count_fine, scan_fine, splitter_buckets
 from ..buckets.splitters import BalanceTest, MapFlags, read_map_flags, sample_splitters
-from ..keys.dtypes import DeviceKey
-from ..keys.elements import Elements
+from ..keys.dtypes import DeviceKey, Elements
 from ..launch.arrays import bytes_of_type
 from ..launch.launch import Launch, blocks_for, instance, side_by_side
 from ..launch.loader import cxx_constant, require_cupy

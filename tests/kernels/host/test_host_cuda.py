@@ -185,7 +185,6 @@ RUNS = {
     "papers/split.cu": "split",
     "papers/count_scan_reorder.cu": "count_scan_reorder",
     "merge/merge_tile.cuh": "merge",
-    "merge/merge_parts.cuh": "merge",
     "merge/merge.cu": "merge",
     "papers/sampled_merge_sort.cu": "merge",
     "papers/odd_even_merge.cu": "merge",

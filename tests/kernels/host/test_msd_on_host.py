@@ -12,8 +12,7 @@ from support.host_kernels import BLOCK_SORT_KEYS, POSITIONS, SORTED, TWO_LEVELS,
 
 from dask_gpusort import kernels
 from dask_gpusort.kernels.buckets import counting, splitters
-from dask_gpusort.kernels.keys.dtypes import device_key
-from dask_gpusort.kernels.keys.elements import Arrays
+from dask_gpusort.kernels.keys.dtypes import Arrays, device_key
 from dask_gpusort.kernels.launch.launch import Launch
 from dask_gpusort.kernels.launch.loader import SOURCES
 from dask_gpusort.kernels.policy import tuning

@@ -12,8 +12,7 @@ from support.host_kernels import LSD_TILE, TWO_LEVELS, bits_of_keys, use_small_b
 from dask_gpusort import kernels
 from dask_gpusort import keys as codes_of
 from dask_gpusort.kernels import pairs
-from dask_gpusort.kernels.keys.dtypes import device_key
-from dask_gpusort.kernels.keys.elements import indexed_elements
+from dask_gpusort.kernels.keys.dtypes import device_key, indexed_elements
 from dask_gpusort.kernels.msd import early_values, partition
 from dask_gpusort.kernels.msd.partition import StablePartition
 from dask_gpusort.kernels.policy import tuning

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dask_gpusort import kernels
-from dask_gpusort.kernels import complex_keys, merging, rows
+from dask_gpusort.kernels import complex_keys, merging, sorting
 from dask_gpusort.kernels.keys import transform
 from dask_gpusort.kernels.launch import arrays
 from dask_gpusort.kernels.lsd import lsd
@@ -62,15 +62,15 @@ def record_rows(recorder, dtype, order):
     """Record sorts of rows that fit a block, and partitions of rows by every kind of map."""
     for length in ROWS:
         keys = recorder.empty((3, length), dtype)
-        recorder.record(rows.sort_rows, keys, **order)
-        recorder.record(rows.argsort_rows, keys, **order)
+        recorder.record(sorting.sort_rows, keys, **order)
+        recorder.record(sorting.argsort_rows, keys, **order)
     for length in LONG_ROWS:
-        recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "PARTITIONED_ROWS", 0)
         for length in (*ROWS[-2:], *LONG_ROWS):
-            recorder.record(rows.sort_rows, recorder.empty((3, length), dtype), **order)
-        recorder.record(rows.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
+            recorder.record(sorting.sort_rows, recorder.empty((3, length), dtype), **order)
+        recorder.record(sorting.argsort_rows, recorder.empty((3, ROWS[-1]), dtype), **order)
 
 
 def record_selection(recorder):
