@@ -1,11 +1,7 @@
 """Staging: NumPy arrays to a device and back, in pieces, through pinned memory.
 
 The driver copies pageable memory at a fraction of the bus's rate. Here every thread copies pieces of its own array to
-two pinned buffers in turn. The memcpy of one piece overlaps the DMA of the other, and the memcpys of all threads run
-side by side, since NumPy releases the interpreter's lock::
-
-    to the device    thread     memcpy 0 | memcpy 1 | memcpy 2, after DMA 0 | memcpy 3, after DMA 1 | ...
-                     stream              | DMA 0    | DMA 1                 | DMA 2                 | ...
+two pinned buffers in turn: the memcpy of one piece overlaps the DMA of the other, and the memcpys of all threads.
 
 Each thread has a stream of its own for copies, so that they do not queue behind the kernels of other threads. It first
 waits for the current stream: the pool may have given memory that kernels there still read, and the kernels that make a

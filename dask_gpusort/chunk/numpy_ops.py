@@ -1,19 +1,4 @@
-"""Every step of the sort on one NumPy chunk.
-
-`cupy_ops` has the same steps under the same names for CuPy chunks; both have those of `steps`. In the order in which
-the graph runs them::
-
-    local_sort -> summarize_run (once or twice) -> sorted_keys, counted -> merge -> decode
-    sort_chunks, argsort_chunks, sort_chunks_by_key       all chunks in one memory, nothing else needed
-    sort_rows, argsort_rows, take_rows                    an axis in one chunk, nothing else needed
-    reduce_lanes                                          order statistics of axes in one chunk
-    sample, count_nans -> extract -> keys_at              order statistics of long lanes
-    buckets                                               partitions by keys at some ranks
-    ranked_keys -> rank, rank_sorted, equal_before        searches among sorted keys
-    sort_and_argsort, sort_chunks -> tie_groups           distinct keys and ranks
-    first_indices                                         the first keys of rows, to be merged with those of others
-    take, take_along, put, put_along                      elements at given positions, nothing else needed
-"""
+"""Every step of the sort on one NumPy chunk; `cupy_ops` has them under the same names for CuPy chunks."""
 
 from __future__ import annotations
 

@@ -1,24 +1,12 @@
 """Radix sorts and merges of unsigned codes on one CPU core, built from NumPy calls.
 
-NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable
-sort and its argsort. Every function here therefore sorts words:
+NumPy's vectorised sort of plain words is 6 to 15 times faster than its stable sort and its argsort. So every function
+here sorts words, ``[high digit of c - least | position]``. They are distinct, so an unstable sort of them is a stable
+sort of the digits. A digit is as wide as fits beside the position. Of wider codes the high part is sorted, and keys
+with equal high parts are ordered by their low parts, tie group by tie group.
 
-    codes     c0 c1 c2 ...                    (unsigned, any range)
-    words     [high digit of c - least | position]      one u32 or u64 a key
-    sort      words are distinct, so an unstable sort of them is a stable
-              sort of the digits
-    unpack    position = word & mask,  code = least + (word >> index_bits)
-
-The digit is as wide as fits beside the position. Codes whose observed range
-fits need nothing more. Of wider ones (random 64-bit codes: 40 bits fit
-beside 2**24 positions) the high part is sorted, and keys with equal high
-parts are ordered by their low parts, tie group by tie group.
-
-Codes are arrays of any number of dimensions, C-contiguous, sorted along the
-last axis. Nothing here knows what a code means (`dask_gpusort.keys` does).
-
-Figures in comments: one core of an EPYC 7003 (AVX2, 512 KiB level-2 cache),
-NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
+Codes are C-contiguous arrays of any number of dimensions, sorted along the last axis. Figures in comments: one core of
+an EPYC 7003 (AVX2, 512 KiB level-2 cache), NumPy 2.4, 2**24 keys, least of three runs, both sides in one process.
 """
 
 from __future__ import annotations

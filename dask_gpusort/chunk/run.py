@@ -1,16 +1,11 @@
 """A run: sorted consecutive keys of one chunk, and the values that travel with them.
 
-Every task between the local sort and the finished groups passes runs on::
-
-    sort chunk c -> Run -> views run[a:b], one a group -> Run.concat of one group's views -> finish
-
 A run is a class and not a tuple of arrays for three reasons: its size is exact (Dask's ``sizeof`` samples long
 containers, and calls ``__sizeof__`` of other objects), it pickles every fixed-width dtype out of band (NumPy copies
 ``datetime64`` into the pickle), and slicing keeps keys and values together.
 
-Distributed sends an object without a registered serialiser by pickle protocol 5, with out-of-band buffers as frames.
-These are the frames that a registered serialiser would give, without a copy. So nothing is registered for runs of NumPy
-arrays, and this file imports neither dask nor distributed nor CuPy.
+Distributed sends an object without a registered serialiser by pickle protocol 5, with out-of-band buffers as frames,
+which need no copy. So nothing is registered for runs of NumPy arrays.
 """
 
 from __future__ import annotations

@@ -1,15 +1,6 @@
-"""The plan of order statistics: how the keys at wanted ranks of each lane are found.
+"""The plan of order statistics: how the keys at wanted ranks of each lane are found (see ``docs/how/selection.md``).
 
 A lane is the elements along the reduced axes for one index of the others.
-
-============  ========================================  ===================================================
-strategy      lanes                                     how
-============  ========================================  ===================================================
-`blocks`      whole in a chunk                          a row kernel on each chunk
-`rechunk`     many, in several chunks                   rechunked in bounded memory, then a row kernel
-`samples`     few and long                              brackets by samples; only keys inside them move
-`join`        in the memory of one GPU                  one task for all chunks of some lanes
-============  ========================================  ===================================================
 """
 
 from __future__ import annotations

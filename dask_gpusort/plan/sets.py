@@ -1,15 +1,4 @@
-"""The plans of distinct keys, and of ranks.
-
-============  ===========================================  ================================================
-strategy      keys of distinct keys, or lanes of ranks     how
-============  ===========================================  ================================================
-`blocks`      in one chunk                                 find those of the chunk, or rank its rows
-`join`        in the memory of one GPU                     make all chunks one, then the same
-`sort`        distinct keys in several chunks              sort the distinct keys of each chunk together
-`rechunk`     lanes in several chunks that fit one         rechunk in bounded memory, rank, rechunk back
-`global`      lanes of one dimension, or longer            tie groups of the sorted distinct keys, and back
-============  ===========================================  ================================================
-"""
+"""The plans of distinct keys, and of ranks."""
 
 from __future__ import annotations
 

@@ -1,19 +1,13 @@
-"""Rank summaries: sampled keys of sorted chunks with their ranks, for one chunk or many together.
+"""Rank summaries, sampled keys of sorted chunks with their ranks, and brackets of the keys at boundaries.
 
-In a round of counting, a chunk is summarized by some of its keys and, for each, how many of its keys are less than
-(``left``) and at most (``right``) that key. Between two such entries its counts are known as bounds only: two step
-functions::
+Between two entries of a summary the counts of a chunk have bounds: two step functions. Their sums over several chunks
+are step functions too, so a tree of tasks adds summaries up, and keeps entries at regular distances. A *boundary* is a
+global rank at which the sorted array is cut. The key at that rank is where both functions cross it::
 
-    count(<= x), at least   ____________/~~~~     rises at an entry, to its ``right``
-    count(<  x), at most    ______/~~~~~~~~~~     rises after an entry, to the next one's ``left``
+    count(<= x), at least   ____________/~~~~     first key with  >= rank + 1   -> high end of the bracket
+    count(<  x), at most    ______/~~~~~~~~~~     last key with   <= rank       -> low end of the bracket
 
-Their sums over several chunks are step functions too, so the summary of several chunks has the same form, and a tree of
-tasks can add summaries up. Of the sum, entries at regular distances are kept, as a chunk keeps regular samples of its
-keys: a task reads a bounded number of entries and passes on no more, for any number of chunks.
-
-References
-----------
-Satish, Harris, Garland, IPDPS 2009, section 5 (ranks of samples).
+Satish, Harris, Garland, IPDPS 2009, section 4 (column-major table, one scan) and section 5 (ranks of samples).
 Munro, Paterson, Selection and sorting with limited storage, 1980 (trees of samples).
 """
 

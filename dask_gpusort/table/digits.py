@@ -1,7 +1,5 @@
 """Digit histograms of sorted chunks, their common table, and the digits in which ranks fall.
 
-References
-----------
 Satish, Harris, Garland, IPDPS 2009, section 4 (column-major table, one scan).
 """
 

@@ -1,14 +1,8 @@
-"""Order statistics of lanes from keys at a few ranks, to the bits of NumPy's functions.
-
-A lane is the keys along the reduced axes for one index of the others::
-
-    counts of keys --ranks--> two ranks a quantile --(the keys there)--> previous, following --result--> statistics
+"""Order statistics of lanes from keys at a few ranks, to the bits of NumPy 2.4 and 2.5.
 
 NumPy computes the virtual index, a rank with a fraction, in the dtype of `q`. That dtype decides the last bits, so all
-formulas here keep the order of NumPy's operations. The results are those of NumPy 2.4 and 2.5.
+formulas here keep the order of NumPy's operations.
 
-References
-----------
 Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50(4), 1996.
 """
 

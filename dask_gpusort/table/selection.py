@@ -1,20 +1,9 @@
 """Selection: the keys at wanted ranks of unsorted chunks, from random samples and exact counts.
 
-Brackets around the wanted ranks come from samples, and one count over all keys makes them exact::
-
-    keys of all chunks     . . . . | low  . inside .  high | . . . . . .
-    exact counts                less  low            high
-    rank                                    ^ found among the few keys inside, at rank - count(<= low)
-
-A rank that falls among the keys equal to an end of its bracket is found without them, however many keys tie. The keys
-inside all brackets are a smaller multiset, in which the open ranks are searched again or, once it is small, looked up.
-
 A sample is one random key of a stratum, some neighbouring keys of a chunk. Samples are independent of each other, so
 Hoeffding's inequality bounds the error of every estimated rank for every distribution of keys. A bracket misses its
 rank with a probability of at most `MISSES`; the counts reveal it.
 
-References
-----------
 Floyd, Rivest, Expected time bounds for selection, 1975.
 Hoeffding, Probability inequalities for sums of bounded random variables, 1963, theorem 2.
 """

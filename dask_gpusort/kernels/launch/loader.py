@@ -1,14 +1,10 @@
 """Compile the CUDA C++ below ``kernels/`` with NVRTC, through CuPy, and keep the kernels.
 
-The first call imports CuPy, so that a scheduler or a client without a GPU can import the package.
+The first call imports CuPy, so that a scheduler or a client without a GPU can import the package. All sources are read
+when the package is imported. What is compiled is one text, with the included files in their places: CuPy's cache on
+disk hashes it, and files that change under a running process (an upgrade) change nothing.
 
-All sources are read when the package is imported. What is compiled is one text, with the included files in their
-places: CuPy's cache on disk hashes it, and files that change under a running process (an upgrade) change nothing.
-
-Kernels are compiled on the threads of a pool, so those that a call asks for together compile side by side.
-
-A kernel may be compiled with the user's comparison, a CUDA C++ expression in ``a`` and ``b`` such as
-``"a % 10 < b % 10"``. The expression becomes a function in front of the kernel's source, and so part of the hash.
+A user's comparison, such as ``"a % 10 < b % 10"``, becomes a function in front of the text, and so part of the hash.
 """
 
 from __future__ import annotations

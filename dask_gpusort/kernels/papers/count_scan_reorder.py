@@ -1,9 +1,5 @@
 """Harada and Howes, "Introduction to GPU radix sort": count, prefix scan, reorder (``count_scan_reorder.cu``).
 
-One pass per 4 bits, least significant first::
-
-    source ── count_sections, scan ──▶ table ── reorder_sections ──▶ scratch ── next digit ──▶ out ...
-
 Memory beyond input and output: one copy of keys and values, and a table of 16 x 8 bytes per section.
 """
 

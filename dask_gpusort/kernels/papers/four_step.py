@@ -1,11 +1,6 @@
 """Satish, Harris and Garland (IPDPS 2009), section 4: the four-step radix sort (``four_step.cu``).
 
-One pass per digit, least significant first::
-
-    source ── sort_tiles ──▶ scratch ── count_buckets, scan ──▶ table ── scatter_tiles ──▶ out ── next digit ...
-
-Memory beyond input and output: one copy of keys and values, and a table of 8 bytes per digit and tile. For 32-bit keys
-alone the table takes 1/32 of the keys' bytes with digits of 4 bits, and half of them with digits of 8 bits.
+Memory beyond input and output: one copy of keys and values, and a table of 8 bytes per digit and tile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Batcher, "Sorting networks and their applications" (AFIPS 1968): networks over a whole array (``odd_even_merge.cu``).
 
-One launch per layer, so that every key is read and written once per layer: these sorts are there to read and to compare
-with. `merge.merge_sort` is the fast comparison sort.
+One launch per layer, so that every key is read and written once per layer.
 """
 
 from __future__ import annotations

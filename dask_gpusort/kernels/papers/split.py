@@ -1,9 +1,5 @@
 """Blelloch's split as a radix sort of one bit per pass (``split.cu``); Satish, Harris and Garland, section 4.1.
 
-One pass per bit, least significant first::
-
-    source ── count_ones, scan ──▶ ones before each tile ── split_keys ──▶ scratch ── next bit ──▶ out ...
-
 Memory beyond input and output: one copy of keys and values, and 8 bytes per tile.
 """
 

@@ -1,10 +1,4 @@
-"""Sorts of wide keys: several columns, compared one after the other.
-
-The columns are cut into words (``columns.py``). The first word sorts all keys by radix; each later word sorts only the
-keys that still tie::
-
-    rows of one word               64 bits      a radix argsort
-    complex128, rows of words      128 or more  a radix argsort of the first word; then the ties, if there are any
+"""Sorts of wide keys: the first word sorts all keys by radix, each later word only the keys that still tie.
 
 Radix sorts of words beat a merge sort of the wide keys, which has about 15 levels and moves 16 bytes a key in each.
 """
