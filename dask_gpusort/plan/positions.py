@@ -13,8 +13,8 @@ from typing import Literal
 from .division import count_groups
 from .terms import Size, Workers, format_chunks, format_lines, format_number, format_size, format_tasks
 
-#: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that go
-#: to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks.
+#: Lanes that are whole in a chunk; lanes that are joined in one memory; rechunked lanes that fit a chunk; indices that
+#: go to groups of chunks, and elements that come back; few indices in memory, by which Dask slices chunks.
 PositionsStrategy = Literal["blocks", "gather", "rechunk", "exchange", "slices"]
 #: Why: lanes are whole in a chunk; sizes are unknown; there is no element or index; the setting says so; all tasks
 #: share one memory; lanes fit a chunk; they do not; few indices of a shared memory read single chunks.

@@ -1,7 +1,7 @@
 """Cuts: where every sorted chunk is cut between groups, once the keys at the boundaries are bracketed.
 
 Each chunk counts its keys up to both ends of each bracket, and the sums give the step in which a boundary falls.
-*Tied*: its key is an end of the bracket. Equal keys are divided in chunk order, down the tree of chunks, so every cut is exact.
+*Tied*: its key is an end of the bracket. Equal keys are divided in chunk order, down the tree of chunks: exactly.
 *Open*: few keys are between the ends. They go to both groups, each of which trims its end by rank once it is sorted.
 
 Satish, Harris, Garland, IPDPS 2009, section 4 (one scan of all blocks' counts).
