@@ -106,10 +106,8 @@ def from_host(array: npt.NDArray[Any]) -> Any:
 
 
 def extract(keys: Any, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Any]:
-    """Count the keys less than and up to both ends of brackets, shape (4, brackets), and take those strictly inside.
-
-    They come once, in any order; keys that NumPy calls equal to an end count as equal (see `table.Counts`).
-    """
+    """Count the keys less than and up to both ends of brackets, shape (4, brackets), and take those strictly inside."""
+    # They come once, in any order; keys that NumPy calls equal to an end count as equal (see `table.Counts`).
     ends, inside, _ = extract_all([keys], low, high)
     return ends, inside
 

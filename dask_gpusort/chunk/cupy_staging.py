@@ -109,11 +109,9 @@ def _copy(target: np.ndarray, source: np.ndarray, shift: int) -> None:
 
 
 def to_device(array: np.ndarray, shift: int = 0) -> Any:
-    """Copy a NumPy array of a dtype that CuPy has, any strides and byte order, to the current device.
-
-    The copy is complete, contiguous and native, with dates as int64; `shift` is added to integers and dates, wrapping
-    around.
-    """
+    """Copy a NumPy array of a dtype that CuPy has, any strides and byte order, to the current device."""
+    # The copy is complete, contiguous and native, with dates as int64; `shift` is added to integers and dates, wrapping
+    # around.
     source = _flat(array)
     result = cupy.empty(array.shape, device_dtype(array.dtype))
     _copy_to_device(result.reshape(-1), [source], shift)
@@ -164,10 +162,8 @@ def _copy_joined(
 
 
 def to_host(array: Any, dtype: np.dtype[Any], shift: int = 0) -> np.ndarray:
-    """Copy a CuPy array of any strides to pageable memory of the host, in either byte order, or as dates of int64.
-
-    `shift` is added to integers and dates, wrapping around.
-    """
+    """Copy a CuPy array of any strides to pageable memory of the host, in either byte order, or as dates of int64."""
+    # `shift` is added to integers and dates, wrapping around.
     flat = cupy.ascontiguousarray(array).reshape(-1)
     result = np.empty(array.shape, dtype)
     target = _flat(result)

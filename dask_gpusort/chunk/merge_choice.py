@@ -30,10 +30,8 @@ Sort: TypeAlias = Callable[[np.ndarray], object]
 
 
 def prefers_merge(dtype: np.dtype[Any], runs: int, fresh: Sort = np.ndarray.sort) -> bool:
-    """Tell whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort.
-
-    The dtype is unsigned of at least 32 bits, complex, or strings of fixed width.
-    """
+    """Tell whether NumPy's stable sort, which merges, of some sorted runs is faster than a fresh sort."""
+    # The dtype is unsigned of at least 32 bits, complex, or strings of fixed width.
     fixed = setting("merged_runs")
     return bool(runs <= (most_merged_runs(dtype, fresh) if fixed is None else fixed))
 

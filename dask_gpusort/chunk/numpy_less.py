@@ -36,10 +36,8 @@ _REMEDY = "for any two elements it must say which comes first, or that neither d
 
 
 def argsort(array: Array, less: Less, offsets: IntArray | None = None) -> IntArray:
-    """Find the stable permutation that sorts keys of any dtype by a comparison of two arrays of one shape.
-
-    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs; without them every key is a run.
-    """
+    """Find the stable permutation that sorts keys of any dtype by a comparison of two arrays of one shape."""
+    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs; without them every key is a run.
     if len(array) and offsets is None:
         check(array, less)
     bounds: IntArray = np.arange(len(array) + 1, dtype=np.int64) if offsets is None else offsets
@@ -188,11 +186,9 @@ def differ(first: Array, second: Array, less: Less) -> Array:
 
 
 def lower_bound(size: int, count: int, passes: Callable[[IntArray], np.ndarray]) -> IntArray:
-    """Count the sorted keys that each needle passes: the first position not passed, shape (count,).
-
-    `passes` tells whether each needle passes the key at its position, for positions of shape (count,).
-    """
-    # It ends after ``log2(size) + 1`` calls, whatever they return.
+    """Count the sorted keys that each needle passes: the first position not passed, shape (count,)."""
+    # `passes` tells whether each needle passes the key at its position, for positions of shape (count,). It ends after
+    # ``log2(size) + 1`` calls, whatever they return.
     low = np.zeros(count, np.int64)
     high = np.full(count, size, np.int64)
     while (open_ := low < high).any():

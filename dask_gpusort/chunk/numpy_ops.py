@@ -35,10 +35,8 @@ SCANNED_KEYS = 1 << 16
 
 
 def local_sort(block: np.ndarray, values: Sequence[np.ndarray], order: Order, *, positions: bool) -> Run:
-    """Sort one chunk, shape (n,), with its companions, stably if there are any.
-
-    With `positions`, its positions, uint32 where they fit, are appended to the values.
-    """
+    """Sort one chunk, shape (n,), with its companions, stably if there are any."""
+    # With `positions`, its positions, uint32 where they fit, are appended to the values.
     check_lengths(block, values)
     in_place = order.coded or sorted_by_numpy(order)
     array = encode(block, order) if in_place else np.ascontiguousarray(block)
@@ -129,11 +127,9 @@ def concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def pack(parts: Sequence[np.ndarray], directions: Sequence[bool]) -> np.ndarray:
-    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension.
-
-    They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
-    compare one of them. See `packed_order`.
-    """
+    """Pack several keys of one chunk, the most significant one first, into codes, or into words in a last dimension."""
+    # They are in the order of the sort and equal where NumPy calls the keys equal; a record of columns if NumPy must
+    # compare one of them. See `packed_order`.
     columns = _columns([part.reshape(-1) for part in parts], directions)
     if numpy_columns.codes_of(columns) is None:
         packed = _record(columns)

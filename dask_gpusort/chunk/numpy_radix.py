@@ -190,10 +190,8 @@ def _counting_sort(row: Array) -> None:
 
 
 def sorted_words(rows: Array, runs: int | None = None) -> tuple[Array, int, int, int]:
-    """Pack, sort, resolve ties: (words, index_bits, least, dropped).
-
-    The words of `runs` contiguous sorted runs are sorted runs too.
-    """
+    """Pack, sort, resolve ties: (words, index_bits, least, dropped)."""
+    # The words of `runs` contiguous sorted runs are sorted runs too.
     words, index_bits, least, dropped = pack(rows)
     merges = runs is not None and prefers_merge(words.dtype, runs)
     words.sort(axis=-1, kind="stable" if merges else None)
@@ -232,10 +230,8 @@ def resolve_ties(rows: Array, words: Array, least: int, index_bits: int, dropped
 
 
 def _tie_groups(pairs: Array, count: int) -> tuple[Array | slice, Array | None]:
-    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group.
-
-    `pairs` are the positions of the keys that tie with the next one.
-    """
+    """Give the tied keys of a block of `count` and their groups; all keys and None if there is one group."""
+    # `pairs` are the positions of the keys that tie with the next one.
     if len(pairs) == count - 1:
         return slice(None), None
     # A group is a key with a pair, the keys of the pairs that follow without a gap, and one more.
@@ -261,10 +257,8 @@ _FOUND_RUNS = 2
 
 
 def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:
-    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`.
-
-    NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
-    """
+    """Merge sorted runs of one unsigned dtype, which are not modified, into new memory or `out`."""
+    # NumPy's stable sort merges them, or a fresh sort if that is faster on this processor (see `merge_choice`).
     if not runs:
         raise ValueError("no runs to join; pass at least one, which may be empty")
     filled = [run for run in runs if run.size]

@@ -35,10 +35,8 @@ def sort_keys(array: np.ndarray, order: Order) -> np.ndarray:
 
 
 def argsort_keys(array: np.ndarray, order: Order, offsets: np.ndarray | None = None) -> np.ndarray:
-    """Find the stable permutation that sorts keys in transit, shape (n,).
-
-    `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
-    """
+    """Find the stable permutation that sorts keys in transit, shape (n,)."""
+    # `offsets`, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     if order.coded:
         codes = floor(array, order)
         return numpy_radix.argsort(codes) if offsets is None else numpy_radix.argmerge_runs(codes, offsets)
@@ -57,11 +55,9 @@ def sort_with_positions(array: np.ndarray, order: Order) -> tuple[np.ndarray, np
 
 
 def merge(pieces: Sequence[Run], order: Order, memory: Sequence[Any] = ()) -> Run:
-    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs.
-
-    `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
-    for each value.
-    """
+    """Merge sorted runs, which may be overwritten, into one, equal keys in the order of the runs."""
+    # `memory` has arrays of the result's dtypes and size, or None, which some of its arrays may take: for the keys, and
+    # for each value.
     if order.coded and not pieces[0].values:
         arrays = [piece.keys for piece in pieces]
         members = _tie_members(np.concatenate(arrays), order) if order.has_ties else None
@@ -140,10 +136,8 @@ def sort_rows(block: np.ndarray, order: Order, axis: int, *, overwrite: bool = F
 
 
 def argsort_rows(block: np.ndarray, order: Order, axis: int) -> np.ndarray:
-    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk.
-
-    Words are in an additional last dimension, which the indices do not have.
-    """
+    """Find the stable indices, int64, that sort a chunk along an axis that is in one chunk."""
+    # Words are in an additional last dimension, which the indices do not have.
     rows = np.moveaxis(block, axis, -2 if order.words else -1)
     if order.coded:
         found = numpy_radix.argsort(floor(encode(rows, order), order))

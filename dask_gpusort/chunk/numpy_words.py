@@ -134,10 +134,8 @@ class _Part:
 
 
 def argsort(columns: Sequence[Array], offsets: IntArray | None = None) -> IntArray:
-    """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first.
-
-    Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
-    """
+    """Find the stable permutation that sorts keys by unsigned columns of any strides, most significant first."""
+    # Offsets, shape (runs + 1,), are the ends of contiguous sorted runs, which are then merged.
     reader = _Reader(columns)
     first = reader.digit(WORD_BITS)
     if not first:

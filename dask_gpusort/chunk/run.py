@@ -27,10 +27,8 @@ SAMPLED_ELEMENTS = 32
 
 
 def is_fixed_width(dtype: np.dtype[Any]) -> bool:
-    """Tell whether an array's buffer holds all of its data.
-
-    It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
-    """
+    """Tell whether an array's buffer holds all of its data."""
+    # It does not for ``object`` (Python objects elsewhere) and ``StringDType`` (an arena elsewhere), which need pickle.
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject
 
 
@@ -133,10 +131,8 @@ def _join(arrays: Sequence[Array], *, copy: bool | None) -> Array:
 
 
 def concatenate(arrays: Sequence[Array]) -> Array:
-    """Concatenate arrays, NumPy or CuPy, along their first dimension; a common dtype is preserved.
-
-    By default NumPy makes swapped byte orders native and padded records packed.
-    """
+    """Concatenate arrays, NumPy or CuPy, along their first dimension; a common dtype is preserved."""
+    # By default NumPy makes swapped byte orders native and padded records packed.
     shared = arrays[0].dtype if len({array.dtype for array in arrays}) == 1 else None
     if shared is not None and shared.kind in "SUV" and not shared.hasobject and all(array.nbytes for array in arrays):
         # NumPy copies strings and records under the interpreter's lock, and their bytes without it.

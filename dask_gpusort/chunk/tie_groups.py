@@ -54,10 +54,9 @@ def ranks_of_groups(method: RankMethod, number: Any, before: Any, counts: Any) -
 
 
 class TieGroups:
-    """Hold the tie groups of sorted keys, in rows of `length` keys, each sorted, or in one row.
+    """Hold the tie groups of sorted keys, in rows of `length` keys, each sorted, or in one row."""
 
-    All NaN of a row are one group with `equal_nan`, else each is one.
-    """
+    # All NaN of a row are one group with `equal_nan`, else each is one.
 
     def __init__(self, keys: Any, equal_nan: bool, length: int | None = None) -> None:
         self.keys = keys

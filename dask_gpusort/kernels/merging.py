@@ -206,10 +206,8 @@ def merge_rounds(
 
 
 def pair_slices(types: MergeTypes, slices: list[RunSlice], keys: Any, payload: Any) -> tuple[Any, int, list[RunSlice]]:
-    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs.
-
-    `keys` and `payload` (merged values or positions, or None) are the round's outputs.
-    """
+    """Pair the runs of one round, and give a `Pair` of ``merge_tile.cuh`` per row, the parts, and the merged runs."""
+    # `keys` and `payload` (merged values or positions, or None) are the round's outputs.
     part_keys = types.shape.keys
     rows, merged, out, parts = [], [], 0, 0
     for p in range(0, len(slices), 2):

@@ -272,13 +272,10 @@ def draw_samples(parts: Sequence[Any], stratum: int) -> Any:
 
 
 def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: bool = True) -> Extracted:
-    """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read.
-
-    Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes.
-    """
-    # Brackets may overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat
-    # the call with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls
-    # equal.
+    """Count the keys of each row at the ends of brackets, and take those strictly inside, in one read."""
+    # Parts, shape (rows, length) each, are the rows end to end; ends, shape (rows, brackets), are codes. Brackets may
+    # overlap, and may be none. If a row has more keys inside than the capacity, `found` is greater: repeat the call
+    # with that. Without `ties` only the key with its code counts as equal to an end, else all that NumPy calls equal.
     for part in parts:
         check_array(part, "parts", 2)
     code_dtype, num_rows = device_key(parts[0].dtype).code_dtype, len(parts[0])
@@ -295,12 +292,10 @@ def extract(parts: Sequence[Any], low: Any, high: Any, capacity: int, *, ties: b
 
 
 def select_rows(keys: Any, ranks: Any, axis: int = 1) -> tuple[Any, Any]:
-    """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN.
-
-    Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0.
-    """
-    # Ranks that follow each other cost little if they are neighbours here: give both of a quantile side by side.
-    # Without ranks (k = 0), NaN are counted alone. At most the last rank is selected.
+    """Select the keys at wanted ranks of each row, or column if `axis` is 0, and count its NaN."""
+    # Ranks have shape (lanes, k), from 0 on; NaN and NaT are last, and of equal keys -0.0 is before +0.0. Ranks that
+    # follow each other cost little if they are neighbours here: give both of a quantile side by side. Without ranks (k
+    # = 0), NaN are counted alone. At most the last rank is selected.
     check_array(keys, "keys", 2)
     device_key(keys.dtype)
     if axis not in (0, 1):

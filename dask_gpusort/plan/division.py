@@ -79,10 +79,8 @@ def groups_of_threads(exchange: Exchange, workers: Workers) -> int:
 
 
 def lay_out_groups(chunks: Sequence[Size], wanted: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Lay out groups of about equal size: consecutive output chunks, or equal parts of one that is too large.
-
-    Each is (first output chunk, last + 1, part, parts); unknown sizes count as equal.
-    """
+    """Lay out groups of about equal size: consecutive output chunks, or equal parts of one that is too large."""
+    # Each is (first output chunk, last + 1, part, parts); unknown sizes count as equal.
     unknown = any(map(math.isnan, chunks))
     sizes = [1.0] * len(chunks) if unknown else list(map(float, chunks))
     target = max(sum(sizes) / wanted, 1.0)
@@ -174,12 +172,10 @@ def even_parts(chunks: Sequence[int], sizes: Sequence[Size], share: float, most:
 
 
 def join_chunks(bundles: Sequence[Sequence[int]], sizes: Sequence[Size], interchangeable: bool) -> tuple[Runs, Runs]:
-    """Join chunks of a bundle into runs, and list the runs of each bundle: a copy more, and fewer sorts and pieces.
-
-    Interchangeable keys let any chunks be joined; otherwise only neighbours are, so that equal keys keep their order
-    and positions are consecutive.
-    """
-    # Output chunks of unknown sizes have the sizes of the runs, so each chunk is then alone.
+    """Join chunks of a bundle into runs, and list the runs of each bundle: a copy more, and fewer sorts and pieces."""
+    # Interchangeable keys let any chunks be joined; otherwise only neighbours are, so that equal keys keep their order
+    # and positions are consecutive. Output chunks of unknown sizes have the sizes of the runs, so each chunk is then
+    # alone.
     most = ALONE if math.isnan(sum(sizes)) else MOST_RUN_KEYS
     joined = [chunk_ranges(bundle, sizes, most, interchangeable=interchangeable) for bundle in bundles]
     runs = tuple(sorted(run for bundle in joined for run in bundle))
@@ -231,10 +227,8 @@ def count_pieces(total_bytes: float, members: int, workers: Workers) -> int:
 
 
 def member_chunks(chunks: Sequence[Size], members: int) -> tuple[range, ...]:
-    """Give each member neighbouring output chunks of about as many keys as others have.
-
-    Unknown sizes count as equal, and some members are without chunks if there are fewer chunks.
-    """
+    """Give each member neighbouring output chunks of about as many keys as others have."""
+    # Unknown sizes count as equal, and some members are without chunks if there are fewer chunks.
     unknown = any(map(math.isnan, chunks)) or not any(chunks)
     weights = [1.0] * len(chunks) if unknown else chunks
     middles = [end - size / 2 for end, size in zip(accumulate(weights), weights, strict=True)]

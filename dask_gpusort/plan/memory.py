@@ -183,11 +183,9 @@ class Turns:
         return self.devices * math.ceil(self.keys / max(self._free / step, self.keys / MOST_DEVICE_GROUPS, 1))
 
     def cuts_first(self, num_bundles: int, group: float) -> bool:
-        """Whether all bundles must be cut before a group, of at most so many keys, is merged.
-
-        Between several GPUs shards move while other bundles are cut, unless sorted bundles and finished groups fill the
-        memory.
-        """
+        """Whether all bundles must be cut before a group, of at most so many keys, is merged."""
+        # Between several GPUs shards move while other bundles are cut, unless sorted bundles and finished groups fill
+        # the memory.
         if self.devices == 1:
             return num_bundles > 1
         return self._kept + self._more_if_both(group) > TURNS_FRACTION * self.memory

@@ -197,10 +197,8 @@ class Plan:
 
     @property
     def projected_bytes(self) -> float:
-        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run.
-
-        Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
-        """
+        """Peak bytes of one thread: three copies of a group with its unresolved keys, or two of the longest run."""
+        # Of a join, of an exchange by tasks on GPUs, and of a gang: the peak of a GPU, beside an input that is kept.
         if self.exchange == "join":
             return self.joined_bytes
         bundles = [sum(self.run_sizes[run] for run in source) for source in self.sources]

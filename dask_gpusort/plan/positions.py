@@ -93,10 +93,8 @@ class Bundles:
 
 
 def bundle_chunks(sizes: Sequence[Size], item_bytes: int, workers: Workers, wanted: int | None = None) -> Bundles:
-    """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads.
-
-    Unknown sizes count as equal; `item_bytes` move with each element.
-    """
+    """Bundle chunks that fit a share of the memory of a thread, about `wanted` or enough for all threads."""
+    # Unknown sizes count as equal; `item_bytes` move with each element.
     weights = [1.0] * len(sizes) if any(map(math.isnan, sizes)) else list(map(float, sizes))
     total = sum(weights) * item_bytes
     wanted = wanted or count_groups("runs", total, len(sizes), 0, workers)

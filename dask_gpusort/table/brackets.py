@@ -63,10 +63,8 @@ class RankSummary:
 
 
 def restrict(summary: RankSummary, wider: IntArray, low: np.ndarray, high: np.ndarray, order: KeyOrder) -> RankSummary:
-    """Restrict a summary to narrower brackets; the entries just outside bound the counts there.
-
-    `wider`, shape (brackets,), is the old bracket that contains each narrower one.
-    """
+    """Restrict a summary to narrower brackets; the entries just outside bound the counts there."""
+    # `wider`, shape (brackets,), is the old bracket that contains each narrower one.
     first = order.search(summary.keys, low, "left")
     last = order.search(summary.keys, high, "right")
     left, right = np.append(summary.left, summary.size), np.append(summary.right, 0)
@@ -168,10 +166,8 @@ class Brackets:
 
 
 def open_brackets(size: int, ranks: IntArray) -> tuple[IntArray, IntArray]:
-    """Give the boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys.
-
-    Rank 0 and the number of keys need no search; their bracket is -1.
-    """
+    """Give the boundaries to search, and the initial bracket of each boundary: number 0, which holds all keys."""
+    # Rank 0 and the number of keys need no search; their bracket is -1.
     inside = (ranks > 0) & (ranks < size)
     return np.flatnonzero(inside), np.where(inside, 0, -1)
 

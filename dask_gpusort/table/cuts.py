@@ -94,11 +94,9 @@ def _check_order(fits: bool) -> None:
 
 
 def share_ties(boundaries: Boundaries, ties: IntArray, parts: Sequence[Counts]) -> IntArray:
-    """Distribute the ties of some chunks, shape (boundaries,), between parts of them, first parts first.
-
-    A tie is a key that equals a tied boundary's key and comes before the boundary; the result has shape (parts,
-    boundaries).
-    """
+    """Distribute the ties of some chunks, shape (boundaries,), between parts of them, first parts first."""
+    # A tie is a key that equals a tied boundary's key and comes before the boundary; the result has shape (parts,
+    # boundaries).
     tied = np.flatnonzero((boundaries.step != 1) & (boundaries.brackets.bracket >= 0))
     bracket, step = boundaries.brackets.bracket[tied], boundaries.step[tied]
     available = np.array([part.ends[step + 1, bracket] - part.ends[step, bracket] for part in parts], np.int64)

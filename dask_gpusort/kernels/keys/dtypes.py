@@ -35,10 +35,8 @@ class DeviceKey:
         return np.dtype(f"u{self.itemsize}")
 
     def domain(self, code_type: str, drop_bits: int = 0) -> str:
-        """Name the domain in which digits of these codes are cut (``splitter_map.cuh``).
-
-        `drop_bits` are low bits of a code that hold no part of the key, such as a position.
-        """
+        """Name the domain in which digits of these codes are cut (``splitter_map.cuh``)."""
+        # `drop_bits` are low bits of a code that hold no part of the key, such as a position.
         return f"ValueDomain<{code_type}, {self.floats}, {drop_bits}>" if self.floats else f"CodeDomain<{code_type}>"
 
 

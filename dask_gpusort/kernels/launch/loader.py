@@ -48,10 +48,8 @@ class KernelCache(Generic[Key, Kernel]):
         return False
 
     def get(self, key: Key) -> Kernel:
-        """Return a compiled kernel; wait for it if it is missing.
-
-        An error of the compiler is raised, and the next call compiles again.
-        """
+        """Return a compiled kernel; wait for it if it is missing."""
+        # An error of the compiler is raised, and the next call compiles again.
         found = self._compiled.get(key)
         return self._start(key).result() if found is None else found
 
@@ -164,10 +162,8 @@ def _whole_lines(path: str, seen: set[str]) -> list[str]:
 
 
 def read_source(source: str, expression: str | None = None) -> str:
-    """Read the text to compile: the user's comparison, if there is one, and a source file.
-
-    The text opens the namespace, so that names of kernels and of their template arguments are short.
-    """
+    """Read the text to compile: the user's comparison, if there is one, and a source file."""
+    # The text opens the namespace, so that names of kernels and of their template arguments are short.
     text = whole_text(source) + "using namespace gpusort;\n"
     return text if expression is None else _USER_LESS.format(expression=expression, source=source) + text
 
@@ -236,10 +232,8 @@ def request(source: str, name: str, expression: str | None = None) -> bool:
 
 
 def kernel(source: str, name: str, shared_bytes: int = 0, expression: str | None = None) -> Any:
-    """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name.
-
-    The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
-    """
+    """Return a kernel compiled once for the current device, by its file below ``kernels/`` and its C++ name."""
+    # The other arguments are as in `Launch`; an expression that does not compile quotes the compiler.
     cache = _kernels if expression is None else _kernels_with_expression
     compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, expression))
     return compiled.with_shared(shared_bytes)

@@ -48,8 +48,5 @@ class ReorderPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes` does.
-
-    This is section 3, equations 1 and 2, of Harada and Howes, Introduction to GPU radix sort.
-    """
+    """Sort unsigned keys, stably, with their values, by section 3, equations 1 and 2, of the paper."""
     sort_by_passes(source, out, ReorderPass)

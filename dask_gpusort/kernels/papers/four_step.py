@@ -44,17 +44,12 @@ class FourStepPass:
         Launch(SOURCE, self._sort_tiles, *self._grid, sources).run()
         Launch(SOURCE, self._count_buckets, *self._grid, (tiles.keys, length, shift, self._table)).run()
         scan.exclusive_scan(self._table)
-        targets = (target.keys, target.values)
-        Launch(
-            SOURCE, self._scatter_tiles, *self._grid, (tiles.keys, tiles.values, length, shift, self._table, *targets)
-        ).run()
+        arguments = (tiles.keys, tiles.values, length, shift, self._table, target.keys, target.values)
+        Launch(SOURCE, self._scatter_tiles, *self._grid, arguments).run()
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays, *, radix_bits: int = DEFAULT_RADIX_BITS) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes`; a digit has 1, 2, 4 or 8 bits.
-
-    This is section 4.2 of Satish, Harris, Garland, IPDPS 2009; the bits of a digit are its b.
-    """
+    """Sort unsigned keys, stably, with their values, by digits of 1, 2, 4 or 8 bits, the paper's b."""
     if radix_bits not in RADIX_BITS:
         raise ValueError(f"radix_bits must be one of {RADIX_BITS}, got {radix_bits}")
     sort_by_passes(source, out, partial(FourStepPass, radix_bits=radix_bits))

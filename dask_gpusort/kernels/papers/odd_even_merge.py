@@ -27,10 +27,8 @@ def launch_layer(kernel: str, keys: Any, less: str, positions: Any, numbers: tup
 
 
 def odd_even_merge(keys: Any, positions: Any = None, less: str = "a < b") -> None:
-    """Sort keys, and uint32 positions with them, in place by Batcher's network (AFIPS 1968) and a user's comparison.
-
-    Where the positions ascend at first, equal keys keep their order.
-    """
+    """Sort keys, and uint32 positions with them, in place by Batcher's network (AFIPS 1968) and a user's comparison."""
+    # Where the positions ascend at first, equal keys keep their order.
     for step in odd_even_merge_steps(keys.size):
         launch_layer("exchange_layer", keys, less, positions, step)
 

@@ -40,8 +40,5 @@ class SplitPass:
 
 
 def sort(source: KeyValueArrays, out: KeyValueArrays) -> None:
-    """Sort unsigned keys, stably, with their values, as `sort_by_passes`.
-
-    This is section 4.1 of Satish, Harris, Garland, IPDPS 2009, and ``radix_sort_iter`` of Dillhoff's notes.
-    """
+    """Sort unsigned keys, stably, with their values: section 4.1, and ``radix_sort_iter`` of Dillhoff's notes."""
     sort_by_passes(source, out, SplitPass)
