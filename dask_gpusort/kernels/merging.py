@@ -89,7 +89,7 @@ def merge_runs(
     # A single companion of 4 or 8 bytes moves with the keys in the merge, others are gathered at the end. With
     # `ties_of`, the keys' dtype, keys that NumPy calls equal compare equal, and the earlier run goes first;
     # `descending` says whether its codes are those of a descending sort. With `less`, as for
-    # `comparing.sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
+    # `sort_by_comparison`, the runs are the user's keys. An array of `out`, or None for a new one, receives
     # the keys and each companion, but keys that are sorted again, and a single run, are returned in new arrays.
     #
     # Odeh, Green, Mwassi, Shmueli, Birk, Merge Path, IPDPS workshops 2012; Green, McColl, Bader, GPU Merge Path, ICS

@@ -1,6 +1,6 @@
 """Bytes that tasks take: the figures for each key, whether one task can hold the whole sort, and the turns on GPUs.
 
-In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_joins.exclusive`). If its
+In an exchange by tasks, a GPU sorts one bundle, and merges one group, at a time (see `cupy_sorts.exclusive`). If its
 memory is needed, all bundles are cut before a group is merged (`Plan.cut_first`). So the keys are held once, besides
 the bundle or the group whose turn it is::
 
