@@ -21,6 +21,9 @@ from .lanes import has_nan, lanes_last, reduce_sorted, result_shape
 #: Most quantiles that are selected; for more, lanes are sorted. Each read of the keys selects 16 ranks, and a sort
 #: takes some five reads and writes.
 _SELECTED_QUANTILES = 32
+#: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
+_FIRST_SHARE = 16
+_FEWEST = 1 << 16
 
 
 def reduce_lanes(block: Any, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -62,11 +65,6 @@ def _by_sort(rows: Any, statistic: Statistic) -> Any:
     nans = cupy.isnan(rows).sum(axis=1) if has_nan(rows.dtype) else cupy.zeros(len(rows), np.int64)
     rows = sort_rows(rows, Order(rows.dtype), 1) if length else cupy.zeros((len(rows), 1), rows.dtype)
     return reduce_sorted(rows, statistic, nans, length)
-
-
-#: Keys for which `extract` has memory at first: brackets by samples have fewer inside, and there is a second attempt.
-_FIRST_SHARE = 16
-_FEWEST = 1 << 16
 
 
 def count_nans(keys: Any) -> int:

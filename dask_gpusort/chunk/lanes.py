@@ -16,6 +16,9 @@ import numpy as np
 from ..table import Statistic
 from . import library_of
 
+#: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
+_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
+
 
 def lanes_last(block: Any, axes: Sequence[int]) -> tuple[Any, tuple[int, ...], int]:
     """A view of a chunk with the reduced axes last, the shape of the other axes, and the length of a lane."""
@@ -56,10 +59,6 @@ def reduce_sorted(rows: Any, statistic: Statistic, nans: Any, length: int) -> An
     columns = ranks.reshape(ranks.shape[0] * ranks.shape[1], len(rows)).T
     keys = np.take_along_axis(rows, columns, axis=1).T.reshape(ranks.shape)
     return statistic.result(keys, counts, nans)
-
-
-#: Bytes of the lanes that are sorted at a time: a cache of the host, or enough work for a GPU.
-_BATCH_BYTES = {"numpy": 1 << 20, "cupy": 1 << 26}
 
 
 @dataclass(frozen=True)

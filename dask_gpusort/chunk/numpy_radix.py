@@ -21,6 +21,28 @@ from ..keys import BLOCK_KEYS
 from .merge_choice import prefers_merge
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+# Keys in a block of the step that resolves ties. Each block
+# takes several NumPy calls, even where no keys tie, so many small blocks cost
+# more than the cache gains.
+_TIE_BLOCK = 1 << 18
+# Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
+# int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
+# 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
+_COUNT_BLOCK = 1 << 18
+# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
+# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
+# keys 162 us, words 88 and 117 us.
+SMALL = 1 << 11
+# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
+# lock, which many threads wait for longer than for a longer test.
+_PROBED_KEYS = 400
+# Longest row for which NumPy's insertion sort wins. 2**20 keys in
+# rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
+# 3.8 (u4).
+_SHORT_ROW = 8
+# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
+# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
+_FOUND_RUNS = 2
 
 
 def as_rows(codes: Array) -> Array:
@@ -96,31 +118,6 @@ def take(rows: Array, positions: Array) -> Array:
         taken: Array = rows[0].take(positions[0])
         return taken.reshape(rows.shape)
     return np.take_along_axis(rows, positions, axis=-1)
-
-
-# Keys in a block of the step that resolves ties. Each block
-# takes several NumPy calls, even where no keys tie, so many small blocks cost
-# more than the cache gains.
-_TIE_BLOCK = 1 << 18
-
-# Keys of one counting step of 8- and 16-bit codes: np.bincount converts them to
-# int64, 2 MiB here, and clears 2**16 counters for each step. 2**24
-# 16-bit codes: 37 ms; in one step 61 ms; np.sort(kind="stable") 155 ms.
-_COUNT_BLOCK = 1 << 18
-
-# Most keys for which np.argsort(kind="stable") costs less than the overhead of a
-# dozen NumPy calls: 2**11 keys take it 41 us, words 66 us (u4) and 94 us (u8); 2**12
-# keys 162 us, words 88 and 117 us.
-SMALL = 1 << 11
-
-# Keys of a row that are tested for order first: so few that NumPy keeps the interpreter's
-# lock, which many threads wait for longer than for a longer test.
-_PROBED_KEYS = 400
-
-# Longest row for which NumPy's insertion sort wins. 2**20 keys in
-# rows of 4 / 16 / 64: words are 0.6 / 1.3 / 2 times as fast (u8), 0.9 / 1.5 /
-# 3.8 (u4).
-_SHORT_ROW = 8
 
 
 def sort(codes: Array) -> None:
@@ -249,11 +246,6 @@ def _low_bits(codes: Array, least: int, dropped: int) -> Array:
     low -= np.uint64(least)
     low &= np.uint64((1 << dropped) - 1)
     return low
-
-
-# Most runs that np.argsort finds and merges as fast as this file does. 2 / 4 / 8 runs of 2**21 u4: 0.95 / 1.11 /
-# 1.81 times as fast as np.argsort, of u8 0.84 / 1.00 / 1.62 times (on an AVX-512 Xeon).
-_FOUND_RUNS = 2
 
 
 def join_runs(runs: Sequence[Array], out: Array | None = None) -> Array:

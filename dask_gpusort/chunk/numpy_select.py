@@ -15,6 +15,12 @@ from .lanes import batches, has_nan, lanes_last, reduce_sorted, result_shape
 
 #: Bytes of the rows that are copied and reduced at a time.
 _BATCH_BYTES = 1 << 20
+#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
+#: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
+_COMPARED_KEYS = 1 << 18
+#: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
+#: a binary search 10 ns and more.
+_COMPARED_BRACKETS = 16
 
 
 def reduce_lanes(block: np.ndarray, statistic: Statistic, axes: Sequence[int], keepdims: bool = False) -> Any:
@@ -97,14 +103,6 @@ def _partition(rows: np.ndarray, wanted: np.ndarray) -> None:
         right[:, 0] = right.min(axis=1)
     else:
         _partition(right, above)
-
-
-#: Keys compared with all brackets at a time. Fewer stay in a level-2 cache, but between short NumPy calls threads wait
-#: for each other: five quantiles of 51.2M float64 on two threads take 0.18 s with 2^16, 0.16 with 2^18 (EPYC).
-_COMPARED_KEYS = 1 << 18
-#: Most brackets that are compared one by one; more are searched in. Two comparisons and a count take some 0.3 ns a key,
-#: a binary search 10 ns and more.
-_COMPARED_BRACKETS = 16
 
 
 def count_nans(keys: np.ndarray) -> int:

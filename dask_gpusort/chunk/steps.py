@@ -15,6 +15,8 @@ from . import ops_for
 from .numpy_keys import differ
 from .run import Run, concatenate
 
+SIDES: tuple[Side, Side] = ("left", "right")
+
 
 def check_lengths(block: Any, values: Sequence[Any], dims: int = 1) -> None:
     """Refuse companions that differ from the keys in the size of one of the first dimensions."""
@@ -63,9 +65,6 @@ def add_starts(positions: Sequence[Any], starts: Sequence[int]) -> Any:
 def take_rows(block: Any, indices: Any, axis: int) -> Any:
     """Take a chunk's elements in the order of indices along an axis."""
     return np.take_along_axis(block, indices, axis)
-
-
-SIDES: tuple[Side, Side] = ("left", "right")
 
 
 @dataclass(frozen=True)

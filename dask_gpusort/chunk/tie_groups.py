@@ -26,6 +26,10 @@ RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 
 #: Kinds of dtypes with keys that differ from themselves: NaN and NaT.
 NAN_KINDS = "fcmM"
+#: What NaN do, as in SciPy.
+NanPolicy = Literal["propagate", "omit", "raise"]
+METHODS: tuple[str, ...] = get_args(RankMethod)
+NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 
 def are_nan(keys: Any) -> Any:
@@ -164,13 +168,6 @@ class TieGroups:
 def tie_groups(keys: Any, equal_nan: bool, length: int | None = None) -> TieGroups:
     """Give the tie groups of sorted keys."""
     return TieGroups(keys, equal_nan, length)
-
-
-#: What NaN do, as in SciPy.
-NanPolicy = Literal["propagate", "omit", "raise"]
-
-METHODS: tuple[str, ...] = get_args(RankMethod)
-NAN_POLICIES: tuple[str, ...] = get_args(NanPolicy)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from .wide import word_sort
 WORD_BYTES = 8
 MOST_WORDS = 4  # wider keys are sorted again: few fit a block, and comparing them costs more than moving positions
 TRAVELLING_BYTES = (4, 8)  # of companions that travel with the keys
+THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -231,9 +232,6 @@ def launch_round(types: MergeTypes, pairs: Any, count: int, keys: Any, payload: 
     merge = merge_instance(sink, types.code, types.value, types.less, shape)
     shared = shape.shared_bytes(types.code_bytes, types.value_bytes)
     Launch(SOURCE, merge, count, shape.threads, (parts, keys, payload), shared, expression=types.expression).run()
-
-
-THREADS = 256
 
 
 def sort_by_comparison(keys: Any, *, less: str, out: Any = None) -> Any:

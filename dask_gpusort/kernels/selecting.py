@@ -38,6 +38,22 @@ MOST_BRACKETS = (MOST_SLOTS - 2) // 4
 LEAST_PIECE = 1 << 14
 #: Most keys of a piece: the counters of a block have 32 bits.
 MOST_PIECE = 1 << 30
+ROW_SOURCE = "select/row_select.cu"
+ROW_THREADS = cxx_constant(ROW_SOURCE, "kSelectThreads")
+TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kTileColumns")
+WIDE_TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kWideTileColumns")
+LONG_ROW_THREADS = cxx_constant(ROW_SOURCE, "kLongRowThreads")
+LONG_ROW_BYTES = cxx_constant(ROW_SOURCE, "kLongRowBytes")
+MOST_RANKS = cxx_constant(ROW_SOURCE, "kMostRanks")
+#: Most bytes of codes that a thread holds: 32 of its 80 registers.
+HELD_BYTES = 128
+#: Codes of a thread are compiled for multiples of so many: finer steps would compile more kernels.
+ITEM_STEP = 4
+#: Threads of a block that holds a row; the smaller block has fewer threads without a code.
+BLOCK_THREADS = (128, 384)
+#: Keys of a row are counted in 32 bits.
+LENGTH_LIMIT = 1 << 32
+DRAW_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -163,23 +179,6 @@ def extract_rows(
     return Extracted(np.stack(counts, axis=1), nans, table[:, -1], inside)
 
 
-ROW_SOURCE = "select/row_select.cu"
-ROW_THREADS = cxx_constant(ROW_SOURCE, "kSelectThreads")
-TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kTileColumns")
-WIDE_TILE_COLUMNS = cxx_constant(ROW_SOURCE, "kWideTileColumns")
-LONG_ROW_THREADS = cxx_constant(ROW_SOURCE, "kLongRowThreads")
-LONG_ROW_BYTES = cxx_constant(ROW_SOURCE, "kLongRowBytes")
-MOST_RANKS = cxx_constant(ROW_SOURCE, "kMostRanks")
-#: Most bytes of codes that a thread holds: 32 of its 80 registers.
-HELD_BYTES = 128
-#: Codes of a thread are compiled for multiples of so many: finer steps would compile more kernels.
-ITEM_STEP = 4
-#: Threads of a block that holds a row; the smaller block has fewer threads without a code.
-BLOCK_THREADS = (128, 384)
-#: Keys of a row are counted in 32 bits.
-LENGTH_LIMIT = 1 << 32
-
-
 def select_lanes(keys: Any, ranks: Any, axis: int) -> tuple[Any, Any]:
     """Keys at ranks of rows (`axis` 1) or columns (`axis` 0), and numbers of NaN; see `kernels.select_rows`."""
     cupy = require_cupy()
@@ -247,9 +246,6 @@ def select_part(elements: Elements, keys: Any, length: int, axis: int, wanted: t
             return
     kernel = instance("select_long_rows", elements.source)
     Launch(ROW_SOURCE, kernel, num_lanes, LONG_ROW_THREADS, arguments, LONG_ROW_BYTES).run()
-
-
-DRAW_THREADS = 256
 
 
 def draw_samples(parts: Sequence[Any], stratum: int) -> Any:

@@ -49,6 +49,23 @@ DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of k
 JOIN_COPIES, BUNDLE_COPIES = 4.2, 5
 #: Width of the widest keys of which at most 65,536 differ.
 NARROW_BYTES = 2
+#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
+#: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
+#: not, nor was `argsort` of 1 GiB.
+TURNS_FRACTION = 0.65
+#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory
+#: ended (64 and 200 chunks, 1 and 16 threads), none of six tenths.
+KEPT_FRACTION = 1 / 2
+#: Bytes of a position in a run.
+RUN_POSITION_BYTES = 4
+#: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
+CUT_BUNDLES = 2
+#: Most bundles. Smaller ones would save less than 3 % of the memory.
+MOST_BUNDLES = 32
+#: Most groups of a GPU.
+MOST_DEVICE_GROUPS = 64
+#: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
+FETCHED_GROUPS = 2
 
 
 def host_bytes(step: str, itemsize: int) -> int:
@@ -131,25 +148,6 @@ def fits_join(order: Order, given: InputChunks, workers: Workers) -> bool:
     if workers.memory is None:
         return True
     return not joined_bytes(order, given) > USABLE_FRACTION * workers.memory
-
-
-#: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split
-#: for smaller arrays: where the plan took nine tenths of a pool of 4 GiB, 2 GiB of uint32 were sorted and 2.4 GiB were
-#: not, nor was `argsort` of 1 GiB.
-TURNS_FRACTION = 0.65
-#: Share of a GPU's memory up to which keys and a kept input leave enough of it: all sorts tried of half the memory
-#: ended (64 and 200 chunks, 1 and 16 threads), none of six tenths.
-KEPT_FRACTION = 1 / 2
-#: Bytes of a position in a run.
-RUN_POSITION_BYTES = 4
-#: Bundles of which shards exist before the bundle is freed: several threads cut ahead.
-CUT_BUNDLES = 2
-#: Most bundles. Smaller ones would save less than 3 % of the memory.
-MOST_BUNDLES = 32
-#: Most groups of a GPU.
-MOST_DEVICE_GROUPS = 64
-#: Groups of a GPU whose shards it fetches at the same time: one is merged while the next arrives.
-FETCHED_GROUPS = 2
 
 
 @dataclass(frozen=True)

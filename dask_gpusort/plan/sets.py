@@ -20,6 +20,7 @@ DistinctStrategy = Literal["blocks", "join", "sort"]
 
 #: Bytes of a count, of a first position, and of the number of a tie group.
 COUNT_BYTES = 8
+RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,6 @@ def describe_peak(plan: DistinctPlan) -> str:
     return f"{step} for each thread, while it finds the distinct keys of a chunk" + (
         "; what their sort takes is unknown" if plan.strategy == "sort" else ""
     )
-
-
-RankStrategy = Literal["blocks", "join", "rechunk", "global"]
 
 
 @dataclass(frozen=True)

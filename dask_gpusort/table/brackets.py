@@ -22,6 +22,8 @@ import numpy as np
 from .digits import Digits, IntArray, exclusive_scan, sum_digits
 
 Side = Literal["left", "right"]
+#: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
+NARROWED_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -146,10 +148,6 @@ def combine_summaries(summaries: Sequence[RankSummary], samples: int, radix_bits
         last[:-1] = first[1:] | (cell[1:] != cell[:-1])
         whole = whole.take(np.flatnonzero(first | last))
     return replace(whole, digits=digits)
-
-
-#: Most entries that are sorted at once: of more, every n-th narrows the brackets first.
-NARROWED_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)

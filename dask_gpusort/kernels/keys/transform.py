@@ -20,6 +20,8 @@ SOURCE = "keys/transform.cu"
 THREADS = 256  # the launch bound of the kernels that have one
 NEEDLE_THREADS = cxx_constant(SOURCE, "kNeedleThreads")
 NEEDLE_TILE = NEEDLE_THREADS * cxx_constant(SOURCE, "kNeedlesPerThread")
+RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
+THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 
 
 def launch_per_element(kernel: str, n: int, arguments: tuple[Any, ...]) -> None:
@@ -169,10 +171,6 @@ def search_ranks(
         expression=expression,
     ).run()
     return ranks
-
-
-RANK_THREADS = cxx_constant(SOURCE, "kRankThreads")
-THREADS_PER_SAMPLE = cxx_constant(SOURCE, "kThreadsPerSample")
 
 
 def rank_samples(

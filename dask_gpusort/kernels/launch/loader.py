@@ -28,6 +28,32 @@ MOST_COMPILERS = 16
 
 # NVRTC runs on all of them at a time. They start when there is something to compile.
 _compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1), "gpusort-compiler")
+SOURCES = pathlib.Path(__file__).parents[1]
+SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
+# The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
+OLDEST_CAPABILITY = 75
+# A kernel that takes more shared memory per block must ask for it first (CUDA C++ Programming Guide).
+FREE_SHARED_BYTES = 48 * 1024
+# `UserLess` in front of a source; the `#line` directives make the compiler's messages name the user's expression.
+_USER_LESS = """namespace gpusort {{
+struct UserLess {{
+    template <class Key>
+    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {{
+        return bool(
+#line 1 "less"
+{expression}
+        );
+    }}
+}};
+}}
+#line 1 "{source}"
+"""
+_INCLUDE = re.compile(r'#include\s"([^"]+)"')
+_ONCE = "#pragma once"
+# What is compiled: device, source, name, and the user's comparison.
+_Instance = tuple[int, str, str, str | None]
+_DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
+_NAME = re.compile(r"\bk[A-Z]\w*")
 
 
 class KernelCache(Generic[Key, Kernel]):
@@ -78,34 +104,8 @@ class KernelCache(Generic[Key, Kernel]):
                 del self._compiled[next(iter(self._compiled))]
 
 
-SOURCES = pathlib.Path(__file__).parents[1]
-SOURCE_TEXTS = {path.relative_to(SOURCES).as_posix(): path.read_text("utf-8") for path in SOURCES.rglob("*.cu*")}
-
-# The kernels are compiled for 7.5 and newer: CUDA 13 no longer compiles for 7.0 (Volta).
-OLDEST_CAPABILITY = 75
-
-# A kernel that takes more shared memory per block must ask for it first (CUDA C++ Programming Guide).
-FREE_SHARED_BYTES = 48 * 1024
-
-
 class KernelsUnavailable(RuntimeError):
     """The GPU kernels cannot run here; the message names the remedy."""
-
-
-# `UserLess` in front of a source; the `#line` directives make the compiler's messages name the user's expression.
-_USER_LESS = """namespace gpusort {{
-struct UserLess {{
-    template <class Key>
-    static __device__ __forceinline__ bool less(const Key& a, const Key& b) {{
-        return bool(
-#line 1 "less"
-{expression}
-        );
-    }}
-}};
-}}
-#line 1 "{source}"
-"""
 
 
 def require_cupy() -> Any:
@@ -134,10 +134,6 @@ def _find_cupy() -> Any:
             "Use NumPy-backed chunks here."
         )
     return cupy
-
-
-_INCLUDE = re.compile(r'#include\s"([^"]+)"')
-_ONCE = "#pragma once"
 
 
 @functools.cache
@@ -197,10 +193,6 @@ class _Kernel:
             self.shared_limit = shared_bytes
 
 
-# What is compiled: device, source, name, and the user's comparison.
-_Instance = tuple[int, str, str, str | None]
-
-
 def _compile(wanted: _Instance) -> _Kernel:
     cupy = require_cupy()
     device, source, name, expression = wanted
@@ -237,10 +229,6 @@ def kernel(source: str, name: str, shared_bytes: int = 0, expression: str | None
     cache = _kernels if expression is None else _kernels_with_expression
     compiled = cache.get((require_cupy().cuda.runtime.getDevice(), source, name, expression))
     return compiled.with_shared(shared_bytes)
-
-
-_DEFINITION = re.compile(r"constexpr (?:int|u32|u64|unsigned|Offset) (k\w+) = ([^;{}]+);")
-_NAME = re.compile(r"\bk[A-Z]\w*")
 
 
 @functools.cache

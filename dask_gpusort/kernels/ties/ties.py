@@ -24,6 +24,10 @@ WORD_BITS = cxx_constant(SOURCE, "kWordBits")
 RANKINGS = {method: f"Ranking::k{method.capitalize()}" for method in ("average", "min", "max", "dense")}
 #: Twice the rank of a key has 32 bits.
 MOST_RANKED = 1 << 31
+SCATTER_THREADS = 256
+#: C++ types of the elements of the output.
+ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
+PAIR_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,6 @@ def _counted(bits: Any, n: int) -> TieBits:
     Launch(SOURCE, name, blocks_for(words + 1, THREADS), THREADS, (bits, np.uint64(words), offsets)).run()
     exclusive_scan(offsets)
     return TieBits(bits, offsets, n)
-
-
-SCATTER_THREADS = 256
-#: C++ types of the elements of the output.
-ELEMENTS = {"u4": "u32", "i8": "long long", "f8": "double"}
-PAIR_BYTES = 8
 
 
 def scatter_numbers(numbers: Any, positions: Any, out: Any, factor: float = 1, first: int = 0) -> None:
