@@ -45,8 +45,9 @@ HOST_BYTES = {"values": (36, 2), "columns": (60, 2), "ranks": (68, 2), "needles"
 #: positions. Measured on CuPy's pool for 2^24 and 2^25 keys of 2 to 8 bytes, of which 1,000, half, nearly all and all
 #: differ, in one chunk and in four, in one row and in 64.
 DEVICE_BYTES = {"values": (2, 2), "counts": (16, 0), "positions": (20, 0), "of keys": (8, 0), "ranks": (44, 1)}
-#: Copies of keys while they are joined for a search (4.1 measured as above), and of needles while a bundle is sorted.
-JOIN_COPIES, BUNDLE_COPIES = 4.2, 5
+#: Copies on the host at the peak of a task: of keys that are joined for a search (4.1 measured as above), of needles
+#: that are sorted, of lanes whose statistics are found, of a group with its pieces, and of a run that is sorted.
+JOIN_COPIES, BUNDLE_COPIES, LANE_COPIES, GROUP_COPIES, RUN_COPIES = 4.2, 5, 2.5, 3, 2
 #: Width of the widest keys of which at most 65,536 differ.
 NARROW_BYTES = 2
 #: Share of a GPU's memory that the sort may take. The rest is lost between the blocks of CuPy's pool, which are split

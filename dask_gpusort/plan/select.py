@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..table.selection import best_samples, inside_share
-from .memory import SMALL_BYTES
+from .memory import LANE_COPIES, SMALL_BYTES
 from .terms import Workers, format_chunks, format_lines, format_number, format_size
 
 Strategy = Literal["blocks", "rechunk", "samples", "join"]
@@ -93,7 +93,7 @@ class SelectPlan:
             return joined_bytes(self.lanes, self.searches)
         if self.strategy != "samples":
             whole = max(chunk, min(self.lanes_bytes, self.lanes.bytes)) if self.strategy == "rechunk" else chunk
-            return self.threads * 2.5 * whole
+            return self.threads * LANE_COPIES * whole
         # Fetched keys and samples are concatenated. Few keys are compared at a time.
         extra = (self.inside_keys + 2 * max(self.samples, self.fetched_keys)) * self.lanes.itemsize
         return extra + (self.lanes.bytes if self.held else self.threads * chunk)
