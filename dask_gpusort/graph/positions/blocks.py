@@ -19,7 +19,7 @@ from ...chunk import complete, ops_for
 from .._dask import flatten
 from ..in_one_task import make_whole
 from ..input_checks import DeclaredChunk, DeclaredChunks, checked_chunk
-from ..rechunk import largest_chunk, rechunk, rechunk_checked, whole_axes
+from ..inputs import largest_chunk, rechunk, rechunk_checked, whole_axes
 from ..sort.rows import check_length, equal_chunks
 from ..tasks import Chunks
 

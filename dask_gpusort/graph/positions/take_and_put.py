@@ -29,13 +29,10 @@ from ...plan.positions import (
 from ..collection import Output, new_arrays
 from ..exchanges import keeps_runs
 from ..explain import note
-from ..inputs import flatten
-from ..rechunk import chunk_limit, rechunk
+from ..inputs import chunk_limit, flatten, rechunk
 from ..runtime import Runtime
 from .blocks import along_chunks, put_into_lanes, spread_along, take_from_axis, take_from_lanes, whole_units
-from .put import Put
-from .requests import GroupedAxis, Rows
-from .take import Take
+from .exchange import GroupedAxis, Put, Rows, Take
 
 #: Elements, or indices, of each chunk, and the bytes that move with each.
 Moved = tuple[Sequence[float], int]

@@ -29,8 +29,7 @@ from ..inputs import concatenated_dtype, flatten
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Keys, Options
-from .lookup import Lookup
-from .question import Question
+from .lookup import Lookup, Question
 
 #: Largest range of integers that becomes a set of values, for each element and test element: NumPy's own limit. And in
 #: all: the set is an array of bool.

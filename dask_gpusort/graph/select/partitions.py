@@ -28,8 +28,7 @@ from ...chunk import ops_for
 from ...plan.select import Partition, choose_partition
 from ...table import Ranks
 from ..input_checks import checked_chunk, only_chunk
-from ..inputs import flatten
-from ..rechunk import rechunk_checked
+from ..inputs import flatten, rechunk_checked
 from ..runtime import Runtime
 from ..sort.build import build_sort
 from ..sort.request import Options

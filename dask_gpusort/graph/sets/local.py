@@ -84,7 +84,7 @@ class LocalDistinct(ArrayRecipe):
                 tasks.put(key, shifted, found, position, start)
             elif self.kept and wanted in OF_KEYS:
                 # Imported here, because it imports distributed.
-                from .kept_chunks import keep_of_keys
+                from ..runs.rows import keep_of_keys
 
                 keep_of_keys(tasks, key, Task(None, getitem, found, position))
             else:
@@ -171,7 +171,7 @@ class Spread(ArrayRecipe):
         function: Callable[..., Any] = spread
         if self.kept:
             # Imported here, because it imports distributed.
-            from .kept_chunks import spread_kept as function
+            from ..runs.rows import spread_kept as function
         tasks = Tasks(self.token)
         for number, index in enumerate(np.ndindex(*self.numblocks)):
             own = (TaskRef((array, *index)) for array in of_keys)

@@ -126,7 +126,7 @@ class Numbering(ArrayRecipe):
         tasks = Tasks(self.token)
         if self.kept:
             # Imported here, because it imports distributed.
-            from .kept_chunks import number_kept
+            from ..runs.rows import number_kept
 
             number_kept(tasks, self)
             return tasks

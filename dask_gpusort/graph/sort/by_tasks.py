@@ -54,14 +54,12 @@ from ...plan import Plan
 from ...table import RankSummary
 from .. import serialization
 from .._dask import List
-from ..bounds import Bounds, bound_cuts, fingerprint
 from ..input_checks import changed_run
 from ..placement import PlacedTask
 from ..tasks import Tasks
-from .finish import Finish
+from .cuts import Bounds, bound_cuts, boundary_ranks, checked_sizes, fingerprint
+from .groups import Finish, Piece
 from .local import LocalSort, RunSource, chunk_arrays, sorted_run
-from .scan import boundary_ranks, checked_sizes
-from .scatter import Piece
 
 #: Numbers and summaries of runs.
 NumberedSummaries: TypeAlias = list[tuple[int, RankSummary]]

@@ -1,4 +1,4 @@
-r"""Reads and writes through runs that workers keep: no task's result is held while others are made.
+r"""Reads, writes, searches and sets through runs that workers keep: no task's result is held while others are made.
 
 A read moves runs twice: the source and the requests to the groups, and the replies back::
 
@@ -14,30 +14,60 @@ A read moves runs twice: the source and the requests to the groups, and the repl
                    |
               take-fill o                        written to their positions
 
-A write moves runs once: ``put-requests``, ``put-asked``, ``put-merge``. See `graph.runs` for how they are kept.
+A write moves runs once: ``put-requests``, ``put-asked``, ``put-merge``.
 
-Import this module only where a client of distributed is in use: it imports distributed.
+A search moves each needle twice::
+
+    chunks of keys            chunks of needles
+          |                         |
+    search-join, one a group  search-sort o         kept: sorted keys; sorted needles, their positions in the bundle
+          |                         |
+     search-scan -----------> search-cut o          where groups begin, of keys and among needles
+          |                         |
+          |                   search-asked          where all needles are
+           \                  /
+            search-rank, one a group                kept: positions, and what was found there; portion by portion
+                    |
+              search-found
+                    |
+              search-scatter o                      written to their positions
+
+Of distinct keys, the sorted chunks and what is known of each key are kept until they are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from dask.typing import Key
 
+from ...chunk import ops_for
 from ...chunk.run import Run
-from .._dask import List
+from ...table import IntArray
+from .._dask import List, Task
 from ..input_checks import DeclaredChunk, changed_source, checked_chunk
-from ..runs.keep_and_take import check_listed, keep, rows_as_run, take_slices
-from ..runs.plugins import ListTask, RunTask
-from ..runs.store import Handle
+from ..positions.exchange import GroupedAxis, GroupWriter, Put, Rows, Shapes, Take, fill_bundle, make_requests
+from ..search.lookup import (
+    GroupStarts,
+    Lookup,
+    Question,
+    cut_bundle,
+    group_ends,
+    join_keys,
+    scan_groups,
+    sort_bundle,
+    wanted_of,
+)
+from ..sets.local import spread
+from ..sets.number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
 from ..tasks import Tasks
-from .put import GroupWriter, Put
-from .requests import GroupedAxis, Rows, Shapes, fill_bundle, make_requests
-from .take import Take
+from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_run, take_slices
+from .plugins import ListTask, RunTask
+from .store import Handle
 
 #: Most requests of a portion: offsets, positions and replies take some 16 MiB where elements have 8 bytes.
 PORTION_REQUESTS = 1 << 19
@@ -187,3 +217,112 @@ def _parts(kept: Sequence[Kept], receiver: int) -> Iterator[Part]:
             first, last = (int(end) for end in ends[receiver : receiver + 2])
             for start in range(first, last, PORTION_REQUESTS):
                 yield Part(sender, handle, start, min(start + PORTION_REQUESTS, last))
+
+
+#: Where the keys of each group are, and where groups begin.
+Keys: TypeAlias = tuple[list[Handle], GroupStarts]
+
+
+def search_kept(tasks: Tasks, lookup: Lookup) -> None:
+    """Add the tasks from the chunks of keys and needles to the results of bundles."""
+    question, keep = lookup.question, {"kind": RunTask}
+    joins = [tasks.add("search-join", group, keep_keys, *own, **keep) for group, own in enumerate(lookup.joined())]
+    scan = tasks.add("search-scan", 0, scan_kept, List(*joins), kind=ListTask)
+    sorts = [
+        tasks.add("search-sort", bundle, keep_needles, *own, question, **keep)
+        for bundle, own in enumerate(lookup.needles)
+    ]
+    cuts = [tasks.add("search-cut", bundle, cut_kept, own, scan, question) for bundle, own in enumerate(sorts)]
+    asked = tasks.add("search-asked", 0, list_needles, List(*sorts), List(*cuts), kind=ListTask)
+    ranks = [
+        tasks.add("search-rank", group, keep_found, scan, asked, group, question, **keep) for group in range(len(joins))
+    ]
+    found = tasks.add("search-found", 0, list_kept, List(), List(*ranks), kind=ListTask)
+    shapes = tasks.add("search-shapes", 0, shapes_of, asked)
+    for bundle in range(len(sorts)):
+        tasks.add("search-scatter", bundle, fill_kept, shapes, Rows(question.dtype, ()), found, bundle)
+
+
+def keep_keys(*arguments: Any) -> tuple[Handle, tuple[Any, int]]:
+    """Task: keep the keys of a group; the arguments are those of `join_keys`. Gives what `group_ends` gives, too."""
+    found = join_keys(*arguments)
+    (handle,) = keep([Run(found[0])])
+    return handle, group_ends(found)
+
+
+def scan_kept(kept: list[tuple[Handle, tuple[Any, int]]]) -> Keys:
+    """Task: where the keys of each group are, and where groups begin."""
+    handles, ends = map(list, zip(*kept, strict=True))
+    check_listed(handles)
+    return handles, scan_groups(ends)
+
+
+def keep_needles(blocks: list[Any], declared: list[DeclaredChunk], question: Question) -> Kept:
+    """Task: keep the needles of a bundle, sorted. They are cut when the keys are there, and do not wait for these."""
+    run, shapes = sort_bundle(blocks, declared, question)
+    return Kept(keep([run]), [], shapes)
+
+
+def cut_kept(needles: Kept, keys: Keys, question: Question) -> IntArray:
+    """Task: where the needles for each group begin in a bundle."""
+    return np.array(cut_bundle(open_run(needles.handles[0]).keys, keys[1], question), np.int64)
+
+
+def list_needles(needles: list[Kept], cuts: list[IntArray]) -> Asked:
+    """Task: where all needles are."""
+    cut = [replace(own, ends=[ends]) for own, ends in zip(needles, cuts, strict=True)]
+    return list_kept([], cut)
+
+
+def keep_found(keys: Keys, asked: Asked, group: int, question: Question) -> Kept:
+    """Task: look up the needles for a group."""
+    handles, scan = keys
+    run = take_run(handles[group])
+
+    def look_up(needles: Any) -> Any:
+        ranks = ops_for(needles).rank(run.keys, needles, question.transit, question.side)
+        found = wanted_of(run.keys, needles, ranks, question)
+        return found + scan.starts[group] if question.is_rank else found
+
+    return reply_to(asked[1], group, look_up)
+
+
+def number_kept(tasks: Tasks, numbering: Numbering) -> None:
+    """Add the tasks from the sorted chunks, which are kept, to the results of each."""
+    edges = [
+        tasks.add("unique-edges", chunk, keep_sorted, block, numbering, kind=RunTask)
+        for chunk, block in enumerate(numbering.blocks)
+    ]
+    scan = tasks.add("unique-scan", 0, scan_sorted, List(*edges), numbering.equal_nan, kind=ListTask)
+    for chunk in range(len(edges)):
+        tasks.add("unique-number", chunk, number_again, scan, chunk, numbering)
+
+
+def keep_sorted(arrays: list[Any], numbering: Numbering) -> tuple[Handle, Edge | None]:
+    """Task: keep a sorted chunk, and tell its ends."""
+    edge = edge_of(arrays, numbering)
+    (handle,) = keep([Run(arrays[0], tuple(arrays[1:]))])
+    return handle, edge
+
+
+def scan_sorted(kept: list[tuple[Handle, Edge | None]], equal_nan: bool) -> tuple[list[Handle], Scan]:
+    """Task: where the sorted chunks are, and the offset of each one's groups."""
+    handles, edges = map(list, zip(*kept, strict=True))
+    check_listed(handles)
+    return handles, scan_edges(edges, equal_nan)
+
+
+def number_again(kept: tuple[list[Handle], Scan], chunk: int, numbering: Numbering) -> tuple[Any, ...]:
+    """Task: the results of one sorted chunk, which is kept."""
+    handles, scan = kept
+    return number_chunk(list(take_run(handles[chunk]).arrays), scan, chunk, numbering)
+
+
+def keep_of_keys(tasks: Tasks, key: Key, found: Task) -> None:
+    """Add the task that keeps what is known of each key of a chunk."""
+    tasks.put(key, keep_rows, found, kind=RunTask)
+
+
+def spread_kept(known: Any, *of_keys: Handle) -> Any:
+    """Task: as `spread`, of arrays that are kept."""
+    return spread(known, *(take_run(handle).values[0] for handle in of_keys))
