@@ -12,7 +12,7 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from ..chunk import library_of
-from ..plan.text import format_chunks, format_size
+from ..plan.terms import format_chunks, format_size
 from ._dask import normalize_chunks
 from .input_checks import checked_chunk, declared_chunk
 

@@ -27,7 +27,7 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
 from ...chunk import complete, library_of, ops_for
-from ...chunk.weighted_lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
+from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
 from ...config import setting
 from ...plan.select import LANES_BYTES, Lanes, SelectPlan, describe_selection, fits_held, make_select_plan
 from ...table import Ranks, Statistic

@@ -47,7 +47,7 @@ from tlz import concat
 from ... import table
 from ...chunk import numpy_ops, ops_for
 from ...chunk.run import Run, is_fixed_width
-from ...chunk.summarize import count_ends
+from ...chunk.steps import count_ends
 from ...order import Order
 from ...plan import Plan, Runs
 from ...table import IntArray, KeyOrder, RankSummary

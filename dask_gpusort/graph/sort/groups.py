@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...chunk import complete, library_of, ops_for
-from ...chunk.free_memory import return_free_memory
+from ...chunk.memory import return_free_memory
 from ...chunk.run import Run
-from ...chunk.summarize import count_ends
+from ...chunk.steps import count_ends
 from ...order import Order
 from ...plan import Plan, Runs
 from ...table import Boundaries, Cuts, IntArray, still_fits
