@@ -225,18 +225,10 @@ class Take(ArrayRecipe):
     index_dtype: np.dtype[Any]
     index_chunks: Chunks  # sizes in each dimension, nan where unknown
     rows: Rows  # of the source, whose dimensions after the first are one chunk each
-    kept: bool = False  # whether workers keep what moves, in memory or in files
 
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the chunks to the filled bundles."""
-        tasks = Tasks(self.token)
-        if self.kept:
-            # Imported here, because it imports distributed.
-            from ..runs.rows import take_kept
-
-            take_kept(tasks, self)
-            return tasks
-        chunks, groups = self.source, range(len(self.groups))
+        tasks, chunks, groups = Tasks(self.token), self.source, range(len(self.groups))
         for group in groups:
             own = List(*(chunks[chunk] for chunk in self.groups.chunks(group)))
             tasks.add("take-source", group, join_group, own, self.axis.size_of(group))
@@ -305,7 +297,6 @@ class Put(ArrayRecipe):
     bundles: Bundles  # of the chunks of indices
     dtypes: tuple[np.dtype[Any], ...]  # of the indices and of the values
     sizes: tuple[Size, ...]  # indices, and values, in each chunk
-    kept: bool = False  # whether workers keep what moves, in memory or in files
 
     def writer(self, group: int) -> GroupWriter:
         """The function that makes a group."""
@@ -318,12 +309,6 @@ class Put(ArrayRecipe):
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks from the chunks to the written groups."""
         tasks = Tasks(self.token)
-        if self.kept:
-            # Imported here, because it imports distributed.
-            from ..runs.rows import put_kept
-
-            put_kept(tasks, self)
-            return tasks
         requests = [tasks.add("put-requests", bundle, make_requests, *own) for bundle, own in enumerate(self.requested)]
         for group in range(len(self.groups)):
             shards = [

@@ -37,7 +37,7 @@ Of distinct keys, the sorted chunks and what is known of each key are kept until
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
@@ -62,9 +62,9 @@ from ..search.lookup import (
     sort_bundle,
     wanted_of,
 )
-from ..sets.local import spread
+from ..sets.local import OF_KEYS, LocalDistinct, Spread, spread
 from ..sets.number import Edge, Numbering, Scan, edge_of, number_chunk, scan_edges
-from ..tasks import Tasks
+from ..tasks import NOTHING, Chunks, Tasks
 from .keep_and_take import check_listed, keep, open_run, rows_as_run, take_run, take_slices
 from .plugins import ListTask, RunTask
 from .store import Handle
@@ -96,32 +96,43 @@ class Part(NamedTuple):
 Asked: TypeAlias = tuple[list[Handle], list[Kept]]
 
 
-def take_kept(tasks: Tasks, take: Take) -> None:
-    """Add the tasks from the chunks of the source and the requests to the filled bundles."""
-    keep, groups = {"kind": RunTask}, range(len(take.groups))
-    rows = [tasks.add("take-rows", number, keep_rows, chunk, **keep) for number, chunk in enumerate(take.source)]
-    requests = [
-        tasks.add("take-requests", bundle, keep_requests, *own, **keep) for bundle, own in enumerate(take.requested)
-    ]
-    asked = tasks.add("take-asked", 0, list_kept, List(*rows), List(*requests), kind=ListTask)
-    sources = [(take.groups.chunks(group), take.axis.size_of(group)) for group in groups]
-    replies = [
-        tasks.add("take-reply", group, keep_replies, asked, group, *own, **keep) for group, own in enumerate(sources)
-    ]
-    replied = tasks.add("take-replied", 0, list_kept, List(), List(*replies), kind=ListTask)
-    shapes = tasks.add("take-shapes", 0, shapes_of, asked)
-    for bundle in range(len(requests)):
-        tasks.add("take-fill", bundle, fill_kept, shapes, take.rows, replied, bundle)
+class KeptTake(Take):
+    """Keep the source, the requests and the replies."""
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the chunks of the source and the requests to the filled bundles."""
+        tasks, keep, groups = Tasks(self.token), {"kind": RunTask}, range(len(self.groups))
+        rows = [tasks.add("take-rows", number, keep_rows, chunk, **keep) for number, chunk in enumerate(self.source)]
+        requests = [
+            tasks.add("take-requests", bundle, keep_requests, *own, **keep) for bundle, own in enumerate(self.requested)
+        ]
+        asked = tasks.add("take-asked", 0, list_kept, List(*rows), List(*requests), kind=ListTask)
+        sources = [(self.groups.chunks(group), self.axis.size_of(group)) for group in groups]
+        replies = [
+            tasks.add("take-reply", group, keep_replies, asked, group, *own, **keep)
+            for group, own in enumerate(sources)
+        ]
+        replied = tasks.add("take-replied", 0, list_kept, List(), List(*replies), kind=ListTask)
+        shapes = tasks.add("take-shapes", 0, shapes_of, asked)
+        for bundle in range(len(requests)):
+            tasks.add("take-fill", bundle, fill_kept, shapes, self.rows, replied, bundle)
+        return tasks
 
 
-def put_kept(tasks: Tasks, put: Put) -> None:
-    """Add the tasks from the requests to the written groups."""
-    requests = [
-        tasks.add("put-requests", bundle, keep_requests, *own, kind=RunTask) for bundle, own in enumerate(put.requested)
-    ]
-    asked = tasks.add("put-asked", 0, list_kept, List(), List(*requests), kind=ListTask)
-    for group in range(len(put.groups)):
-        tasks.add("put-merge", group, write_kept, put.before(group), asked, group, put.writer(group))
+class KeptPut(Put):
+    """Keep the requests, with the values."""
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the requests to the written groups."""
+        tasks = Tasks(self.token)
+        requests = [
+            tasks.add("put-requests", bundle, keep_requests, *own, kind=RunTask)
+            for bundle, own in enumerate(self.requested)
+        ]
+        asked = tasks.add("put-asked", 0, list_kept, List(), List(*requests), kind=ListTask)
+        for group in range(len(self.groups)):
+            tasks.add("put-merge", group, write_kept, self.before(group), asked, group, self.writer(group))
+        return tasks
 
 
 def list_kept(rows: list[Handle], kept: list[Kept]) -> Asked:
@@ -223,24 +234,29 @@ def _parts(kept: Sequence[Kept], receiver: int) -> Iterator[Part]:
 Keys: TypeAlias = tuple[list[Handle], GroupStarts]
 
 
-def search_kept(tasks: Tasks, lookup: Lookup) -> None:
-    """Add the tasks from the chunks of keys and needles to the results of bundles."""
-    question, keep = lookup.question, {"kind": RunTask}
-    joins = [tasks.add("search-join", group, keep_keys, *own, **keep) for group, own in enumerate(lookup.joined())]
-    scan = tasks.add("search-scan", 0, scan_kept, List(*joins), kind=ListTask)
-    sorts = [
-        tasks.add("search-sort", bundle, keep_needles, *own, question, **keep)
-        for bundle, own in enumerate(lookup.needles)
-    ]
-    cuts = [tasks.add("search-cut", bundle, cut_kept, own, scan, question) for bundle, own in enumerate(sorts)]
-    asked = tasks.add("search-asked", 0, list_needles, List(*sorts), List(*cuts), kind=ListTask)
-    ranks = [
-        tasks.add("search-rank", group, keep_found, scan, asked, group, question, **keep) for group in range(len(joins))
-    ]
-    found = tasks.add("search-found", 0, list_kept, List(), List(*ranks), kind=ListTask)
-    shapes = tasks.add("search-shapes", 0, shapes_of, asked)
-    for bundle in range(len(sorts)):
-        tasks.add("search-scatter", bundle, fill_kept, shapes, Rows(question.dtype, ()), found, bundle)
+class KeptLookup(Lookup):
+    """Keep the sorted keys, the sorted needles, and what was found."""
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the chunks of keys and needles to the results of bundles."""
+        tasks, question, keep = Tasks(self.token), self.question, {"kind": RunTask}
+        joins = [tasks.add("search-join", group, keep_keys, *own, **keep) for group, own in enumerate(self.joined())]
+        scan = tasks.add("search-scan", 0, scan_kept, List(*joins), kind=ListTask)
+        sorts = [
+            tasks.add("search-sort", bundle, keep_needles, *own, question, **keep)
+            for bundle, own in enumerate(self.needles)
+        ]
+        cuts = [tasks.add("search-cut", bundle, cut_kept, own, scan, question) for bundle, own in enumerate(sorts)]
+        asked = tasks.add("search-asked", 0, list_needles, List(*sorts), List(*cuts), kind=ListTask)
+        ranks = [
+            tasks.add("search-rank", group, keep_found, scan, asked, group, question, **keep)
+            for group in range(len(joins))
+        ]
+        found = tasks.add("search-found", 0, list_kept, List(), List(*ranks), kind=ListTask)
+        shapes = tasks.add("search-shapes", 0, shapes_of, asked)
+        for bundle in range(len(sorts)):
+            tasks.add("search-scatter", bundle, fill_kept, shapes, Rows(question.dtype, ()), found, bundle)
+        return tasks
 
 
 def keep_keys(*arguments: Any) -> tuple[Handle, tuple[Any, int]]:
@@ -287,15 +303,20 @@ def keep_found(keys: Keys, asked: Asked, group: int, question: Question) -> Kept
     return reply_to(asked[1], group, look_up)
 
 
-def number_kept(tasks: Tasks, numbering: Numbering) -> None:
-    """Add the tasks from the sorted chunks, which are kept, to the results of each."""
-    edges = [
-        tasks.add("unique-edges", chunk, keep_sorted, block, numbering, kind=RunTask)
-        for chunk, block in enumerate(numbering.blocks)
-    ]
-    scan = tasks.add("unique-scan", 0, scan_sorted, List(*edges), numbering.equal_nan, kind=ListTask)
-    for chunk in range(len(edges)):
-        tasks.add("unique-number", chunk, number_again, scan, chunk, numbering)
+class KeptNumbering(Numbering):
+    """Keep the sorted chunks until they are numbered."""
+
+    def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
+        """Tasks from the sorted chunks to the results of each."""
+        tasks = Tasks(self.token)
+        edges = [
+            tasks.add("unique-edges", chunk, keep_sorted, block, self, kind=RunTask)
+            for chunk, block in enumerate(self.blocks)
+        ]
+        scan = tasks.add("unique-scan", 0, scan_sorted, List(*edges), self.equal_nan, kind=ListTask)
+        for chunk in range(len(edges)):
+            tasks.add("unique-number", chunk, number_again, scan, chunk, self)
+        return tasks
 
 
 def keep_sorted(arrays: list[Any], numbering: Numbering) -> tuple[Handle, Edge | None]:
@@ -318,11 +339,24 @@ def number_again(kept: tuple[list[Handle], Scan], chunk: int, numbering: Numberi
     return number_chunk(list(take_run(handles[chunk]).arrays), scan, chunk, numbering)
 
 
-def keep_of_keys(tasks: Tasks, key: Key, found: Task) -> None:
-    """Add the task that keeps what is known of each key of a chunk."""
-    tasks.put(key, keep_rows, found, kind=RunTask)
+class KeptLocalDistinct(LocalDistinct):
+    """Keep what is known of each key of a chunk: these outputs are handles."""
+
+    def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
+        """Tasks from the distinct keys to the chunks of one output array."""
+        tasks = super().output(name, which, chunks)
+        if self.outputs[which] in OF_KEYS:
+            for key, task in list(tasks.items()):
+                tasks.put(key, keep_rows, Task(None, task.func, *task.args), kind=RunTask)
+        return tasks
 
 
 def spread_kept(known: Any, *of_keys: Handle) -> Any:
     """Task: as `spread`, of arrays that are kept."""
     return spread(known, *(take_run(handle).values[0] for handle in of_keys))
+
+
+class KeptSpread(Spread):
+    """Take the inverse, and what is added, of the runs that are kept."""
+
+    function = staticmethod(spread_kept)

@@ -209,12 +209,6 @@ class Lookup(ArrayRecipe):
     def stages(self, held: Mapping[Key, Any] = NOTHING) -> Tasks:
         """Tasks up to the joined keys, or to the results of all bundles; chunks in `held` become part of them."""
         tasks = Tasks(self.token)
-        if self.plan.kept:
-            # Imported here, because it imports distributed.
-            from ..runs.rows import search_kept
-
-            search_kept(tasks, self)
-            return tasks
         for group, own in enumerate(self.joined(held)):
             tasks.add("search-join", group, join_keys, *own)
         if self.plan.joined:

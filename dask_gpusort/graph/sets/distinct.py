@@ -20,7 +20,7 @@ from ...plan import Plan
 from ...plan.memory import distinct_bytes
 from ...plan.sets import DistinctPlan, describe_distinct, make_distinct_plan
 from ..collection import Output, new_arrays
-from ..exchanges import keeps_runs
+from ..exchanges import keeps_runs, recipe_class
 from ..explain import note
 from ..in_one_task import of_whole
 from ..input_checks import checked_chunk
@@ -110,14 +110,13 @@ class SortedDistinct:
         """Make arrays of what functions make of the tie groups of each sorted chunk, in chunks of unknown sizes."""
         arrays = list(self.columns.values())
         sizes = ((math.nan,) * arrays[0].numblocks[0],)
-        recipe = Numbering(
+        recipe = recipe_class(Numbering, self.kept)(
             tuple(array.name for array in arrays),
             tuple(self.columns),
             len(sizes[0]),
             self.equal_nan,
             tuple(outputs),
             second=second,
-            kept=self.kept,
             **options,
         )
         metas = (np.empty_like(arrays[0]._meta, shape=(0,), dtype=dtype) for dtype in dtypes)
