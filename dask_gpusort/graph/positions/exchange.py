@@ -271,7 +271,7 @@ class GroupWriter:
     size: int  # positions of the group
 
     def __call__(self, chunks: Sequence[Any], shards: Iterable[Run]) -> tuple[Any]:
-        """Write all shards to the group in their order."""
+        """Task: write all shards to the group in their order."""
         blocks = [checked_chunk(block, None) for block in chunks]
         ops = ops_for(blocks[0])
         whole = ops.concatenate_along(blocks, 0)
@@ -280,11 +280,6 @@ class GroupWriter:
         for shard in shards:
             ops.put(whole, shard.keys, *shard.values)
         return (complete(whole),)
-
-
-def write_group(chunks: list[Any], shards: list[Run], writer: GroupWriter) -> tuple[Any]:
-    """Task: a group with the values of all shards."""
-    return writer(chunks, shards)
 
 
 @dataclass(frozen=True)
@@ -314,7 +309,7 @@ class Put(ArrayRecipe):
             shards = [
                 tasks.add("put-shard", (bundle, group), cut_shard, own, group) for bundle, own in enumerate(requests)
             ]
-            tasks.add("put-merge", group, write_group, self.before(group), List(*shards), self.writer(group))
+            tasks.add("put-merge", group, self.writer(group), self.before(group), List(*shards))
         return tasks
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -112,12 +113,6 @@ def _memory_for(runs: Sequence[Run], finish: Finish) -> tuple[Any, ...]:
     return (keys.view(order.dtype),) if alone and order.coded and keys.dtype.itemsize == order.dtype.itemsize else ()
 
 
-def merge_as_chunk(kept: ListedRuns, group: int, finish: Finish) -> Any:
-    """Task: finish a group that is one chunk of the only output array."""
-    (chunk,) = merge_group(kept, group, finish)
-    return chunk
-
-
 def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, direct: Collection[int] = ()) -> None:
     """Add all stages, as `by_tasks.exchange_by_tasks`; `ListedRuns` are ``sort-list``."""
     runs, local, keys = sources
@@ -143,4 +138,4 @@ def exchange_runs(tasks: Tasks, plan: Plan, sources: Sources, finish: Finish, di
 def direct_outputs(tasks: Tasks, keys: Mapping[int, Key], plan: Plan, finish: Finish) -> None:
     """Add the output chunks that are one group each, as `by_tasks.direct_outputs`."""
     for group, key in keys.items():
-        tasks.put(key, merge_as_chunk, tasks.ref("sort-list", 0), group, finish)
+        tasks.put(key, getitem, Task(None, merge_group, tasks.ref("sort-list", 0), group, finish), 0)

@@ -41,7 +41,7 @@ from ...table import selection
 from ...table.quantiles import Ranks, Statistic
 from .._dask import List, Task, TaskRef
 from ..in_one_task import assemble, chunk_starts
-from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..input_checks import changed_source, checked_chunk, checked_shape
 from ..tasks import NOTHING, ArrayRecipe, Chunks, Tasks, chunk_of
 
 #: Lists that one task gathers. With 16 or 32 Dask keeps more chunks in memory.
@@ -95,20 +95,11 @@ def _sample(keys: Any, number: int, keys_per_stratum: float) -> Any:
     return ops_for(keys).sample(keys, selection.draw_positions(len(keys), keys_per_stratum, number))
 
 
-def check_chunk(chunk: Any, number: int, dtype: np.dtype[Any], shape: Sequence[float]) -> Any:
-    """The chunk, after checking it against its array's dtype and chunk sizes."""
-    checked_chunk(chunk, dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(chunk.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has shape {chunk.shape}, {size} elements", expected)
-    return chunk
-
-
 def draw_chunk(
     chunk: Any, number: int, axes: Sequence[int], keys_per_stratum: float, dtype: np.dtype[Any], shape: Sequence[float]
 ) -> list[Drawn]:
     """Task: a sample of each lane of a chunk."""
-    return draw(check_chunk(chunk, number, dtype, shape), number, axes, keys_per_stratum)
+    return draw(checked_shape(chunk, number, dtype, shape), number, axes, keys_per_stratum)
 
 
 def gather(lists: Sequence[Sequence[Any]]) -> list[Any]:

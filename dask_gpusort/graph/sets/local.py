@@ -6,11 +6,11 @@ Tasks ``unique-local``, one a chunk, and at the end those that are named by the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import getitem
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.typing import Key
@@ -23,7 +23,7 @@ from ...plan.sets import origin_dtype
 from .._dask import List, Task, TaskRef
 from ..collection import Output, new_arrays
 from ..exchanges import recipe_class
-from ..input_checks import changed_source, checked_chunk, wrong_size
+from ..input_checks import changed_source, checked_shape
 from ..runtime import Runtime
 from ..sort.global_sort import global_sort
 from ..sort.request import Keys, Request
@@ -96,11 +96,7 @@ def distinct_of(
     origins: np.dtype[Any],
 ) -> tuple[Any, ...]:
     """Task: find the distinct keys of one chunk, in the order of `OUTPUTS`, None if not wanted; then its size."""
-    checked_chunk(block, order.dtype, f"chunk {number} of the input", ndim=len(shape))
-    for size, expected in zip(block.shape, shape, strict=True):
-        if size != expected and not math.isnan(expected):
-            raise wrong_size(f"chunk {number} of the input has {size} keys along an axis", expected)
-    found = find_distinct(block, order, columns, equal_nan)
+    found = find_distinct(checked_shape(block, number, order.dtype, shape), order, columns, equal_nan)
     chunks = np.full_like(found.values, number, dtype=origins) if columns.origins else None
     complete(found.values)
     return found.values, chunks, found.counts, found.firsts, found.inverse, found.repeats, block.size
@@ -169,7 +165,7 @@ class Spread(ArrayRecipe):
     names: tuple[str, ...]
     numblocks: tuple[int, ...]  # chunks of the output in each dimension
 
-    function = staticmethod(spread)
+    function: ClassVar[Callable[..., Any]] = staticmethod(spread)
 
     def output(self, name: str, which: int, chunks: Chunks) -> Tasks:
         """One task for each chunk."""
