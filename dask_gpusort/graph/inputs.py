@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import dask
@@ -72,6 +72,11 @@ def rechunk_checked(array: Any, chunks: Any, limit: float | None = None) -> Any:
 
 #: Chunks that Dask joins before it divides them, when chunks are put into C order: 4 halve the number of tasks.
 _JOINED_CHUNKS = 4
+
+
+def blockwise(function: Callable[..., Any], dims: Sequence[int], *inputs: Any, **options: Any) -> Any:
+    """As `dask.array.blockwise`, of chunks that are aligned; a task gets lists of those along contracted axes."""
+    return da.blockwise(function, dims, *inputs, concatenate=False, align_arrays=False, **options)
 
 
 def flatten(array: Any, axis: int | None) -> tuple[Any, int]:

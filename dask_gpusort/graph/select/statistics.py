@@ -3,8 +3,8 @@ r"""From checked arguments to the array of an order statistic, by the strategy o
 Lanes that are whole in their chunks, or are made so by a rechunk in bounded memory, are reduced chunk by chunk here.
 
 A weighted quantile is the smallest key of a lane up to which there is a share of the weight. Lanes that are whole in
-their chunks, or fit one, are sorted there. Long lanes in several chunks are sorted by the keys,
-with the weights as companions::
+their chunks, or fit one, are sorted there. Long lanes in several chunks are sorted by the keys, with the weights as
+companions::
 
     sorted keys, weights      sorted keys, weights
         |      \                  /      |
@@ -25,6 +25,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
+from tlz import concat
 
 from ...chunk import complete, library_of, ops_for
 from ...chunk.lanes import Picked, check_weights, combine_picked, pick_keys, reduce_weighted_lanes, sum_weights
@@ -36,7 +37,7 @@ from ..copies import read_again
 from ..explain import note
 from ..in_one_task import InOneTask
 from ..input_checks import checked_chunk, only_chunk
-from ..inputs import chunk_limit, largest_chunk, rechunk, whole_axes
+from ..inputs import blockwise, chunk_limit, largest_chunk, rechunk, whole_axes
 from ..runtime import Runtime, chunk_library
 from ..sort.build import build_sort
 from ..sort.request import Options
@@ -167,28 +168,30 @@ def reduce_blocks(
 
     A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
     """
-    dtype = statistic.dtype_of(array.dtype)
-    lanes = whole_lanes(array, axes, limit)
-    first = len(statistic.shape)
-    kept = [first + axis for axis in range(array.ndim) if keepdims or axis not in axes]
-    indices = (*range(first), *kept)
-    meta = np.empty_like(array._meta, shape=(0,) * len(indices), dtype=dtype)
-    return da.blockwise(
-        reduce_block,
+    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, "reduce-lanes")
+
+
+def _reduced(
+    function: Any, lanes: Sequence[Any], statistic: Statistic, axes: Sequence[int], keepdims: bool, token: str
+) -> Any:
+    """What a task makes of chunks of whole lanes, and of those of other arrays beside them."""
+    keys, first = lanes[0], len(statistic.shape)
+    kept = [first + axis for axis in range(keys.ndim) if keepdims or axis not in axes]
+    indices, dims = (*range(first), *kept), tuple(range(first, first + keys.ndim))
+    dtype = statistic.dtype_of(keys.dtype)
+    return blockwise(
+        function,
         indices,
-        lanes,
-        tuple(range(first, first + array.ndim)),
+        *concat((array, dims) for array in lanes),
         statistic=statistic,
-        expected=lanes.dtype,
-        lengths={axis: lanes.shape[axis] for axis in sorted(axes)},
+        expected=keys.dtype,
+        lengths={axis: keys.shape[axis] for axis in sorted(axes)},
         keepdims=keepdims,
         new_axes=dict(enumerate(statistic.shape)),
         adjust_chunks={first + axis: 1 for axis in axes} if keepdims else None,
-        concatenate=False,
-        align_arrays=False,
-        token="reduce-lanes",
+        token=token,
         dtype=dtype,
-        meta=meta,
+        meta=np.empty_like(keys._meta, shape=(0,) * len(indices), dtype=dtype),
     )
 
 
@@ -258,35 +261,9 @@ def build_weighted(
         return found[first + kept] if keepdims else found
     # A chunk of lanes comes with its weights.
     share = array.dtype.itemsize / (array.dtype.itemsize + weights.dtype.itemsize)
-    return _by_blocks(whole_lanes(array, axes, share * plan.lanes_bytes), weights, statistic, axes, keepdims)
-
-
-def _by_blocks(lanes: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Quantiles of lanes that are whole in their chunks."""
-    first = len(statistic.shape)
-    kept = [first + axis for axis in range(lanes.ndim) if keepdims or axis not in axes]
-    indices = (*range(first), *kept)
-    dims = tuple(range(first, first + lanes.ndim))
-    dtype = statistic.dtype_of(lanes.dtype)
-    return da.blockwise(
-        reduce_weighted_block,
-        indices,
-        lanes,
-        dims,
-        _in_chunks_of(lanes, weights),
-        dims,
-        statistic=statistic,
-        expected=lanes.dtype,
-        lengths={axis: lanes.shape[axis] for axis in axes},
-        keepdims=keepdims,
-        new_axes=dict(enumerate(statistic.shape)),
-        adjust_chunks={first + axis: 1 for axis in axes} if keepdims else None,
-        concatenate=False,
-        align_arrays=False,
-        token="reduce-weighted",
-        dtype=dtype,
-        meta=np.empty_like(lanes._meta, shape=(0,) * len(indices), dtype=dtype),
-    )
+    lanes = whole_lanes(array, axes, share * plan.lanes_bytes)
+    both = [lanes, _in_chunks_of(lanes, weights)]
+    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, "reduce-weighted")
 
 
 def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...]) -> Any:
@@ -299,20 +276,19 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
     )
     lane = keys.ndim - 1
     dims, parts = tuple(range(keys.ndim)), keys.numblocks[lane]
-    options = {"statistic": statistic, "concatenate": False, "align_arrays": False}
-    sums = da.blockwise(
+    sums = blockwise(
         weigh_part,
         dims,
         keys,
         dims,
         weights,
         dims,
-        **options,
+        statistic=statistic,
         adjust_chunks={lane: 1},
         token="weigh-part",
         meta=np.empty_like(weights._meta, dtype=np.float64),
     )
-    known = da.blockwise(
+    known = blockwise(
         pick_part,
         dims,
         keys,
@@ -323,19 +299,19 @@ def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ..
         (*dims[:-1], keys.ndim),
         da.arange(parts, chunks=1),
         (lane,),
-        **options,
+        statistic=statistic,
         token="pick-part",
         meta=np.empty((0,) * keys.ndim, object),
     )
     first = len(statistic.shape)
     dtype = statistic.dtype_of(array.dtype)
     indices = tuple(range(first + lane))
-    return da.blockwise(
+    return blockwise(
         pick_first,
         indices,
         known,
         tuple(range(first, first + keys.ndim)),
-        **options,
+        statistic=statistic,
         new_axes=dict(enumerate(statistic.shape)),
         token="pick-keys",
         dtype=dtype,
