@@ -23,9 +23,8 @@ import dask_gpusort
 from dask_gpusort.chunk import numpy_ops
 from dask_gpusort.chunk.run import Run
 from dask_gpusort.graph._dask import TaskRef
-from dask_gpusort.graph.sort import scan as cut_stage
-from dask_gpusort.graph.sort.finish import Finish, finish_groups
-from dask_gpusort.graph.sort.scatter import cut_run, scatter
+from dask_gpusort.graph.sort import cuts as cut_stage
+from dask_gpusort.graph.sort.groups import Finish, cut_run, finish_groups, scatter
 from dask_gpusort.graph.tasks import Tasks
 from dask_gpusort.order import Order
 from dask_gpusort.plan import InputChunks, Workers, counting, make_plan
