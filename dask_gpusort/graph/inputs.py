@@ -42,6 +42,13 @@ def whole_axes(array: Any, axes: Collection[int], itemsize: int, limit: float) -
     return dict(enumerate(chosen))
 
 
+def equal_chunks(chunks: Any, others: Any) -> bool:
+    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
+    return len(chunks) == len(others) and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
+    )
+
+
 def rechunk(array: Any, chunks: Any, limit: float | None = None) -> Any:
     """Validate the user's chunks before rechunking; once joined, mismatches are invisible.
 

@@ -17,12 +17,11 @@ from ...plan.memory import device_bytes
 from ...plan.sets import DistinctPlan, describe_rank, make_rank_plan
 from ..explain import Made, note
 from ..in_one_task import of_whole
-from ..input_checks import checked_chunk
+from ..input_checks import checked_lanes
 from ..inputs import describe_flat, flatten, rechunk_checked
 from ..select.statistics import lanes_of, whole_lanes
 from ..sort.global_sort import device_order, joins_rows
 from ..sort.request import Request
-from ..sort.rows import check_length
 from .distinct import origins, plan_distinct, sorted_distinct, stable_keys
 from .number import Numbered
 
@@ -68,9 +67,7 @@ class RanksOfWhole:
 
 def rank_block(block: Any, expected: np.dtype[Any], ranking: Ranking, axis: int, length: float) -> Any:
     """Task: the ranks along an axis of one chunk."""
-    checked_chunk(block, expected)
-    check_length(block, axis, length)
-    return complete(rank_rows(block, ranking, axis))
+    return complete(rank_rows(checked_lanes(block, expected, {axis: length}), ranking, axis))
 
 
 def build_rank(array: Any, ranking: Ranking, axis: int | None) -> Any:

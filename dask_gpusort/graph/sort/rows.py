@@ -30,29 +30,21 @@ from ...cost import describe_rows
 from ...order import Order
 from ...plan import Plan
 from ..explain import Made, note
-from ..input_checks import checked_chunk, wrong_size
-from ..inputs import chunk_limit, rechunk, rechunk_checked, whole_axes
+from ..input_checks import checked_chunk, checked_lanes
+from ..inputs import chunk_limit, equal_chunks, rechunk, rechunk_checked, whole_axes
 from .global_sort import global_sort, join, joins_rows, plan_for
 from .request import Keys, Request
 
 
-def check_length(block: Any, axis: int, length: float) -> None:
-    """Refuse a chunk whose rows differ from the array's length, if that is known."""
-    if block.shape[axis] != length and not math.isnan(length):
-        raise wrong_size(f"a chunk of the input has rows of {block.shape[axis]} keys", length)
-
-
 def sort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).sort_rows(block, order, axis))
 
 
 def argsort_block(block: Any, order: Order, axis: int, length: float, staged: bool = False) -> Any:
     """Task: indices that sort the rows of one chunk."""
-    checked_chunk(block, order.dtype.base)
-    check_length(block, axis, length)
+    checked_lanes(block, order.dtype.base, {axis: length})
     return complete(ops_for(block, staged=staged).argsort_rows(block, order, axis))
 
 
@@ -107,13 +99,6 @@ def sort_rows(request: Request, keys: Keys, values: Sequence[Any], axis: int, ch
             array, *values = (rechunk(each, whole) for each in (array, *values))
         found = _sort_blocks(request, array, values, axis)
     return tuple(array if equal_chunks(array.chunks, chunks) else rechunk_checked(array, chunks) for array in found)
-
-
-def equal_chunks(chunks: Any, others: Any) -> bool:
-    """Whether chunks are the same; an unknown size is nan, which differs from itself, and equals another one here."""
-    return len(chunks) == len(others) and all(
-        np.array_equal(a, b, equal_nan=True) for a, b in zip(chunks, others, strict=True)
-    )
 
 
 def _whole_rows(keys: Keys, values: Sequence[Any], axis: int) -> dict[int, Any]:
