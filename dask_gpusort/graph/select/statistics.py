@@ -164,7 +164,7 @@ def reduce_blocks(
 
     A chunk made of several has `limit` bytes at most, unless these or a lane are larger.
     """
-    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, "reduce-lanes")
+    return _reduced(reduce_block, [whole_lanes(array, axes, limit)], statistic, axes, keepdims, token="reduce-lanes")
 
 
 def _reduced(
@@ -256,7 +256,7 @@ def build_weighted(
     share = array.dtype.itemsize / (array.dtype.itemsize + weights.dtype.itemsize)
     lanes = whole_lanes(array, axes, share * plan.lanes_bytes)
     both = [lanes, _in_chunks_of(lanes, weights)]
-    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, "reduce-weighted")
+    return _reduced(reduce_weighted_block, both, statistic, axes, keepdims, token="reduce-weighted")
 
 
 def _by_sort(array: Any, weights: Any, statistic: Statistic, axes: tuple[int, ...]) -> Any:
